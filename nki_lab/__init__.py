@@ -1,0 +1,1 @@
+"""NKI kernels on any computer: compile, check, simulate and draw them."""

@@ -1,0 +1,1 @@
+"""The instruction set: data types, operators, activation functions, targets, and one declaration an instruction."""

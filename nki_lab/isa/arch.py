@@ -1,0 +1,473 @@
+"""What is known of each NeuronCore generation: sizes, limits, clocks and costs, each with its source and confidence.
+
+`Arch` gives the numbers as plain fields, quickly; `arch.fact(name)` gives where one comes from. Units are in the
+names: `_bytes`, `_ns`, `_ghz`, `_cycles` (of the engine named), `_bytes_per_ns` (which is GB/s).
+`fmax` counts elements of the free dimension, as in `nl.tile_size`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa.spelling import did_you_mean
+
+Confidence = Literal["documented", "measured", "inferred", "guess"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number and how far to trust it.
+
+    `documented`: the vendor prints it. `measured`: read off a published profile. `inferred`: follows from such numbers
+    by arithmetic, or is carried over from another generation. `guess`: a value somebody had to choose.
+    """
+
+    value: Any
+    source: str
+    confidence: Confidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Arch:
+    """One NeuronCore generation; the only instances are V2, V3 and V4."""
+
+    name: str
+    generation: int
+    target: str  # the instance family that stands for the generation, and what users write for it
+    facts: Mapping[str, Fact] = field(hash=False)
+
+    # Memories. SBUF and PSUM are two-dimensional: partitions times bytes a partition.
+    pmax: int
+    sbuf_bytes: int
+    sbuf_partition_bytes: int
+    sbuf_reserved_bytes: int
+    sbuf_usable_bytes: int  # a partition, without the reserve
+    psum_bytes: int
+    psum_partition_bytes: int
+    psum_banks: int
+    psum_bank_bytes: int  # a partition
+    psum_bank_fmax: int  # float32 elements
+    psum_fmax: int  # the older name of psum_bank_fmax
+    psum_bf16: bool  # whether matmuls accumulate into bfloat16 too
+    hbm_bytes: int  # a chip
+    hbm_bytes_per_ns: float  # a chip
+    cores_per_chip: int
+    mbu_bytes_per_ns: float  # what the vendor's profiler divides HBM traffic by
+
+    # Operand limits.
+    gemm_stationary_fmax: int
+    gemm_moving_fmax: int  # as nl.tile_size says on every generation
+    moving_fmax: int  # elements the instruction takes; the destination's bytes bind first
+    matmul_dst_bytes: int  # a partition
+    accumulation_groups: int
+    bn_stats_fmax: int
+    sbuf_operand_fmax: int
+    psum_operand_fmax: int
+    access_free_dims: int
+    access_step_min: int  # elements
+    access_step_max: int
+    access_num_max: int
+    registers: int
+
+    # Clocks and widths.
+    tensor_ghz: float
+    vector_ghz: float
+    scalar_ghz: float
+    gpsimd_ghz: float
+    sync_ghz: float
+    vector_width: int  # elements a cycle over all partitions, at best
+    vector_width_narrow: int  # same, of the dtypes of vector_fast_bytes
+    scalar_width: int
+    scalar_width_narrow: int
+    gpsimd_width: int
+    vector_fast_bytes: tuple[int, ...]  # float widths that the automatic fast modes take
+    scalar_fast_bytes: tuple[int, ...]
+    vector_fast_copy: int  # best speed-up of tensor_copy and tensor_scalar
+    vector_fast_copy_partial: int  # when strided, or with one side in PSUM
+    vector_fast_tensor_tensor: int
+    vector_fp32_copy: int  # float32 tensor_copy from SBUF to SBUF
+    vector_fast_exponential: int
+    gpsimd_cores: int
+    gpsimd_partitions_per_core: int
+    gpsimd_local_bytes: int
+
+    # Peak rates, for utilisations (TFLOP/s).
+    tensor_tflops_bf16: float
+    tensor_tflops_fp32: float
+    tensor_tflops_fp8: float
+    tensor_tflops_mx: float
+    tensor_macs_per_cycle: int
+
+    # Instruction costs.
+    min_initiation_interval: int
+    dynamic_initiation_interval: int  # with a register in an address
+    static_overhead_cycles: int  # of a small or dependent instruction
+    access_startup_cycles: int
+    vector_start_cycles: int
+    vector_issue_overhead_cycles: int  # added to each initiation interval
+    scalar_start_cycles: int
+    gpsimd_start_cycles: int
+    act_read_accumulator_cycles: int
+    activation_table_load_ns: float
+    strided_limit_bytes: int  # an innermost step above it halves bandwidth; 0: no such rule known
+    strided_factor: int
+    semaphore_ns: float
+    launch_ns: float
+    teardown_ns: float
+
+    # Matmul.
+    matmul_latency_cycles: int  # fill, drain and write, beyond the streaming
+    matmul_min_cycles: int
+    load_stationary_speedup: int
+    load_stationary_ns: float
+    fp32_matmul_factor: int
+    fp32_matmul_overhead_cycles: int
+    fp32_transpose_factor: int
+    tile_positions: tuple[int, ...]  # legal row and column tile sizes
+    double_row: bool
+    mx: bool
+    background_transpose: bool
+    power_ramp_ns: float  # 0: none
+    power_ramp_floor: float  # share of the peak rate at its start
+
+    # DMA.
+    dma_engines: int
+    dma_queues_per_engine: int
+    dma_partitions_per_engine: int
+    dma_bytes_per_ns: float  # an engine, sustained
+    dma_peak_bytes_per_ns: float
+    dma_issue_interval_ns: float
+    dma_engine_overhead_ns: float
+    dma_start_hardware_ns: float  # from trigger to first data
+    dma_start_load_ns: float  # same, descriptors by software, from HBM
+    dma_start_store_ns: float
+    dma_completion_ns: float  # from last data to the start of the waiting engine
+    dma_engine_stagger_ns: float
+    dma_semaphore_write_ns: float
+    dma_semaphore_bytes: int
+    dma_efficient_bytes: int  # a descriptor; below it overhead dominates
+    dma_transpose_hbm_share: float
+    dma_transpose_sbuf_share: float
+    dma_accumulate_share: float
+    dma_qos_classes: int
+    dge_instances: int
+    dge_hardware_ns: float
+    dge_software_ns: float
+    gpsimd_dma_bytes_per_ns: float
+
+    # Serialisation, and beyond one core.
+    sbuf_lock: tuple[str, ...]  # engines that exclude each other on SBUF
+    psum_lock: tuple[str, ...]
+    psum_bank_lock: tuple[str, ...]  # engines that exclude each other within one PSUM bank
+    link_bytes_per_ns: float  # a chip
+    collective_hop_ns: float
+    collective_far_hop_ns: float
+    core_barrier_ns: float
+    loop_overhead_ns: float
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (arch_of, (self.name,))
+
+    def fact(self, name: str) -> Fact:
+        """The number `name` with its source and confidence; KeyError for a name that is no number of the target."""
+        return self.facts[name]
+
+    def ghz(self, engine: str) -> float:
+        """Clock of an engine: tensor, vector, scalar, gpsimd or sync."""
+        return float(self.facts[f"{engine}_ghz"].value)
+
+    def engine_start_cycles(self, engine: str) -> int:
+        """Cycles of an instruction's latency beyond its initiation interval, on an engine; 0 on sync."""
+        if engine == "tensor":
+            return self.matmul_latency_cycles
+        return int(self.facts[f"{engine}_start_cycles"].value) if engine in ("vector", "scalar", "gpsimd") else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The memories that an engine reads and writes."""
+
+    read: frozenset[str]
+    write: frozenset[str]
+
+
+_ON_CHIP: Final = frozenset({"sbuf", "psum"})
+_SBUF: Final = frozenset({"sbuf"})
+_DMA_REACH: Final = frozenset({"hbm", "sbuf"})
+
+# Trainium architecture guides. DMA reads no PSUM since NKI 0.3.0.
+ENGINE_REACH: Final[Mapping[str, Reach]] = MappingProxyType({
+    "tensor": Reach(_SBUF, frozenset({"psum"})),
+    "vector": Reach(_ON_CHIP, _ON_CHIP),
+    "scalar": Reach(_ON_CHIP, _ON_CHIP),
+    "gpsimd": Reach(_SBUF, _SBUF),
+    "dma": Reach(_DMA_REACH, _DMA_REACH),
+})  # fmt: skip
+
+
+def legal_starts(partitions: int) -> tuple[int, ...]:
+    """The partitions where an access of `partitions` partitions may start, in ascending order.
+
+    Trainium architecture guide: quadrants for up to 32, halves for up to 64, else 0. Empty above 128 and below 1.
+    """
+    if not 1 <= partitions <= 128:
+        return ()
+    if partitions <= 32:
+        return (0, 32, 64, 96)
+    return (0, 64) if partitions <= 64 else (0,)
+
+
+# Sources.
+_V2_GUIDE: Final = "Trainium/Inferentia2 architecture guide"
+_V3_GUIDE: Final = "Trainium2 architecture guide"
+_V4_GUIDE: Final = "Trainium3 architecture guide"
+_GUIDES: Final = "Trainium architecture guides"
+_API: Final = "NKI API reference"
+_TILE_SIZE: Final = "NKI API reference, nl.tile_size"
+_API_226: Final = "NKI API documentation of SDK 2.26, per-instruction cost"
+_PERF_GUIDE: Final = "NKI performance guide"
+_DMA_GUIDE: Final = "NKI DMA bandwidth guide"
+_DMA_OVERVIEW: Final = "NKI DMA overview"
+_DGE: Final = "NKI descriptor generation guide"
+_PROFILES: Final = "published Trainium2 profiles"
+_UNPUBLISHED: Final = "not published"
+
+
+def _documented(source: str, **values: Any) -> dict[str, Fact]:
+    return {name: Fact(value, source, "documented") for name, value in values.items()}
+
+
+def _measured(source: str, **values: Any) -> dict[str, Fact]:
+    return {name: Fact(value, source, "measured") for name, value in values.items()}
+
+
+def _inferred(source: str, **values: Any) -> dict[str, Fact]:
+    return {name: Fact(value, source, "inferred") for name, value in values.items()}
+
+
+def _guess(source: str, **values: Any) -> dict[str, Fact]:
+    return {name: Fact(value, source, "guess") for name, value in values.items()}
+
+
+def _carried(facts: Mapping[str, Fact], origin: str, *names: str) -> dict[str, Fact]:
+    """Numbers of another generation, standing in where this one's are not published."""
+    result = {}
+    for name in names:
+        fact = facts[name]
+        confidence: Confidence = "guess" if fact.confidence == "guess" else "inferred"
+        result[name] = Fact(fact.value, f"{origin} figure: {fact.source}", confidence)
+    return result
+
+
+_COMMON: Final = (
+    _documented(
+        _TILE_SIZE,
+        pmax=128, psum_bank_fmax=512, psum_fmax=512, psum_bank_bytes=2048, psum_banks=8,
+        gemm_stationary_fmax=128, gemm_moving_fmax=512, bn_stats_fmax=512,
+    )
+    | _documented(_GUIDES, psum_bytes=2 << 20, psum_partition_bytes=16 << 10, accumulation_groups=8)
+    | _documented(
+        _V2_GUIDE,
+        sbuf_operand_fmax=65536, psum_operand_fmax=4096, access_free_dims=4, access_step_min=-(1 << 15),
+        access_step_max=(1 << 15) - 1, access_num_max=(1 << 16) - 1,
+        gpsimd_cores=8, gpsimd_partitions_per_core=16, gpsimd_local_bytes=64 << 10, gpsimd_width=128,
+    )
+    | _documented(f"{_API}, register_alloc", registers=64)
+    | _documented(_API_226, gpsimd_start_cycles=150, dynamic_initiation_interval=600, act_read_accumulator_cycles=64)
+    | _documented(f"{_API}, engine selection", min_initiation_interval=64)
+    | _documented(_PERF_GUIDE, static_overhead_cycles=100)
+    | _documented(_GUIDES, matmul_min_cycles=64, load_stationary_speedup=4, fp32_matmul_factor=4)
+    | _documented(_DMA_OVERVIEW, dma_engines=16, dma_queues_per_engine=16, dma_partitions_per_engine=8)
+    | _measured("NKI DMA overview, transfer figures", dma_semaphore_bytes=4)
+    | _inferred("kernel optimization tutorial: rows of 512 B sustain the full rate", dma_efficient_bytes=512)
+    | _guess(
+        "nki-library budgets 224 KiB - 16 KiB - 264 bytes a partition; the reserve itself is not published",
+        sbuf_reserved_bytes=16 << 10,
+    )
+    | _documented("Neuron collectives documentation, 15 us a hop between nodes", collective_far_hop_ns=15000.0)
+    | _inferred("Neuron collectives documentation, 1-2 us a hop within a node", collective_hop_ns=1500.0)
+    | _guess("not published; one semaphore exchange each way through shared memory", core_barrier_ns=2000.0)
+    | _guess("not published; a register decrement, a compare and a branch on the sequencer", loop_overhead_ns=100.0)
+)  # fmt: skip
+
+_V2: Final = (
+    _COMMON
+    | _documented(
+        _V2_GUIDE,
+        sbuf_bytes=24 << 20, sbuf_partition_bytes=192 << 10,
+        hbm_bytes=32 << 30, hbm_bytes_per_ns=820.0, cores_per_chip=2,
+        tensor_ghz=2.8, vector_ghz=1.12, scalar_ghz=1.4, gpsimd_ghz=1.4,
+        vector_width=128, vector_width_narrow=128, scalar_width=128, scalar_width_narrow=128,
+        tensor_tflops_fp32=23.0, access_startup_cycles=60, strided_limit_bytes=16, strided_factor=2,
+        sbuf_lock=("vector", "gpsimd"), psum_lock=("vector", "scalar"), link_bytes_per_ns=384.0,
+    )
+    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(192 - 16) << 10)
+    | _inferred("the locks of this generation are wider than a bank", psum_bank_lock=())
+    | _inferred("two cores share the chip's bandwidth; the profiler's divisor is that of both", mbu_bytes_per_ns=820.0)
+    | _documented(f"{_TILE_SIZE}; {_API}, nc_matmul", moving_fmax=512)
+    | _documented(f"{_API}, nc_matmul: dst within one bank", matmul_dst_bytes=2048)
+    | _inferred("2 x 128 x 128 x 2.8 GHz; the guide prints 92", tensor_tflops_bf16=91.75)
+    | _inferred("8-bit floats run at the bfloat16 rate", tensor_tflops_fp8=91.75)
+    | _documented(_V2_GUIDE, tensor_tflops_mx=0.0, tensor_macs_per_cycle=128 * 128)
+    | _documented(
+        f"absent from the {_V2_GUIDE}, introduced with later generations",
+        psum_bf16=False, double_row=False, mx=False, background_transpose=False, dge_instances=0, dma_qos_classes=0,
+        power_ramp_ns=0.0, power_ramp_floor=1.0, gpsimd_dma_bytes_per_ns=0.0,
+        vector_fast_bytes=(), scalar_fast_bytes=(), vector_fast_copy=1, vector_fast_copy_partial=1,
+        vector_fast_tensor_tensor=1, vector_fp32_copy=1, vector_fast_exponential=1,
+    )
+    | _documented(f"{_API}, nc_matmul tile_size", tile_positions=(64, 128))
+    | _documented(f"{_V2_GUIDE}: about 100 cycles for small or dependent instructions", vector_start_cycles=100)
+    | _inferred("mamba tutorial: totals match 2N cycles with nothing added", vector_issue_overhead_cycles=0)
+    | _measured(f"{_PERF_GUIDE}, figure 16: 159 ns for one element", scalar_start_cycles=222)
+    | _measured(f"{_PERF_GUIDE}, figure 16", semaphore_ns=25.0)
+    | _measured(f"{_PERF_GUIDE}, figures 20-21: 188 ns for 128 columns", matmul_latency_cycles=400)
+    | _measured(f"{_PERF_GUIDE}, figures 20-21: one column", load_stationary_ns=67.0)
+    | _inferred("four passes, nothing measured", fp32_matmul_overhead_cycles=0)
+    | _inferred("as a float32 matmul; no factor is published", fp32_transpose_factor=4)
+    | _documented(_DMA_GUIDE, dma_bytes_per_ns=17.0)
+    | _documented(_DMA_OVERVIEW, dma_peak_bytes_per_ns=27.2)
+    | _measured(f"{_PERF_GUIDE}, figure 30", dma_semaphore_write_ns=7.0)
+    | _measured("fused mamba tutorial: 172.9 us total, 150.9 us in the core", launch_ns=17000.0, teardown_ns=5000.0)
+    | _guess("'much lower' than a plain copy in the guide", dma_transpose_hbm_share=0.25, dma_transpose_sbuf_share=0.25)
+    | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
+    | _guess("no hardware generator on this generation: descriptors are static", dge_hardware_ns=0.0)
+    | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.4)
+)  # fmt: skip
+
+_V3: Final = (
+    _COMMON
+    | _documented(
+        _V3_GUIDE,
+        sbuf_bytes=28 << 20, sbuf_partition_bytes=224 << 10,
+        hbm_bytes=96 << 30, hbm_bytes_per_ns=2900.0, cores_per_chip=8,
+        tensor_ghz=2.4, vector_ghz=0.96, scalar_ghz=1.2, gpsimd_ghz=1.2,
+        vector_width=256, vector_width_narrow=512, scalar_width=128, scalar_width_narrow=128,
+        vector_fast_bytes=(2,), vector_fast_copy=4, vector_fast_copy_partial=2,
+        tensor_tflops_fp8=158.0, tensor_tflops_fp32=20.0, tensor_macs_per_cycle=128 * 128,
+        psum_bf16=False, double_row=True, mx=False, background_transpose=False, tensor_tflops_mx=0.0,
+        fp32_transpose_factor=2, sbuf_lock=(), psum_lock=(), link_bytes_per_ns=1280.0,
+        dge_instances=2, dma_transpose_hbm_share=0.9, dma_transpose_sbuf_share=0.5, gpsimd_dma_bytes_per_ns=307.0,
+        scalar_fast_bytes=(), dma_qos_classes=0,
+    )
+    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(224 - 16) << 10)
+    | _inferred("same-bank collisions cost an unpublished amount: serialised", psum_bank_lock=("vector", "scalar"))
+    | _inferred("divisor of MBU in the kernel optimization tutorial", mbu_bytes_per_ns=716.0)
+    | _documented(f"{_TILE_SIZE}; {_API}, nc_matmul", moving_fmax=512)
+    | _documented(f"{_API}, nc_matmul: dst within one bank", matmul_dst_bytes=2048)
+    | _documented("nki-library metrics; the guide prints 79", tensor_tflops_bf16=78.64)
+    | _documented(f"{_API}, nc_matmul tile_size", tile_positions=(32, 64, 128))
+    | _inferred("2x of the 2N that v2 needs, or N/2: the 512-wide mode moves two inputs", vector_fast_tensor_tensor=2)
+    | _measured(f"{_PROFILES}: 428 ns for 512 elements", vector_fp32_copy=2)
+    | _documented(f"introduced with v4: {_V4_GUIDE}", vector_fast_exponential=1)
+    | _measured(f"{_PROFILES}: duration is N / rate + 160 ns", vector_start_cycles=154)
+    | _measured(f"{_PROFILES}: issue interval at N = 512", vector_issue_overhead_cycles=70)
+    | _measured(f"{_PROFILES}: N / rate + 296 ns, seen right after a table load", scalar_start_cycles=355)
+    | _measured(f"{_PROFILES}: two adjoining bars, taken for a table load", activation_table_load_ns=1327.0)
+    | _measured(f"{_PROFILES}: 600 ns bar for a 427 ns stream", matmul_latency_cycles=420)
+    | _measured(f"{_PROFILES}: 128 x 128 float32", load_stationary_ns=197.0)
+    | _measured(f"{_PROFILES}: 859 ns for 512 columns", fp32_matmul_overhead_cycles=14)
+    | _measured(f"{_PROFILES}: end of one engine to start of the next", semaphore_ns=27.0)
+    | _documented("Neuron Explorer, summary page: about 50 % of peak, full rate after about 3 us", power_ramp_ns=3000.0)
+    | _documented("Neuron Explorer, summary page", power_ramp_floor=0.5)
+    | _documented(_DMA_GUIDE, dma_bytes_per_ns=23.0)
+    | _documented(_DMA_OVERVIEW, dma_peak_bytes_per_ns=27.2)
+    | _inferred(f"{_DMA_OVERVIEW}: efficiency against bytes a partition", dma_issue_interval_ns=850.0)
+    | _inferred(f"{_DMA_OVERVIEW}: efficiency against bytes a partition", dma_engine_overhead_ns=50.0)
+    | _measured(f"{_PROFILES}: load triggered by the sync engine", dma_start_hardware_ns=1000.0)
+    | _measured(f"{_PROFILES}: software descriptors", dma_start_load_ns=750.0, dma_start_store_ns=620.0)
+    | _measured(_PROFILES, dma_completion_ns=300.0, dma_engine_stagger_ns=290.0, dma_semaphore_write_ns=8.0)
+    | _inferred(f"{_V4_GUIDE}: half rate before v4", dma_accumulate_share=0.5)
+    | _documented(f"{_V3_GUIDE}; {_DGE}", dge_hardware_ns=600.0)
+    | _measured(f"{_PROFILES}: scalar engine's end to the trigger issued by GpSimd", dge_software_ns=880.0)
+    | _inferred("constant term of weight-bound kernels, 12-19 us", launch_ns=12000.0, teardown_ns=3000.0)
+    | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.2)
+    | _guess("v2's start-up is not restated; contained in the measured starts", access_startup_cycles=0)
+    | _guess("v2's stride penalty is not restated", strided_limit_bytes=0, strided_factor=1)
+)  # fmt: skip
+
+_V2_ALL: Final = _V2 | _carried(
+    _V3, "Trainium2",
+    "activation_table_load_ns", "dma_issue_interval_ns", "dma_engine_overhead_ns", "dma_start_hardware_ns",
+    "dma_start_load_ns", "dma_start_store_ns", "dma_completion_ns", "dma_engine_stagger_ns", "dge_software_ns",
+)  # fmt: skip
+
+_V4: Final = (
+    _COMMON
+    | _carried(_V3, "Trainium2", *(name for name in _V3 if name not in _COMMON))
+    | _documented(
+        _V4_GUIDE,
+        sbuf_bytes=32 << 20,
+        hbm_bytes=144 << 30, hbm_bytes_per_ns=4700.0, cores_per_chip=8,
+        tensor_ghz=2.4, vector_ghz=1.2, scalar_ghz=1.2, gpsimd_ghz=1.2,
+        vector_width=256, vector_width_narrow=512, scalar_width=128, scalar_width_narrow=256,
+        vector_fast_bytes=(1, 2), scalar_fast_bytes=(1, 2), vector_fast_exponential=4,
+        tensor_tflops_mx=315.0, tensor_tflops_fp32=20.0, psum_bf16=True, double_row=True, mx=True,
+        background_transpose=True, link_bytes_per_ns=2560.0, dma_accumulate_share=1.0, dma_qos_classes=4,
+    )
+    | _inferred("32 MiB over 128 partitions", sbuf_partition_bytes=256 << 10)
+    | _inferred("usable = partition - reserve", sbuf_usable_bytes=(256 - 16) << 10)
+    | _documented(f"{_API}, nc_matmul: 8192 bfloat16 or 4096 float32", moving_fmax=8192)
+    | _documented(f"{_API}, nc_matmul: dst up to all eight banks", matmul_dst_bytes=16 << 10)
+    | _documented("Neuron Explorer, summary page: about 50 % of peak, full rate after about 3 us", power_ramp_ns=3000.0)
+    | _documented("Neuron Explorer, summary page", power_ramp_floor=0.5)
+    | _documented("nki-library metrics; the guide prints 79", tensor_tflops_bf16=78.64)
+    | _documented(f"{_API}, nc_matmul tile_size", tile_positions=(32, 64, 128))
+    | _inferred("two cores' share of the chip, as the profiler counts on trn2", mbu_bytes_per_ns=1175.0)
+    | _documented(_DMA_GUIDE, dma_bytes_per_ns=33.0)
+    | _documented(_DMA_OVERVIEW, dma_peak_bytes_per_ns=38.4)
+)  # fmt: skip
+
+
+def _arch(name: str, generation: int, target: str, facts: Mapping[str, Fact]) -> Arch:
+    numbers: dict[str, Any] = {key: fact.value for key, fact in facts.items()}
+    return Arch(name=name, generation=generation, target=target, facts=MappingProxyType(dict(facts)), **numbers)
+
+
+V2: Final = _arch("NeuronCore-v2", 2, "trn1", _V2_ALL)
+V3: Final = _arch("NeuronCore-v3", 3, "trn2", _V3)
+V4: Final = _arch("NeuronCore-v4", 4, "trn3", _V4)
+
+GENERATIONS: Final[Mapping[int, Arch]] = MappingProxyType({2: V2, 3: V3, 4: V4})
+
+# The names users write, and the generation each stands for.
+TARGETS: Final[Mapping[str, Arch]] = MappingProxyType({
+    "trn1": V2, "trn1n": V2, "inf2": V2, "gen2": V2,
+    "trn2": V3, "gen3": V3,
+    "trn3": V4, "gen4": V4,
+})  # fmt: skip
+
+_SPELLINGS: Final = dict(TARGETS) | {
+    spelling: arch
+    for number, arch in GENERATIONS.items()
+    for spelling in (arch.name.casefold(), f"neuroncore_v{number}", f"neuroncorev{number}", f"v{number}")
+}
+
+
+def arch_of(target: str | Arch) -> Arch:
+    """The generation that a target name stands for, in any case: "trn2", "gen3", "NeuronCore-v3".
+
+    Raises NKI004 for an unknown name.
+    """
+    if isinstance(target, Arch):
+        return target
+    found = _SPELLINGS.get(target.strip().casefold())
+    if found is not None:
+        return found
+    raise error_of(
+        diagnose(
+            "NKI004",
+            f"{target!r} is no target",
+            operand="target",
+            limit=f"one of {', '.join(TARGETS)}",
+            help=did_you_mean(target, (*TARGETS, *(arch.name for arch in GENERATIONS.values())))
+            or "trn2 stands for the NeuronCore-v3 of Trainium2",
+        )
+    )

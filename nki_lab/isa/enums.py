@@ -1,0 +1,65 @@
+"""The enumerations that instructions take as attributes, with the values NKI documents."""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+
+class engine(Enum):  # noqa: N801 - NKI's spelling
+    """A NeuronCore engine; `unknown` lets the compiler choose."""
+
+    unknown = 0
+    tensor = 1
+    scalar = 2
+    gpsimd = 3
+    dma = 4
+    vector = 5
+    sync = 6
+
+
+class reduce_cmd(Enum):  # noqa: N801
+    """What an instruction does with its engine's accumulation registers."""
+
+    idle = 0
+    reset = 1
+    reduce = 2
+    reset_reduce = 3
+    load_reduce = 4
+
+
+class dge_mode(Enum):  # noqa: N801
+    """Where the descriptors of a DMA come from."""
+
+    unknown = 0
+    swdge = 1
+    hwdge = 2
+    none = 3
+
+
+class oob_mode(Enum):  # noqa: N801
+    """What a dynamic DMA does with an address outside the tensor."""
+
+    error = 0
+    skip = 1
+
+
+class matmul_perf_mode(Enum):  # noqa: N801
+    """Throughput modes of the tensor engine."""
+
+    none = "none"
+    double_row = "double_row"
+
+
+class nc_version(IntEnum):  # noqa: N801
+    """NeuronCore generation; ordered, so that kernels can ask for `>= gen3`."""
+
+    gen2 = 2
+    gen3 = 3
+    gen4 = 4
+
+
+class dma_engine(Enum):  # noqa: N801
+    """Transfer mechanism of `sendrecv`."""
+
+    dma = 1
+    gpsimd_dma = 2

@@ -1,0 +1,137 @@
+"""DMA engines: moves between HBM and SBUF."""
+
+# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lab.isa import enums
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.spec import HBM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+
+_MODES = enums.dge_mode
+
+
+def _priority(use: Use) -> str | None:
+    priority = use.attrs["priority"]
+    if priority is None:
+        return None
+    if use.arch.generation < 4:
+        return f"priority={priority} needs NeuronCore-v4, the target is {use.arch.name}"
+    if priority not in (0, 1, 2, 3):
+        return f"priority is {priority!r}, it is 0 (highest) to 3"
+    return None
+
+
+def _hardware_descriptors(use: Use) -> str | None:
+    if use.attrs["dge_mode"] is not _MODES.hwdge:
+        return None
+    if use.arch.generation < 3:
+        return f"dge_mode.hwdge needs NeuronCore-v3, the target is {use.arch.name}"
+    dst, src = use.dtypes["dst"], use.dtypes["src"]
+    if dst is not src and dst is not None and src is not None:
+        return f"dge_mode.hwdge moves raw bytes and src is {src.name}, dst {dst.name}"
+    return None
+
+
+def _queue_engine(use: Use) -> str | None:
+    chosen = use.attrs["engine"]
+    if chosen is enums.engine.unknown:
+        return None
+    if use.attrs["dge_mode"] is not _MODES.hwdge:
+        return f"engine.{chosen.name} is given with dge_mode.{use.attrs['dge_mode'].name}"
+    if chosen not in (enums.engine.sync, enums.engine.scalar):
+        return f"engine.{chosen.name} cannot trigger a hardware-described DMA"
+    return None
+
+
+def _row_gather(use: Use) -> str | None:
+    kinds = {use.types[name].indirect for name in ("dst", "src")}
+    if "vector" not in kinds:
+        return None
+    if use.arch.generation < 3:
+        return f"a vector_offset needs NeuronCore-v3, the target is {use.arch.name}"
+    mode = use.attrs["dge_mode"]
+    if mode not in (_MODES.unknown, _MODES.swdge):
+        return f"a vector_offset cannot be described by dge_mode.{mode.name}"
+    return None
+
+
+def _packed(use: Use) -> str | None:
+    dst, src = use.dtypes["dst"], use.dtypes["src"]
+    if dst is src or dst is None or src is None or "packed" not in (dst.kind, src.kind):
+        return None
+    return f"src is {src.name} and dst {dst.name}: packed types are moved, never cast"
+
+
+@instruction(engine="dma", see="NKI API, nki.isa.dma_copy")
+class dma_copy:
+    """dst = src between HBM and SBUF, element by element in row-major order of the views.
+
+    The same dtype is moved bit by bit, another is cast through float32. Views with a scalar or vector offset gather
+    or scatter; `oob_mode.error` refuses an index outside the tensor, `oob_mode.skip` drops that row.
+    """
+
+    dst = out("E", (SBUF, HBM), "destination, as many elements as src", indirect=True)
+    src = arg("E", (SBUF, HBM), "source", indirect=True)
+    priority = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
+    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
+                    enum=enums.oob_mode)  # fmt: skip
+    dge_mode = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
+    engine = attr("enum", "engine that triggers a hwdge transfer: sync or scalar", default=enums.engine.unknown,
+                  enum=enums.engine)  # fmt: skip
+
+    priority_range = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
+                               help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
+                               refuses={"priority": 4}, target="trn3")  # fmt: skip
+    hwdge = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, no cast", _hardware_descriptors, operand="dge_mode",
+                      help="cast on the chip after the move, or use dge_mode.swdge", target="trn2",
+                      accepts={"dge_mode": _MODES.hwdge},
+                      refuses={"dge_mode": _MODES.hwdge, "dst": "sbuf bfloat16 128x512"})  # fmt: skip
+    queue = predicate("NKI222", "engine is sync or scalar, with dge_mode.hwdge", _queue_engine, operand="engine",
+                      help="leave engine out, or add dge_mode=nisa.dge_mode.hwdge", target="trn2",
+                      accepts={"dge_mode": _MODES.hwdge, "engine": enums.engine.sync},
+                      refuses={"engine": enums.engine.sync})  # fmt: skip
+    gather = predicate("NKI222", "vector offsets: NeuronCore-v3, dge_mode unknown or swdge", _row_gather,
+                       operand="dge_mode", help="drop dge_mode, or use dge_mode.swdge", target="trn2",
+                       accepts={"src": "hbm float32 128x512 rows"},
+                       refuses={"src": "hbm float32 128x512 rows", "dge_mode": _MODES.hwdge})  # fmt: skip
+    packed = predicate("NKI207", "packed dtypes are not cast", _packed, operand="dst", target="trn3",
+                       help="move with one dtype and use nisa.quantize_mx to convert",
+                       accepts={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float8_e5m2_x4 128x512"},
+                       refuses={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float32 128x512"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "src": "hbm float32 128x512"}
+
+    def precision(use: Use) -> str:
+        return "native" if use.dtypes["dst"] is use.dtypes["src"] else "float32"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        np.copyto(out.dst, ins.src)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        view: Any = use.types["dst"] if use.space("dst") == SBUF else use.types["src"]
+        dtype = use.dtypes["src"]
+        total = view.partitions * view.free_size * (dtype.nbytes if dtype else 1)
+        partitions = view.partitions if use.space("dst") == SBUF or use.space("src") == SBUF else 128
+        engines = max(1, min(arch.dma_engines, -(-partitions // arch.dma_partitions_per_engine)))
+        each = total / engines
+        busy = max(arch.dma_issue_interval_ns, each / arch.dma_bytes_per_ns + arch.dma_transfer_overhead_ns)
+        return Cost(
+            bytes=total,
+            fixed_ns=busy,
+            source="NKI DMA bandwidth guide and the DMA efficiency curve of the DMA overview",
+            confidence="measured" if arch.generation == 3 else "inferred",
+        )
+
+    legacy = Legacy(
+        result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), returns="", order=(),
+        keywords=("dst", "src", "mask", "dst_rmw_op", "oob_mode", "dge_mode", "unique_indices"),
+    )  # fmt: skip

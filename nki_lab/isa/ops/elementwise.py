@@ -1,0 +1,379 @@
+"""Vector Engine (and GpSimd, Scalar) arithmetic on tiles of one shape."""
+
+# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lab.isa import enums
+from nki_lab.isa.alu import AluOp, exact_int32
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import BF16, F16, F32, INT32, INTEGERS, UINT32
+from nki_lab.isa.ops.cycles import ARCH_V3, DOC_226, both_sbuf, engine_cost, free_size, vector_factor
+from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+
+
+def _op(use: Use, name: str) -> AluOp | None:
+    op: AluOp | None = use.attrs[name]
+    return op
+
+
+def _alu_ops(*names: str) -> Any:
+    """Test: each named operator is an ALU operator of the right arity and known to the target."""
+
+    def test(use: Use) -> str | None:
+        for name in names:
+            op = _op(use, name)
+            if op is not None and op.since > use.arch.generation:
+                return f"{name}=nl.{op.name} needs NeuronCore-v{op.since}, the target is {use.arch.name}"
+        return None
+
+    return test
+
+
+def _bitvec_integers(*names: str) -> Any:
+    def test(use: Use) -> str | None:
+        bits = [name for name in names if (op := _op(use, name)) is not None and op.category == "bitvec"]
+        if not bits:
+            return None
+        if len(bits) < len([n for n in names if _op(use, n) is not None]):
+            return f"{bits[0]} is a bit operator and the other is arithmetic: one instruction is all one or the other"
+        for operand, dtype in use.dtypes.items():
+            if dtype is not None and dtype not in INTEGERS:
+                return f"{bits[0]}=nl.{use.attrs[bits[0]].name} works on bits of integers, {operand} is {dtype.name}"
+        return None
+
+    return test
+
+
+def _bits(*names: str) -> Any:
+    def precision(use: Use) -> str:
+        return "bits" if any((op := _op(use, n)) is not None and op.category == "bitvec" for n in names) else "float32"
+
+    return precision
+
+
+def _binary(use: Use) -> str | None:
+    op = _op(use, "op")
+    return None if op is None or op.arity == 2 else f"op=nl.{op.name} takes one input, tensor_tensor has two"
+
+
+def _one_in_sbuf(a: str, b: str) -> Any:
+    def test(use: Use) -> str | None:
+        if use.space(a) == PSUM and use.space(b) == PSUM:
+            return f"{a} and {b} are both in PSUM, the engine reads one of them from there"
+        return None
+
+    return test
+
+
+def _native_integer(use: Use) -> bool:
+    kinds = [dtype for dtype in use.dtypes.values() if dtype is not None]
+    return use.engine == "gpsimd" and exact_int32(use.attrs["op"], *kinds) is not None
+
+
+@instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.tensor_tensor")
+class tensor_tensor:
+    """dst = data1 op data2, element by element, in float32.
+
+    int32/uint32 throughout runs on GpSimd in exact integer arithmetic unless an operand is in PSUM or engine=vector
+    is asked for; bit operators work on raw integers. Comparisons give 1.0 and 0.0. Nothing broadcasts.
+    """
+
+    dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
+    data1 = arg("P F", ONCHIP, "left input", indirect=True)
+    data2 = arg("P F", ONCHIP, "right input")
+    op = attr("alu", "binary operator")
+    engine = attr("enum", "vector, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+
+    binary = predicate("NKI215", "op takes two inputs", _binary, operand="op",
+                       help="use nisa.activation or nisa.tensor_scalar for operators of one input",
+                       accepts={"op": "maximum"}, refuses={"op": "abs"})  # fmt: skip
+    known = predicate("NKI221", "op exists on the target", _alu_ops("op"), operand="op", target="trn2",
+                      help="build it from operators that the target has", accepts={"op": "maximum"},
+                      refuses={"op": "abs_max"})  # fmt: skip
+    integers = predicate("NKI202", "bit operators work on integers", _bitvec_integers("op"), operand="op",
+                         help="reinterpret the tiles with .view(nl.int32), or use an arithmetic operator",
+                         accepts={"op": "bitwise_and", "dst": "sbuf int32 128x512", "data1": "sbuf int32 128x512",
+                                  "data2": "sbuf int32 128x512"},
+                         refuses={"op": "bitwise_and"})  # fmt: skip
+    one_in_sbuf = predicate("NKI223", "data1 and data2 are not both in PSUM", _one_in_sbuf("data1", "data2"),
+                            operand="data2", help="copy one of them to SBUF first",
+                            accepts={"data2": "psum float32 128x512"},
+                            refuses={"data1": "psum float32 128x512", "data2": "psum float32 128x512"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "data1": "sbuf float32 128x512", "data2": "sbuf float32 128x512",
+               "op": "add"}  # fmt: skip
+
+    def choose(use: Use) -> str:
+        if use.attrs["op"].name == "power":
+            return "gpsimd"
+        whole = all(dtype in (INT32, UINT32) for dtype in use.dtypes.values())
+        arithmetic = use.attrs["op"].category == "arithmetic"
+        return "gpsimd" if whole and arithmetic and PSUM not in use.spaces() else "vector"
+
+    def precision(use: Use) -> str:
+        if use.attrs["op"].category == "bitvec":
+            return "bits"
+        return "native" if _native_integer(use) else "float32"
+
+    def exact(use: Use) -> bool:
+        return use.attrs["op"].selects
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        use.attrs["op"].apply(ins.data1, ins.data2, out.dst)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        n = free_size(use, "dst")
+        if use.engine == "gpsimd":
+            return engine_cost(arch, use, n, source="guess: one element a cycle and lane", confidence="guess")
+        mixed = PSUM in (use.space("data1"), use.space("data2"))
+        sixteen = all(d in (BF16, F16) for d in use.dtypes.values())
+        if arch.generation >= 3:
+            if mixed:
+                extra = arch.vector_overhead_cycles
+                return engine_cost(arch, use, n + extra, source="NKI profiler screenshots of trn2", confidence="measured")
+            factor = 0.5 if sixteen else 1.0
+            return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
+        fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "multiply", "subtract")
+        dense = all(view.innermost_stride in (0, 1) for view in use.types.values())
+        return engine_cost(arch, use, n if mixed or (fast and dense) else 2 * n)
+
+    legacy = Legacy(
+        result=lambda v: (v["data1"].shape, None, "sbuf"), order=("data1", "data2", "op"), keywords=("engine",)
+    )
+
+
+def _operand_given(op: str, operand: str) -> Any:
+    def test(use: Use) -> str | None:
+        code = _op(use, op)
+        given = use.types.get(operand) is not None or use.attrs.get(operand) is not None
+        if code is None:
+            return f"{operand} is given without {op}" if given else None
+        if code.arity == 2 and not given:
+            return f"{op}=nl.{code.name} takes two inputs and {operand} is missing"
+        return None
+
+    return test
+
+
+def _stage_engines(use: Use) -> str | None:
+    ops = [op for op in (_op(use, "op0"), _op(use, "op1")) if op is not None]
+    names = tuple(op.name for op in ops)
+    if use.engine == "scalar":
+        if use.arch.generation < 3:
+            return f"the Scalar Engine has tensor_scalar from NeuronCore-v3, the target is {use.arch.name}"
+        if names not in (("multiply", "add"), ("multiply",), ("add",), ()):
+            return f"the Scalar Engine computes multiply-add, multiply or add, not {', '.join(names)}"
+    if use.engine == "gpsimd" and not {"rsqrt", "power"} & set(names):
+        return f"GpSimd runs tensor_scalar for rsqrt and power only, not {', '.join(names) or 'a copy'}"
+    return None
+
+
+def _unary_stage(use: Use) -> str | None:
+    op = _op(use, "op0")
+    if op is None or op.arity == 2:
+        return None
+    if op.name in ("square", "relu") and use.arch.generation < 4:
+        return f"op0=nl.{op.name} needs NeuronCore-v4, the target is {use.arch.name}"
+    return None
+
+
+def _scalar_width(*names: str) -> Any:
+    def test(use: Use) -> str | None:
+        bits = any((op := _op(use, n)) is not None and op.category == "bitvec" for n in ("op0", "op1"))
+        for name in names:
+            dtype = use.dtypes.get(name)
+            if dtype is not None and not bits and dtype is not F32:
+                return f"{name} is a {dtype.name} tile, per-partition scalars of arithmetic are float32"
+        return None
+
+    return test
+
+
+@instruction(engine=("vector", "scalar", "gpsimd"), see="NKI API, nki.isa.tensor_scalar")
+class tensor_scalar:
+    """dst = (data op0 operand0) op1 operand1, with numbers or per-partition scalars broadcast along the free dimension.
+
+    `reverse0`/`reverse1` swap the sides of an operator. A stage whose operator is None is passed through. Arithmetic
+    is float32; bit operators work on raw integers on the Vector Engine.
+    """
+
+    dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
+    data = arg("P F", ONCHIP, "input tile", indirect=True)
+    op0 = attr("alu", "operator of the first stage, or None to skip it")
+    operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, optional=True,
+                   default=None)  # fmt: skip
+    reverse0 = attr("bool", "compute operand0 op0 data", default=False)
+    op1 = attr("alu", "operator of the second stage", default=None)
+    operand1 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, optional=True)
+    reverse1 = attr("bool", "compute operand1 op1 stage0", default=False)
+    engine = attr("enum", "vector, scalar, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+
+    first = predicate("NKI218", "op0 comes with operand0", _operand_given("op0", "operand0"), operand="operand0",
+                      help="give the operand, or None for both", accepts={"op0": None, "operand0": None},
+                      refuses={"op0": "add", "operand0": None})  # fmt: skip
+    second = predicate("NKI218", "op1 comes with operand1", _operand_given("op1", "operand1"), operand="operand1",
+                       help="give the operand, or None for both", accepts={"op1": "add", "operand1": 1.0},
+                       refuses={"op1": "add"})  # fmt: skip
+    known = predicate("NKI221", "op0 and op1 exist on the target", _alu_ops("op0", "op1"), operand="op0",
+                      help="build it from operators that the target has", target="trn2",
+                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
+    unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", _unary_stage, operand="op0",
+                      help="use nisa.activation, or multiply the tile with itself", target="trn2",
+                      accepts={"op0": "abs", "operand0": None}, refuses={"op0": "relu", "operand0": None})  # fmt: skip
+    kinds = predicate("NKI202", "op0 and op1 are both bit operators on integers or both arithmetic",
+                      _bitvec_integers("op0", "op1"), operand="op0",
+                      help="split the instruction in two, or reinterpret the tile with .view(nl.int32)",
+                      accepts={"op0": "left_shift", "operand0": 2, "dst": "sbuf int32 128x512",
+                               "data": "sbuf int32 128x512"},
+                      refuses={"op0": "left_shift", "operand0": 2})  # fmt: skip
+    scalars = predicate("NKI202", "tile operands of arithmetic are float32", _scalar_width("operand0", "operand1"),
+                        operand="operand0", help="keep per-partition scalars in float32 tiles",
+                        accepts={"operand0": "sbuf float32 128x1"},
+                        refuses={"operand0": "sbuf bfloat16 128x1"})  # fmt: skip
+    stages = predicate("NKI208", "Scalar Engine: multiply-add from NeuronCore-v3; GpSimd: rsqrt and power",
+                       _stage_engines, operand="engine", help="leave engine= out, or use the Vector Engine",
+                       accepts={"op0": "multiply", "engine": enums.engine.vector},
+                       refuses={"op0": "maximum", "engine": enums.engine.scalar})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0}
+
+    def choose(use: Use) -> str:
+        names = {op.name for op in (_op(use, "op0"), _op(use, "op1")) if op is not None}
+        return "gpsimd" if names & {"rsqrt", "power"} and PSUM not in use.spaces() else "vector"
+
+    precision = _bits("op0", "op1")
+
+    def exact(use: Use) -> bool:
+        return use.attrs["op0"] is None and use.attrs["op1"] is None
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        attrs = use.attrs
+        source = _stage(ins.data, attrs["op0"], attrs["operand0"], ins.operand0, attrs["reverse0"], out.dst)
+        source = _stage(source, attrs["op1"], attrs["operand1"], ins.operand1, attrs["reverse1"], out.dst)
+        if source is not out.dst:
+            np.copyto(out.dst, source, casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        n = free_size(use, "dst")
+        if use.engine == "gpsimd":
+            return engine_cost(arch, use, 4 * n, source="Trainium API notes: rsqrt on GpSimd has a quarter of the "
+                               "Scalar Engine's throughput", confidence="documented")  # fmt: skip
+        if use.engine == "scalar":
+            half = arch.generation >= 4 and all(use.dtypes[o] in (BF16, F16) for o in ("dst", "data"))
+            return engine_cost(arch, use, n * (0.5 if half else 1.0))
+        return engine_cost(arch, use, n * vector_factor(arch, use, "dst", "data"))
+
+    legacy = Legacy(
+        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
+        order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
+        keywords=("engine",),
+    )
+
+
+def _stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
+    """One stage of a scalar pipeline, written to out; a skipped stage gives its source back."""
+    if op is None:
+        return source
+    if op.arity == 1:
+        op.apply(source, None, out)
+        return out
+    other = tile if tile is not None else number
+    if out.dtype.kind in "iu" and tile is None:
+        other = np.array(int(number) & (2 ** (8 * out.dtype.itemsize) - 1), dtype=out.dtype)
+    elif tile is None:
+        other = np.float32(other)
+    if reverse:
+        op.apply(other, source, out)
+    else:
+        op.apply(source, other, out)
+    return out
+
+
+def _both_given(use: Use) -> str | None:
+    for name in ("op0", "op1"):
+        op = _op(use, name)
+        if op is None:
+            return f"{name} is None, scalar_tensor_tensor always runs both stages"
+        if op.category == "bitvec":
+            return f"{name}=nl.{op.name} is a bit operator, scalar_tensor_tensor is arithmetic"
+        if op.arity == 1:
+            return f"{name}=nl.{op.name} takes one input, each stage has two"
+    return None
+
+
+@instruction(engine="vector", see="NKI API, nki.isa.scalar_tensor_tensor")
+class scalar_tensor_tensor:
+    """dst = (data op0 operand0) op1 operand1: a broadcast scalar first, then a full tile, in float32."""
+
+    dst = out("P F", ONCHIP, "result, cast on write")
+    data = arg("P F", ONCHIP, "input tile")
+    op0 = attr("alu", "operator of the scalar stage")
+    operand0 = arg("P 1", ONCHIP, "a number, or a tile of one column", scalar=True)
+    op1 = attr("alu", "operator of the tile stage")
+    operand1 = arg("P F", ONCHIP, "tile of the shape of data")
+    reverse0 = attr("bool", "compute operand0 op0 data", default=False)
+    reverse1 = attr("bool", "compute operand1 op1 stage0", default=False)
+
+    arithmetic = predicate("NKI215", "op0 and op1 are arithmetic operators of two inputs", _both_given, operand="op0",
+                           help="use nisa.tensor_scalar for one stage or for bit operators",
+                           accepts={"op0": "subtract"}, refuses={"op0": "bitwise_and"})  # fmt: skip
+    known = predicate("NKI221", "op0 and op1 exist on the target", _alu_ops("op0", "op1"), operand="op0",
+                      help="build it from operators that the target has", target="trn2",
+                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
+    one_in_sbuf = predicate("NKI223", "data and operand1 are not both in PSUM", _one_in_sbuf("data", "operand1"),
+                            operand="operand1", help="copy one of them to SBUF first",
+                            accepts={"operand1": "psum float32 128x512"},
+                            refuses={"data": "psum float32 128x512", "operand1": "psum float32 128x512"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
+               "op1": "add", "operand1": "sbuf float32 128x512"}  # fmt: skip
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        attrs = use.attrs
+        stage = _stage(ins.data, attrs["op0"], attrs.get("operand0"), ins.operand0, attrs["reverse0"],
+                       np.empty(out.dst.shape, np.float32))  # fmt: skip
+        if attrs["reverse1"]:
+            attrs["op1"].apply(ins.operand1, stage, out.dst)
+        else:
+            attrs["op1"].apply(stage, ins.operand1, out.dst)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        n = free_size(use, "dst")
+        fast = (
+            use.dtypes["data"] is BF16 and use.dtypes["operand1"] is BF16 and n % 2 == 0
+            and use.attrs["op0"].name == "subtract" and use.attrs["op1"].name == "multiply"
+        )  # fmt: skip
+        return engine_cost(arch, use, n if fast else 2 * n)
+
+    legacy = Legacy(
+        result=lambda v: (v["data"].shape, None, "sbuf"),
+        order=(),
+        keywords=("data", "op0", "operand0", "op1", "operand1", "reverse0", "reverse1"),
+    )
+
+
+@instruction(engine="vector", see="NKI API, nki.isa.reciprocal")
+class reciprocal:
+    """dst = 1 / data, in float32 on the Vector Engine."""
+
+    dst = out("P F", ONCHIP, "result, cast on write")
+    data = arg("P F", ONCHIP, "input tile")
+
+    example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512"}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        np.divide(np.float32(1), ins.data, out=out.dst)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, 8 * free_size(use, "dst"), source=DOC_226 + ": 8 cycles an element")
+
+    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))
+
+
+__all__ = ["both_sbuf", "reciprocal", "scalar_tensor_tensor", "tensor_scalar", "tensor_tensor"]

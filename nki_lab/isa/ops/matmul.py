@@ -1,0 +1,378 @@
+"""Tensor Engine: matrix multiplication and transposition."""
+
+# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
+from nki_lab.isa import enums
+from nki_lab.isa.enums import matmul_perf_mode
+from nki_lab.isa.ops.cycles import DOC_226, engine_cost
+from nki_lab.isa.spec import (
+    ONCHIP,
+    PSUM,
+    SBUF,
+    Cost,
+    Legacy,
+    Use,
+    arg,
+    attr,
+    instruction,
+    limit,
+    out,
+    predicate,
+)
+
+_PE_DTYPES = (F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP8_E4M3FN)
+_WIDE = (F32, TF32)
+
+
+def _double_row(use: Use) -> bool:
+    return use.attrs["perf_mode"] is matmul_perf_mode.double_row
+
+
+def _same_width_class(use: Use) -> str | None:
+    a, b = use.dtypes["stationary"], use.dtypes["moving"]
+    if a is None or b is None or (a in _WIDE) == (b in _WIDE):
+        return None
+    return f"stationary is {a.name} and moving is {b.name}: a 32-bit operand needs a 32-bit partner"
+
+
+def _fp8_kinds(use: Use) -> str | None:
+    kinds = {use.dtypes["stationary"], use.dtypes["moving"]}
+    if FP8_E4M3FN in kinds and use.arch.generation < 4:
+        return f"float8_e4m3fn operands need NeuronCore-v4, the target is {use.arch.name}"
+    if {FP8_E4M3, FP8_E4M3FN} <= kinds:
+        return "float8_e4m3 and float8_e4m3fn cannot be mixed in one matmul"
+    return None
+
+
+def _result_dtype(use: Use) -> str | None:
+    dst = use.dtypes["dst"]
+    if use.attrs["is_transpose"]:
+        return None
+    if dst is F32 or (dst is BF16 and use.arch.generation >= 4):
+        return None
+    allowed = "float32 or bfloat16" if use.arch.generation >= 4 else "float32"
+    name = dst.name if dst else "?"
+    return f"dst is {name}, the tensor engine of {use.arch.name} accumulates into {allowed}"
+
+
+def _inside_bank(use: Use) -> str | None:
+    view: Any = use.types["dst"]
+    size = use.arch.psum_bank_bytes
+    if use.arch.generation >= 4 or view.bank_offset + view.span_bytes <= size:
+        return None
+    return (
+        f"dst covers bytes {view.bank_offset}..{view.bank_offset + view.span_bytes} of its PSUM bank, "
+        f"a bank has {size} bytes per partition"
+    )
+
+
+def _tiling_pair(use: Use) -> str | None:
+    given = bool(use.attrs["tile_position"]), bool(use.attrs["tile_size"])
+    if given[0] == given[1]:
+        return None
+    return f"{('tile_position', 'tile_size')[given[1]]} is given without {('tile_size', 'tile_position')[given[1]]}"
+
+
+def _tiling(use: Use) -> str | None:
+    if not (use.attrs["tile_size"] and use.attrs["tile_position"]):
+        return None
+    rows, columns = use.attrs["tile_size"]
+    row, column = use.attrs["tile_position"]
+    sizes = use.arch.tile_positions
+    if rows not in sizes or columns not in sizes:
+        return f"tile_size is ({rows}, {columns}), {use.arch.name} has tiles of {', '.join(map(str, sizes))}"
+    if row % rows or column % columns or not (0 <= row < 128 and 0 <= column < 128):
+        return f"tile_position ({row}, {column}) is not a multiple of tile_size ({rows}, {columns}) inside 128x128"
+    if use.dims["K"] > rows or use.dims["M"] > columns:
+        return f"a stationary of ({use.dims['K']}, {use.dims['M']}) does not fit a ({rows}, {columns}) tile"
+    return None
+
+
+def _double_row_rules(use: Use) -> str | None:
+    if not _double_row(use):
+        return None
+    if use.arch.generation < 3:
+        return f"double_row needs NeuronCore-v3, the target is {use.arch.name}"
+    wrong = [n for n in ("stationary", "moving") if use.dtypes[n] not in (FP8_E4M3, FP8_E5M2, FP8_E4M3FN)]
+    if wrong:
+        dtype = use.dtypes[wrong[0]]
+        return f"double_row multiplies 8-bit floats, {wrong[0]} is {dtype.name if dtype else '?'}"
+    for name in ("stationary", "moving"):
+        shape = use.types[name].shape
+        if len(shape) < 3 or shape[1] != 2:
+            return f"double_row needs {name} of shape [K, 2, free], it is {tuple(shape)}"
+    if use.attrs["is_transpose"]:
+        return "double_row cannot be combined with is_transpose"
+    if use.attrs["tile_size"] and use.attrs["tile_size"][1] != 128:
+        return "double_row cannot be combined with column tiling"
+    return None
+
+
+def _dims(use: Use) -> dict[str, int]:
+    """Columns of the operands: a double-row operand holds two contraction rows a partition."""
+    pair = 2 if _double_row(use) else 1
+    return {"M": use.dims["M"] // pair, "N": use.dims["N"] // pair}
+
+
+def _result_shape(use: Use) -> str | None:
+    want = (_dims(use)["M"], _dims(use)["N"])
+    have = (use.types["dst"].shape[0], use.types["dst"].free_size)
+    if want == have:
+        return None
+    return f"dst is {tuple(use.types['dst'].shape)}, stationary and moving give ({want[0]}, {want[1]})"
+
+
+@instruction(engine="tensor", see="NKI API, nki.isa.nc_matmul")
+class nc_matmul:
+    """dst[M, N] = stationary[K, M].T @ moving[K, N] on the systolic array, accumulated in PSUM.
+
+    The contraction dimension K lies on the partitions of both inputs. Products and sums are float32. `accumulate`
+    False overwrites dst, True adds to it, None (the default) overwrites where no matmul has written yet and adds
+    elsewhere, element by element. Free dimensions beyond the first are flattened.
+    """
+
+    dst = out("R C", (PSUM,), "result of M partitions and N columns; float32, on NeuronCore-v4 also bfloat16")
+    stationary = arg("K M", (SBUF,), "tile held in the array: K rows, M columns", dtypes=_PE_DTYPES)
+    moving = arg("K N", (SBUF,), "tile streamed through the array: K rows, N columns", dtypes=_PE_DTYPES)
+    is_stationary_onezero = attr("bool", "hint: the stationary tile holds only ones and zeros", default=False)
+    is_moving_onezero = attr("bool", "hint: the moving tile holds only ones and zeros", default=False)
+    is_transpose = attr("bool", "transpose mode: moving is an identity; bit-exact from NeuronCore-v3", default=False)
+    accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
+                      choices=(None, True, False))  # fmt: skip
+    tile_position = attr("pair", "(row, column) where the array tile starts; with tile_size", default=())
+    tile_size = attr("pair", "(rows, columns) of the array tile: 32, 64 or 128 each", default=())
+    perf_mode = attr("enum", "double_row multiplies two 8-bit rows a cycle", default=matmul_perf_mode.none,
+                     enum=matmul_perf_mode)  # fmt: skip
+
+    contraction = limit("K <= pmax", "NKI211", operand="stationary",
+                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    stationary_columns = predicate(
+        "NKI212", "M <= gemm_stationary_fmax (128)",
+        lambda use: None if _dims(use)["M"] <= use.arch.gemm_stationary_fmax else
+        f"stationary has {_dims(use)['M']} columns, the tensor engine takes at most {use.arch.gemm_stationary_fmax}",
+        operand="stationary", help="split the stationary tile along its free dimension",
+        accepts={"stationary": "sbuf bfloat16 128x128", "dst": "psum float32 128x512"},
+        refuses={"stationary": "sbuf bfloat16 128x129", "dst": "psum float32 129x512"},
+    )  # fmt: skip
+    moving_columns = predicate(
+        "NKI213", "N <= gemm_moving_fmax (512 on v2 and v3; 4096 float32 or 8192 bfloat16 columns of dst on v4)",
+        lambda use: None if _dims(use)["N"] <= _moving_fmax(use) else
+        f"moving has {_dims(use)['N']} columns, the tensor engine takes at most {_moving_fmax(use)}",
+        operand="moving", help="loop over N in steps of 512",
+        accepts={"moving": "sbuf bfloat16 128x512", "dst": "psum float32 64x512"},
+        refuses={"moving": "sbuf bfloat16 128x513", "dst": "psum float32 64x513"}, target="trn2",
+    )  # fmt: skip
+    result_shape = predicate("NKI203", "dst is (M, N)", _result_shape, operand="dst",
+                             help="allocate dst with as many partitions as stationary has columns and as many columns "
+                                  "as moving has",
+                             accepts={"dst": "psum float32 64x512"}, refuses={"dst": "psum float32 64x511"})  # fmt: skip
+    width_class = predicate("NKI207", "float32/tfloat32 only with float32/tfloat32", _same_width_class,
+                            operand="moving", help="cast one operand with nisa.tensor_copy so that both have one width",
+                            accepts={"stationary": "sbuf float32 128x64", "moving": "sbuf tfloat32 128x512"},
+                            refuses={"stationary": "sbuf float32 128x64", "moving": "sbuf bfloat16 128x512"})  # fmt: skip
+    fp8_kinds = predicate("NKI207", "float8_e4m3fn needs NeuronCore-v4 and never meets float8_e4m3", _fp8_kinds,
+                          operand="moving", help="use one float8 kind that the target has", target="trn3",
+                          accepts={"stationary": "sbuf float8_e4m3fn 128x64", "moving": "sbuf float8_e4m3fn 128x512"},
+                          refuses={"stationary": "sbuf float8_e4m3 128x64",
+                                   "moving": "sbuf float8_e4m3fn 128x512"})  # fmt: skip
+    result_dtype = predicate("NKI202", "dst is float32 (NeuronCore-v4: or bfloat16)", _result_dtype, operand="dst",
+                             help="accumulate in float32 and cast while copying out of PSUM", target="trn2",
+                             accepts={"dst": "psum float32 64x512"}, refuses={"dst": "psum bfloat16 64x512"})  # fmt: skip
+    one_bank = predicate("NKI214", "dst lies in one PSUM bank on NeuronCore-v2 and v3", _inside_bank, operand="dst",
+                         help="write each bank of 2048 bytes per partition with its own nc_matmul", target="trn2",
+                         accepts={"dst": "psum float32 64x512"},
+                         refuses={"dst": "psum float32 64x512 of 64x768 at 256"})  # fmt: skip
+    tiling_pair = predicate("NKI218", "tile_position and tile_size come together", _tiling_pair,
+                            operand="tile_position", help="give both, or neither for the whole array",
+                            accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
+                            refuses={"tile_position": (0, 0)})  # fmt: skip
+    tiling = predicate("NKI210", "array tiles are 32 (v3+), 64 or 128 rows and columns at multiples of their size",
+                       _tiling, operand="tile_size", help="choose a tile that holds the stationary operand",
+                       accepts={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
+                                "tile_position": (64, 64), "tile_size": (64, 64)},
+                       refuses={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
+                                "tile_position": (32, 0), "tile_size": (64, 64)})  # fmt: skip
+    double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
+                           _double_row_rules, operand="perf_mode", target="trn2",
+                           help="pack two contraction rows a partition, or drop perf_mode",
+                           accepts={"stationary": "sbuf float8_e4m3 128x2x64", "moving": "sbuf float8_e4m3 128x2x512",
+                                    "perf_mode": matmul_perf_mode.double_row},
+                           refuses={"perf_mode": matmul_perf_mode.double_row})  # fmt: skip
+
+    example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
+    history = {"stationary": "stationary", "accumulation": "dst"}
+
+    def accumulates(use: Use) -> bool:
+        """Whether a call may read dst: everything but accumulate=False."""
+        return use.attrs["accumulate"] is not False
+
+    def exact(use: Use) -> bool:
+        return bool(use.attrs["is_transpose"]) and use.arch.generation >= 3
+
+    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
+        rows = use.dims["K"] * (2 if _double_row(use) else 1)
+        m, n = _dims(use)["M"], _dims(use)["N"]
+        return {"dst": (m, n), "stationary": (rows, m), "moving": (rows, n)}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        """`state.add` is False, True, or a mask of the elements of dst that the product is added to."""
+        if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
+            np.copyto(out.dst, ins.stationary.T)
+            return
+        if state.add is False:
+            np.matmul(ins.stationary.T, ins.moving, out=out.dst)
+            return
+        product = ins.stationary.T @ ins.moving
+        if state.add is True:
+            np.add(out.dst, product, out=out.dst)
+        else:
+            np.add(np.where(state.add, out.dst, np.float32(0)), product, out=out.dst)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        columns = _dims(use)
+        cycles = max(min(64, columns["M"]), columns["N"])
+        factor = arch.fp32_matmul_factor if use.dtypes["moving"] is F32 else 1
+        interval = float(cycles * factor)
+        source = DOC_226
+        if factor > 1 and arch.generation >= 3:
+            interval += arch.fp32_matmul_overhead_cycles
+            source = "NKI profiler screenshots of trn2 float32 matmuls"
+        return Cost(
+            interval=interval,
+            latency=interval + arch.matmul_latency_cycles,
+            source=source,
+            confidence="documented" if arch.generation == 2 else "measured" if arch.generation == 3 else "inferred",
+        )
+
+    legacy = Legacy(
+        result=lambda v: (
+            (_free(v["stationary"], v.get("perf_mode")), _free(v["moving"], v.get("perf_mode"))), F32, PSUM
+        ),
+        order=("stationary", "moving"),
+        keywords=("is_stationary_onezero", "is_moving_onezero", "is_transpose", "tile_position", "tile_size",
+                  "perf_mode"),
+    )  # fmt: skip
+
+
+def _free(tensor: Any, mode: Any) -> int:
+    paired = mode is not None and "double_row" in str(getattr(mode, "value", mode))
+    return int(np.prod(tensor.shape[1:], dtype=int)) // (2 if paired else 1)
+
+
+def _moving_fmax(use: Use) -> int:
+    arch = use.arch
+    if arch.generation < 4:
+        return int(arch.gemm_moving_fmax)
+    dst: DType | None = use.dtypes["dst"]
+    return int(arch.matmul_dst_bytes // (dst.nbytes if dst else 4))
+
+
+def _transpose_engine(use: Use) -> str:
+    return "tensor" if use.space("dst") == PSUM and use.space("data") == SBUF else "vector"
+
+
+def _transpose_spaces(use: Use) -> str | None:
+    if use.engine != "tensor":
+        return None
+    if use.space("data") != SBUF:
+        return f"data is in {use.space('data')}, the tensor engine reads SBUF"
+    if use.space("dst") != PSUM:
+        return f"dst is in {use.space('dst')}, the tensor engine writes PSUM"
+    return None
+
+
+def _transpose_size(use: Use) -> str | None:
+    most = 128 if use.engine == "tensor" else 32
+    if use.dims["P"] <= most and use.dims["F"] <= most:
+        return None
+    return f"data is {use.dims['P']} x {use.dims['F']}, the {use.engine} engine transposes at most {most} x {most}"
+
+
+def _same_dtype(use: Use) -> str | None:
+    dst, data = use.dtypes["dst"], use.dtypes["data"]
+    if dst is data or dst is None or data is None:
+        return None
+    return f"dst is {dst.name} and data is {data.name}, a transpose keeps the dtype"
+
+
+@instruction(engine=("tensor", "vector"), see="NKI API, nki.isa.nc_transpose")
+class nc_transpose:
+    """dst[F, P] = data[P, F].T, with the free dimensions of data flattened.
+
+    The Tensor Engine takes up to 128 x 128 from SBUF to PSUM, the Vector Engine up to 32 x 32 between SBUF and PSUM.
+    Bit-exact, but for the Tensor Engine of NeuronCore-v2, where it is a real product with an identity matrix and a
+    NaN or infinity spreads along its row.
+    """
+
+    dst = out("F P", ONCHIP, "transposed tile, dtype of data; in PSUM for the Tensor Engine")
+    data = arg("P F", ONCHIP, "tile to transpose; in SBUF for the Tensor Engine")
+    engine = attr("enum", "tensor, vector, or unknown: by the place of dst", default=enums.engine.unknown,
+                  enum=enums.engine)
+
+    spaces = predicate("NKI201", "Tensor Engine: data in SBUF, dst in PSUM", _transpose_spaces, operand="dst",
+                       help="put dst in PSUM and data in SBUF, or use the Vector Engine up to 32 x 32",
+                       accepts={"engine": enums.engine.tensor},
+                       refuses={"engine": enums.engine.tensor, "dst": "sbuf bfloat16 32x32",
+                                "data": "sbuf bfloat16 32x32"})  # fmt: skip
+    size = predicate("NKI225", "128 x 128 on the Tensor Engine, 32 x 32 on the Vector Engine", _transpose_size,
+                     operand="data", help="transpose block by block",
+                     accepts={"data": "sbuf bfloat16 128x128", "dst": "psum bfloat16 128x128"},
+                     refuses={"data": "sbuf bfloat16 128x129", "dst": "psum bfloat16 129x128"})  # fmt: skip
+    dtype = predicate("NKI207", "dst.dtype == data.dtype", _same_dtype, operand="dst",
+                      help="allocate dst with the dtype of data and cast when copying it out",
+                      accepts={}, refuses={"dst": "psum float32 128x64"})  # fmt: skip
+
+    example = {"dst": "psum bfloat16 128x64", "data": "sbuf bfloat16 64x128"}
+
+    def choose(use: Use) -> str:
+        return _transpose_engine(use)
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
+        return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        if use.engine == "tensor" and use.arch.generation == 2 and ins.data.dtype == np.float32:
+            flat = ins.data
+            if not np.isfinite(flat).all():
+                np.matmul(flat.T, np.eye(flat.shape[0], dtype=np.float32), out=out.dst)
+                return
+        np.copyto(out.dst, ins.data.T)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        if use.engine == "vector":
+            return engine_cost(arch, use, use.dims["F"])
+        cycles = float(max(use.dims["P"], min(64, use.dims["F"])))
+        wide = use.dtypes["data"] is F32
+        if wide:
+            cycles *= arch.fp32_transpose_factor
+        return Cost(
+            interval=cycles,
+            latency=cycles + arch.matmul_latency_cycles,
+            source=DOC_226 + "; factor of float32 by the Trainium2 architecture guide",
+            confidence="inferred" if wide or arch.generation > 2 else "documented",
+        )
+
+    legacy = Legacy(
+        result=lambda v: (
+            (int(np.prod(v["data"].shape[1:], dtype=int)), v["data"].shape[0]), v["data"].dtype,
+            SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
+        ),
+        order=("data",),
+        keywords=("engine",),
+    )  # fmt: skip

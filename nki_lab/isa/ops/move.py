@@ -1,0 +1,194 @@
+"""Copies and constants on the chip."""
+
+# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from nki_lab.isa import enums
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import BF16, F16, F32, FP8
+from nki_lab.isa.ops.cycles import ARCH_V3, engine_cost, free_size, vector_factor
+from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+
+
+def same_dtype(use: Use, dst: str, src: str) -> bool:
+    return use.dtypes[dst] is use.dtypes[src]
+
+
+def _scalar_engine(use: Use) -> str | None:
+    if use.engine == "scalar" and use.arch.generation < 3:
+        return f"the Scalar Engine has tensor_copy from NeuronCore-v3, the target is {use.arch.name}"
+    return None
+
+
+@instruction(engine=("vector", "scalar", "gpsimd"), see="NKI API, nki.isa.tensor_copy")
+class tensor_copy:
+    """dst = src within SBUF and PSUM; the same dtype is copied bit by bit, another goes through float32."""
+
+    dst = out("P F", ONCHIP, "destination, cast on write", indirect=True)
+    src = arg("P F", ONCHIP, "source", indirect=True)
+    engine = attr("enum", "vector, scalar, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+
+    scalar_engine = predicate("NKI221", "engine=scalar from NeuronCore-v3", _scalar_engine, operand="engine",
+                              help="use nisa.activation(op=nl.copy) there", target="trn1",
+                              accepts={"engine": enums.engine.vector},
+                              refuses={"engine": enums.engine.scalar})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
+
+    def choose(use: Use) -> str:
+        return "vector"
+
+    def precision(use: Use) -> str:
+        return "native" if same_dtype(use, "dst", "src") else "float32"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        np.copyto(out.dst, ins.src)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        n = free_size(use, "dst")
+        if use.engine == "gpsimd":
+            return engine_cost(arch, use, n)
+        if use.engine == "scalar":
+            quick = {BF16, F16, *FP8}
+            half = arch.generation >= 4 and all(d in quick for d in use.dtypes.values())
+            return engine_cost(arch, use, n * (0.5 if half else 1.0))
+        if arch.generation >= 3 and all(d is F32 for d in use.dtypes.values()) and PSUM not in use.spaces():
+            return engine_cost(arch, use, n / 2 + arch.vector_overhead_cycles,
+                               source="NKI profiler screenshots of trn2", confidence="measured")  # fmt: skip
+        factor = vector_factor(arch, use, "dst", "src")
+        return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else engine_cost(arch, use, n).source)
+
+    legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src",), keywords=("engine",))
+
+
+def _value_kind(use: Use) -> str | None:
+    dtype, value = use.dtypes["dst"], use.attrs["value"]
+    if dtype is None:
+        return None
+    if dtype.kind == "packed":
+        return None if value == 0 else f"value {value} cannot fill packed {dtype.name}, which takes 0"
+    if dtype.kind in ("int", "uint"):
+        if isinstance(value, float) and not value.is_integer():
+            return f"value {value} is a float and dst is {dtype.name}"
+        info = np.iinfo(dtype.storage)
+        if not info.min <= value <= info.max:
+            return f"value {value} is outside {dtype.name} ({info.min}..{info.max})"
+    return None
+
+
+@instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.memset")
+class memset:
+    """dst[...] = value, a compile-time constant of the kind of dst's dtype."""
+
+    dst = out("P F", ONCHIP, "tile to fill; GpSimd reaches SBUF only")
+    value = attr("number", "constant: an int for integer tiles, 0 for packed ones")
+    engine = attr("enum", "vector, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+
+    value_kind = predicate("NKI224", "the constant has dst's kind and fits it", _value_kind, operand="value",
+                           help="write the constant as the tile's dtype has it",
+                           accepts={"dst": "sbuf int32 128x512", "value": 2},
+                           refuses={"dst": "sbuf int32 128x512", "value": 2.5})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "value": 0.0}
+
+    def choose(use: Use) -> str:
+        return "vector"
+
+    def precision(use: Use) -> str:
+        dtype = use.dtypes["dst"]
+        return "float32" if dtype is not None and dtype.kind == "float" else "native"
+
+    def exact(use: Use) -> bool:
+        return use.attrs["value"] in (0, 1)
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        out.dst[...] = use.attrs["value"]
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        n = free_size(use, "dst")
+        half = use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)
+        return engine_cost(arch, use, n / 2 if half else n)
+
+    legacy = Legacy(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("shape", "value", "dtype"),
+        keywords=("engine",),
+    )  # fmt: skip
+
+
+def _pattern(use: Use) -> str | None:
+    pattern = use.attrs["pattern"]
+    if not 1 <= len(pattern) <= 4:
+        return f"pattern has {len(pattern)} entries, iota takes 1 to 4"
+    count = math.prod(num for _, num in pattern)
+    free = use.types["dst"].free_size
+    if count != free:
+        return f"pattern counts {count} elements, dst has {free} per partition"
+    return None
+
+
+def _int32(use: Use) -> str | None:
+    numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"]]
+    if isinstance(use.attrs["offset"], int):
+        numbers.append(use.attrs["offset"])
+    for number in numbers:
+        if not -(2**31) <= number < 2**31:
+            return f"{number} does not fit int32"
+    return None
+
+
+@instruction(engine="gpsimd", see="NKI API, nki.isa.iota")
+class iota:
+    """dst[p, ...] = offset + p * channel_multiplier + the affine pattern of its free dimensions, in int32.
+
+    `pattern` is [[step, num], ...], outermost first, up to four entries whose counts multiply to dst's elements per
+    partition. p counts from the first partition of dst.
+    """
+
+    dst = out("P F", (SBUF,), "tile to fill, cast from int32")
+    pattern = attr("pattern", "[[step, num], ...], outermost first")
+    offset = attr("number", "first value", default=0)
+    channel_multiplier = attr("number", "step from one partition to the next", default=0)
+
+    counts = predicate("NKI216", "1 to 4 entries whose counts multiply to dst's elements per partition", _pattern,
+                       operand="pattern", help="give one [step, num] for each free dimension of dst",
+                       accepts={"pattern": [[8, 64], [1, 8]]}, refuses={"pattern": [[1, 511]]})  # fmt: skip
+    fits = predicate("NKI216", "steps, offset and channel_multiplier are int32", _int32, operand="pattern",
+                     help="compute larger values in float32 from a smaller pattern",
+                     accepts={"channel_multiplier": 2**31 - 1}, refuses={"channel_multiplier": 2**31})  # fmt: skip
+
+    example = {"dst": "sbuf int32 128x512", "pattern": [[1, 512]]}
+
+    def precision(use: Use) -> str:
+        dtype = use.dtypes["dst"]
+        return "float32" if dtype is not None and dtype.kind == "float" else "native"
+
+    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
+        return {"dst": (use.dims["P"], use.dims["F"])}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        values = np.zeros((1,), np.int64)
+        for step, num in use.attrs["pattern"]:
+            values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
+        lanes = use.attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
+        grid = (use.attrs["offset"] + lanes[:, None] + values[None, :]).astype(np.int32)
+        if out.dst.dtype.kind in "iu":
+            info = np.iinfo(out.dst.dtype)
+            np.copyto(out.dst, np.clip(grid.astype(np.int64), info.min, info.max), casting="unsafe")
+        else:
+            np.copyto(out.dst, grid, casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, arch.gpsimd_start_cycles + free_size(use, "dst"))
+
+    legacy = Legacy(result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("expr", "dtype"))

@@ -1,0 +1,377 @@
+"""How an instruction is declared: once, whole, and read by everybody.
+
+A declaration is a class body under `@instruction(...)`. Its attributes are operands (`out`, `arg`, `attr`), limits
+(`limit`, `predicate`), and the faces `numerics`, `cost`, `legacy` and `example`. Reading it gives the checker its
+rules, the simulator its arithmetic, the timing walk its cycles, the editor its hover and the tests their strategies.
+A face is a value or `Unmodelled(reason)`; a missing or doubled one raises at import.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import CodeType
+from typing import Any, Final
+
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import DType
+
+SBUF: Final = "sbuf"
+PSUM: Final = "psum"
+HBM: Final = "hbm"
+ONCHIP: Final = (SBUF, PSUM)
+
+TABLE: dict[str, Instruction] = {}
+"""Every declared instruction by its NKI name, in order of declaration."""
+
+REQUIRED: Final = type("Required", (), {"__repr__": lambda _: "<required>", "__bool__": lambda _: False})()
+"""Default of an argument that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmodelled:
+    """A face that is known to be missing; using it is diagnostic NKI010, never a zero."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """One argument of an instruction.
+
+    `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
+    digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
+    """
+
+    name: str = ""
+    role: str
+    dims: tuple[str, ...] = ()
+    spaces: tuple[str, ...] = ()
+    dtypes: tuple[DType, ...] = ()
+    kind: str = "any"
+    choices: tuple[Any, ...] = ()
+    enum: type[Enum] | None = None
+    scalar: bool = False
+    optional: bool = False
+    indirect: bool = False
+    default: Any = REQUIRED
+    doc: str = ""
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.role != "attr"
+
+
+def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), indirect: bool = False,
+        optional: bool = False) -> Operand:  # fmt: skip
+    """An operand that the instruction writes."""
+    return Operand(role="out", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, indirect=indirect,
+                   optional=optional, default=None if optional else REQUIRED)  # fmt: skip
+
+
+def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
+        optional: bool = False, indirect: bool = False, default: Any = REQUIRED) -> Operand:  # fmt: skip
+    """An operand that the instruction reads; with `scalar` a Python number may stand in its place."""
+    if optional and default is REQUIRED:
+        default = None
+    return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
+                   optional=optional, indirect=indirect, default=default)  # fmt: skip
+
+
+def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
+         enum: type[Enum] | None = None) -> Operand:  # fmt: skip
+    """A compile-time argument: kind is one of `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `any`."""
+    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
+
+
+_COMPARE: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]]] = {
+    ast.LtE: ("<=", operator.le),
+    ast.Lt: ("<", operator.lt),
+    ast.Eq: ("==", operator.eq),
+    ast.GtE: (">=", operator.ge),
+    ast.Gt: (">", operator.gt),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A comparison of dimension letters with constants of the target, parsed once at import.
+
+    Names are dimension letters, fields of `Arch`, and `<operand>_bytes` for the size of an operand's dtype.
+    `operand` is the argument that the finding points at.
+    """
+
+    name: str = ""
+    code: str
+    text: str
+    help: str
+    operand: str
+    compare: str
+    left: CodeType
+    right: CodeType
+    left_text: str
+    right_text: str
+
+    def sides(self, names: Mapping[str, Any]) -> tuple[Any, Any]:
+        return eval(self.left, {"__builtins__": {}}, names), eval(self.right, {"__builtins__": {}}, names)  # noqa: S307 - own text, parsed at import
+
+    def holds(self, left: Any, right: Any) -> bool:
+        return _OPERATORS[self.compare](left, right)
+
+
+_OPERATORS: Final = dict(_COMPARE.values())
+
+
+def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:  # noqa: A002
+    """A limit such as `"K <= pmax"`."""
+    node = ast.parse(text, mode="eval").body
+    if not (isinstance(node, ast.Compare) and len(node.ops) == 1):
+        raise ValueError(f"a limit is one comparison, got {text!r}")
+    right = node.comparators[0]
+    sign, _ = _COMPARE[type(node.ops[0])]
+    return Limit(
+        code=code, text=text, help=help, operand=operand, compare=sign,
+        left=compile(ast.Expression(node.left), text, "eval"), right=compile(ast.Expression(right), text, "eval"),
+        left_text=ast.unparse(node.left), right_text=ast.unparse(right),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """A limit that is not one comparison: a named test with a case it accepts and one it refuses.
+
+    `test(use)` gives None, or what is wrong in the user's numbers. The cases are argument overrides for the
+    instruction's `example`; tests run both on every target that has the instruction (or on `target`).
+    """
+
+    name: str = ""
+    code: str
+    text: str
+    help: str
+    operand: str
+    test: Callable[[Use], str | None]
+    accepts: Mapping[str, Any]
+    refuses: Mapping[str, Any]
+    target: str = ""
+
+
+def predicate(code: str, text: str, test: Callable[[Use], str | None], *, help: str, operand: str,  # noqa: A002
+              accepts: Mapping[str, Any], refuses: Mapping[str, Any], target: str = "") -> Predicate:  # fmt: skip
+    """A named limit; see `Predicate`."""
+    return Predicate(code=code, text=text, test=test, help=help, operand=operand, accepts=accepts, refuses=refuses,
+                     target=target)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Time of one instruction: `interval` until the engine takes the next, `latency` until its result can be read.
+
+    Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead.
+    """
+
+    interval: float = 0.0
+    latency: float = 0.0
+    bytes: int = 0
+    fixed_ns: float = 0.0
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Legacy:
+    """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
+
+    `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound arguments; `order` the
+    positional arguments in Beta 1 order, `extra` its additional keywords with defaults.
+    """
+
+    returns: str = "dst"
+    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]]
+    order: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+
+
+class Use:
+    """One instruction with its operands and target, as limits, engine choice, cost and numerics see it."""
+
+    __slots__ = ("arch", "attrs", "dims", "dtypes", "engine", "instruction", "types")
+
+    def __init__(
+        self,
+        instruction: Instruction,
+        arch: Arch,
+        types: Mapping[str, Any],
+        attrs: Mapping[str, Any],
+        dims: Mapping[str, int],
+    ) -> None:
+        self.instruction = instruction
+        self.arch = arch
+        self.types = types
+        self.attrs = attrs
+        self.dims = dims
+        self.dtypes: dict[str, DType | None] = {
+            name: None if view is None else view.dtype for name, view in types.items()
+        }
+        self.engine = ""
+
+    def space(self, operand: str) -> str:
+        """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
+        view = self.types.get(operand)
+        return "" if view is None else _memory(view.space)
+
+    def spaces(self) -> tuple[str, ...]:
+        """The memory spaces of all tensor operands."""
+        return tuple(_memory(view.space) for view in self.types.values() if view is not None)
+
+
+def _memory(space: str) -> str:
+    return HBM if space.endswith(HBM) else str(space)
+
+
+Engine = str | Callable[[Use], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Instruction:
+    """A declared instruction; the frozen result of `@instruction`."""
+
+    index: int
+    name: str
+    doc: str
+    engines: tuple[str, ...]
+    engine: Engine
+    operands: Mapping[str, Operand]
+    limits: tuple[Limit, ...]
+    predicates: tuple[Predicate, ...]
+    numerics: Callable[..., None] | Unmodelled
+    precision: Callable[[Use], str]
+    exact: Callable[[Use], bool]
+    shapes: Callable[[Use], Mapping[str, tuple[int, ...]]] | None
+    cost: Callable[[Arch, Use], Cost] | Unmodelled
+    legacy: Legacy | Unmodelled
+    example: Mapping[str, Any]
+    since: int
+    until: int | None
+    release: str
+    history: Mapping[str, Any]
+    accumulates: Callable[[Use], bool] | None
+    see: str
+    tensors: tuple[str, ...] = field(default=())
+
+    @property
+    def summary(self) -> str:
+        return self.doc.strip().split("\n", 1)[0]
+
+    def signature(self) -> str:
+        """The call as the current dialect spells it."""
+        parts = []
+        for name, operand in self.operands.items():
+            if operand.default is REQUIRED:
+                parts.append(name)
+            else:
+                parts.append(f"{name}={show_value(operand.default)}")
+        return f"{self.name}({', '.join(parts)}, name=None)"
+
+
+def show_value(value: Any) -> str:
+    """An attribute as a kernel author writes it: enum members and operators by their NKI names."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    name = getattr(value, "nki_op", None)
+    return f"nl.{name}" if name else repr(value)
+
+
+_FACES: Final = ("numerics", "cost", "legacy", "example")
+
+
+def instruction(
+    *,
+    engine: str | tuple[str, ...],
+    since: int = 2,
+    until: int | None = None,
+    release: str = "0.2",
+    see: str,
+) -> Callable[[type], Instruction]:
+    """Declare an instruction from a class body and enter it into `TABLE`.
+
+    `engine` names the engines that can run it; with several, the body's `choose(use)` picks when the caller does not.
+    `since`/`until` are NeuronCore generations, `release` the first NKI release that has it.
+    """
+    engines = (engine,) if isinstance(engine, str) else engine
+
+    def declare(body: type) -> Instruction:
+        made = _build(body, engines, since, until, release, see)
+        if made.name in TABLE:
+            raise ValueError(f"instruction {made.name} is declared twice")
+        TABLE[made.name] = made
+        return made
+
+    return declare
+
+
+def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, release: str, see: str) -> Instruction:
+    name = body.__name__
+    own = vars(body)
+    operands = {key: _named(value, key) for key, value in own.items() if isinstance(value, Operand)}
+    limits = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Limit))
+    predicates = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Predicate))
+    missing = [face for face in _FACES if face not in own]
+    if missing or not (body.__doc__ or "").strip():
+        raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
+    if len(engines) > 1 and "choose" not in own:
+        raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
+    undocumented = [key for key, operand in operands.items() if not operand.doc]
+    if undocumented:
+        raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
+    _check_letters(name, operands, limits)
+    return Instruction(
+        index=len(TABLE),
+        name=name,
+        doc=re.sub(r"\n    ", "\n", (body.__doc__ or "").strip()),
+        engines=engines,
+        engine=own["choose"] if len(engines) > 1 else engines[0],
+        operands=operands,
+        limits=limits,
+        predicates=predicates,
+        numerics=own["numerics"],
+        precision=own.get("precision", _float32),
+        exact=own.get("exact", _inexact),
+        shapes=own.get("shapes"),
+        cost=own["cost"],
+        legacy=own["legacy"],
+        example=own["example"],
+        since=since,
+        until=until,
+        release=release,
+        history=own.get("history", {}),
+        accumulates=own.get("accumulates"),
+        see=see,
+        tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
+    )
+
+
+def _named(value: Any, name: str) -> Any:
+    return replace(value, name=name)
+
+
+def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Limit, ...]) -> None:
+    letters = {letter for operand in operands.values() for letter in operand.dims if not letter.isdigit()}
+    known = letters | {f"{key}_bytes" for key in operands} | set(Arch.__dataclass_fields__)
+    for item in limits:
+        unknown = (set(item.left.co_names) | set(item.right.co_names)) - known
+        if unknown:
+            raise ValueError(f"instruction {name}, limit {item.text!r}: unknown names {sorted(unknown)}")
+        if item.operand not in operands:
+            raise ValueError(f"instruction {name}, limit {item.text!r} points at {item.operand!r}, not an operand")
+
+
+def _float32(_use: Use) -> str:
+    return "float32"
+
+
+def _inexact(_use: Use) -> bool:
+    return False

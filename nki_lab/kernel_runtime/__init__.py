@@ -1,0 +1,1 @@
+"""Running kernels: tensors, program form, front end, and the walkers for values, time and races."""

@@ -1,0 +1,354 @@
+"""Which elements have been written, by boxes: uninitialised reads, unwritten outputs, and where matmuls accumulate.
+
+Works on the program alone, so that checker and simulator say the same. A buffer is a grid of rows (partitions on the
+chip, the last dimension in HBM); what is written is kept as rectangles while accesses are rectangles, and as one byte
+an element (one a byte, where views of several widths meet) once they are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.kernel_runtime.frontend.issue import placed, span_of
+from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
+
+Rect = tuple[int, int, int, int]
+
+_NOTHING, _SOME, _ALL = 0, 1, 2
+
+
+class Region:
+    """The written part of one buffer."""
+
+    __slots__ = ("bitmap", "columns", "rects", "rows", "state", "unit")
+
+    def __init__(self, buffer: Buffer, unit: int, state: int = _NOTHING) -> None:
+        self.columns = buffer.row_elements if buffer.on_chip else buffer.shape[-1]
+        self.rows = buffer.partitions * buffer.row_elements // self.columns
+        self.unit = unit
+        self.state = state
+        self.rects: list[Rect] = []
+        self.bitmap: np.ndarray[Any, Any] | None = None
+
+    def write(self, view: View, rect: Rect | None) -> None:
+        if self.state == _ALL:
+            return
+        if view.full:
+            self._whole()
+            return
+        self.state = _SOME
+        if rect is not None and self.bitmap is None:
+            self._add(rect)
+            return
+        self._strided(view)[...] = 1
+        if self.bitmap is not None and self.bitmap.all():
+            self._whole()
+
+    def holds(self, view: View, rect: Rect | None) -> bool:
+        """Whether every element of the view is written."""
+        if self.state != _SOME:
+            return self.state == _ALL
+        if rect is not None and self.bitmap is None:
+            p0, p1, c0, c1 = rect
+            for a0, a1, b0, b1 in self.rects:
+                if a0 <= p0 and p1 <= a1 and b0 <= c0 and c1 <= b1:
+                    return True
+            if not any(a0 < p1 and p0 < a1 and b0 < c1 and c0 < b1 for a0, a1, b0, b1 in self.rects):
+                return False
+        return bool(self._strided(view).all())
+
+    def touches(self, view: View) -> bool:
+        """Whether any element of the view is written."""
+        return self.state == _ALL or (self.state == _SOME and bool(self._strided(view).any()))
+
+    def mask(self, view: View) -> np.ndarray[Any, Any]:
+        """One truth value for each element of the view."""
+        return np.array(self._strided(view), dtype=bool)
+
+    def missing(self) -> int:
+        """Unwritten elements of the buffer."""
+        if self.state == _ALL:
+            return 0
+        flat = self._bits()
+        return int((flat.size - np.count_nonzero(flat)) // self.unit)
+
+    def _whole(self) -> None:
+        self.state = _ALL
+        self.rects = []
+        self.bitmap = None
+
+    def _add(self, new: Rect) -> None:
+        merged = new
+        rects = self.rects
+        while rects:
+            joined = _join(rects[-1], merged)
+            if joined is None:
+                break
+            merged = joined
+            rects.pop()
+        if merged == (0, self.rows, 0, self.columns):
+            self._whole()
+            return
+        rects.append(merged)
+        if len(rects) > 16:
+            bits = self._bits()
+            if bits.all():
+                self._whole()
+
+    def _bits(self) -> np.ndarray[Any, Any]:
+        if self.bitmap is None:
+            self.bitmap = np.zeros(self.rows * self.columns * self.unit, np.uint8)
+            grid = self.bitmap.reshape(self.rows, self.columns * self.unit)
+            for p0, p1, c0, c1 in self.rects:
+                grid[p0:p1, c0 * self.unit : c1 * self.unit] = 1
+            self.rects = []
+        return self.bitmap
+
+    def _strided(self, view: View) -> np.ndarray[Any, Any]:
+        bits = self._bits()
+        if self.unit == 1:
+            return np.ndarray(view.type.shape, np.uint8, bits, view.offset, view.type.strides)  # type: ignore[call-overload,no-any-return]
+        width = view.type.dtype.nbytes
+        strides = (*(step * width for step in view.type.strides), 1)
+        return np.ndarray((*view.type.shape, width), np.uint8, bits, view.offset * width, strides)  # type: ignore[call-overload,no-any-return]
+
+
+def _join(a: Rect, b: Rect) -> Rect | None:
+    """Two rectangles as one, where they share a side's whole length or one holds the other."""
+    if a[0] == b[0] and a[1] == b[1] and a[2] <= b[3] and b[2] <= a[3]:
+        return (a[0], a[1], min(a[2], b[2]), max(a[3], b[3]))
+    if a[2] == b[2] and a[3] == b[3] and a[0] <= b[1] and b[0] <= a[1]:
+        return (min(a[0], b[0]), max(a[1], b[1]), a[2], a[3])
+    if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3]:
+        return a
+    return None
+
+
+def rect_of(view: View) -> Rect | None:
+    """The view as (first row, end row, first column, end column) of its buffer; None where it is no rectangle."""
+    buffer, kind = view.buffer, view.type
+    if view.indirect is not None or kind.dtype is not buffer.dtype:
+        return None
+    columns = buffer.row_elements if buffer.on_chip else buffer.shape[-1]
+    row, column = divmod(view.offset, columns)
+    if buffer.on_chip:
+        if kind.partition_step != 1 or kind.free_strides not in ((), (1,)):
+            return None
+        end = column + kind.free_size
+        return (row, row + kind.partitions, column, end) if end <= columns else None
+    sizes, steps = normalise(kind.shape, kind.strides)
+    if steps == (columns, 1) and column + sizes[1] <= columns:
+        return (row, row + sizes[0], column, column + sizes[1])
+    if steps == (1,) or not steps:
+        count = sizes[0] if sizes else 1
+        if column + count <= columns:
+            return (row, row + 1, column, column + count)
+        if column == 0 and count % columns == 0:
+            return (row, row + count // columns, 0, columns)
+    if steps == (columns,) and columns > 1:
+        return (row, row + sizes[0], column, column + 1)
+    return None
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    add: dict[int, Any] = field(default_factory=dict)
+
+
+class Tracker:
+    """Follows a program that may still grow; `advance` takes the ops issued since the last call.
+
+    `suspects` are buffers with elements that are read, or returned, before anything has written them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.result = Coverage()
+        self.done = 0
+        self.suspects: set[int] = set()
+        self._written: dict[int, Region] = {}
+        self._products: dict[int, Region] = {}
+        self._rects: dict[int, Rect | None] = {}
+        self._units: dict[int, int] = {}
+        self._scanned = 0
+        self._said: set[tuple[str, int, int]] = set()
+
+    def advance(self) -> Coverage:
+        program = self.program
+        self._scan_views()
+        variants, views, numbers = program.variants, program.views, program.access_view
+        written = self._written
+        for index in range(self.done, len(program)):
+            variant = variants[program.op_variant[index]]
+            at = program.op_access[index]
+            names = variant.names
+            for position, is_out in enumerate(variant.outs):
+                if is_out:
+                    continue
+                view = views[numbers[at + position]]
+                region = written.get(view.buffer.id)
+                if (region is None or region.state != _ALL) and view.buffer.kind not in ("input", "const"):
+                    self._read(index, view, names[position])
+                if view.indirect is not None:
+                    self._read_index(index, view, names[position])
+            if variant.instruction.accumulates is not None:
+                self._accumulate(index, views[numbers[at + names.index("dst")]])
+            for position, is_out in enumerate(variant.outs):
+                if is_out:
+                    view = views[numbers[at + position]]
+                    if view.indirect is not None:
+                        self._read_index(index, view, names[position])
+                    self._region(view.buffer).write(view, self._rect(view)) if view.indirect is None else (
+                        self._region(view.buffer)._whole()
+                    )
+        self.done = len(program)
+        return self.result
+
+    def finish(self) -> Coverage:
+        """Also look at the outputs, when the kernel is complete."""
+        self.advance()
+        for tensor in self.program.outputs:
+            buffer = tensor._buffer
+            if buffer.kind in ("input", "const"):
+                continue
+            region = self._written.get(buffer.id)
+            missing = buffer.partitions * buffer.row_elements if region is None else region.missing()
+            if missing:
+                self._unwritten(buffer, missing)
+        return self.result
+
+    def _scan_views(self) -> None:
+        """Buffers that are seen in several widths are tracked byte by byte."""
+        views = self.program.views
+        for view in views[self._scanned :]:
+            if view.type.dtype.nbytes != view.buffer.dtype.nbytes and view.buffer.id not in self._units:
+                self._units[view.buffer.id] = view.buffer.dtype.nbytes
+                for regions in (self._written, self._products):
+                    old = regions.get(view.buffer.id)
+                    if old is not None and old.unit == 1:
+                        regions[view.buffer.id] = _widened(old, view.buffer)
+        self._scanned = len(views)
+
+    def _region(self, buffer: Buffer) -> Region:
+        region = self._written.get(buffer.id)
+        if region is None:
+            state = _ALL if buffer.kind in ("input", "const") else _NOTHING
+            region = self._written[buffer.id] = Region(buffer, self._units.get(buffer.id, 1), state)
+        return region
+
+    def _rect(self, view: View) -> Rect | None:
+        try:
+            return self._rects[view.id]
+        except KeyError:
+            rect = self._rects[view.id] = rect_of(view)
+            return rect
+
+    def _read(self, index: int, view: View, operand: str) -> None:
+        region = self._region(view.buffer)
+        if view.indirect is not None:
+            if region.state == _NOTHING:
+                self._uninitialised(index, view, operand, whole=True)
+            return
+        if region.holds(view, self._rect(view)):
+            return
+        self._uninitialised(index, view, operand, whole=not region.touches(view))
+
+    def _read_index(self, index: int, view: View, operand: str) -> None:
+        assert view.indirect is not None
+        source = view.indirect.index
+        if not isinstance(source, VirtualRegister) and source._view >= 0:
+            self._read(index, self.program.views[source._view], operand)
+
+    def _accumulate(self, index: int, view: View) -> None:
+        variant = self.program.variants[self.program.op_variant[index]]
+        region = self._products.get(view.buffer.id)
+        if region is None:
+            region = self._products[view.buffer.id] = Region(view.buffer, self._units.get(view.buffer.id, 1))
+        rect = self._rect(view)
+        asked = variant.use.attrs["accumulate"]
+        if asked is None:
+            if region.holds(view, rect):
+                self.result.add[index] = True
+            elif region.state == _NOTHING or not region.touches(view):
+                self.result.add[index] = False
+            else:
+                self.result.add[index] = region.mask(view)
+        else:
+            self.result.add[index] = bool(asked)
+            if asked and not region.holds(view, rect):
+                self._never_multiplied(index, view)
+        region.write(view, rect)
+
+    def _say(self, code: str, index: int, buffer: Buffer, message: str, operand: str, limit: str, remedy: str,
+             view: View | None = None) -> None:  # fmt: skip
+        site = self.program.op_site[index]
+        if (code, site, 0) in self._said:
+            return
+        self._said.add((code, site, 0))
+        made = self.program.sites[buffer.site] if buffer.site >= 0 else None
+        related = (Related("the tensor is allocated here", span_of(made)),) if made is not None and made.file else ()
+        note = "" if view is None else f"{operand}: {tuple(view.type.shape)} {view.type.dtype.name}"
+        item = diagnose(code, message, operand=operand, note=note, limit=limit, help=remedy, related=related)
+        self.result.diagnostics.append(placed(item, self.program.sites[site]))
+
+    def _uninitialised(self, index: int, view: View, operand: str, *, whole: bool) -> None:
+        self.suspects.add(view.buffer.id)
+        name = self.program.variants[self.program.op_variant[index]].instruction.name
+        what = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
+        if whole:
+            self._say("NKI301", index, view.buffer, f"{name}: {what} is read and nothing has written it", operand,
+                      "memory is undefined until an instruction writes it",
+                      "write it first, with nisa.dma_copy, nisa.memset or a computation", view)  # fmt: skip
+            return
+        count = int(view.type.partitions * view.type.free_size - np.count_nonzero(self._region(view.buffer).mask(view)
+                    ) // (self._region(view.buffer).unit))  # fmt: skip
+        self._say("NKI302", index, view.buffer, f"{name}: {count} element(s) of {what} are read before they are written",
+                  operand, "memory is undefined until an instruction writes it",
+                  "initialise the whole tile, or read only the part that is written", view)  # fmt: skip
+
+    def _never_multiplied(self, index: int, view: View) -> None:
+        name = self.program.variants[self.program.op_variant[index]].instruction.name
+        self._say("NKI401", index, view.buffer, f"{name}: accumulate=True adds to PSUM that no matmul has written",
+                  "dst", "the first matmul of an accumulation overwrites: accumulate=False or None",
+                  "write accumulate=(k > 0), or leave it out", view)  # fmt: skip
+
+    def _unwritten(self, buffer: Buffer, missing: int) -> None:
+        self.suspects.add(buffer.id)
+        total = buffer.partitions * buffer.row_elements
+        made = self.program.sites[buffer.site] if buffer.site >= 0 else None
+        part = "nothing" if missing == total else f"only {total - missing} of {total} elements"
+        item = diagnose(
+            "NKI308",
+            f"the kernel returns {_title(buffer)} and {part} of it is written",
+            note=f"{buffer.shape} {buffer.dtype.name}",
+            limit="a result is undefined where the kernel does not write it",
+            help="copy every tile of the result to it with nisa.dma_copy",
+        )
+        self.result.diagnostics.append(placed(item, made) if made is not None else item)
+
+
+def _widened(old: Region, buffer: Buffer) -> Region:
+    region = Region(buffer, buffer.dtype.nbytes, old.state)
+    if old.state == _SOME:
+        bits = old._bits()
+        region.bitmap = np.repeat(bits, buffer.dtype.nbytes)
+    return region
+
+
+def _title(buffer: Buffer) -> str:
+    if buffer.name:
+        return f"{buffer.name!r}"
+    return f"a {buffer.shape} {buffer.dtype.name} tensor in {buffer.space.value}"
+
+
+def cover(program: Program) -> Coverage:
+    """Coverage of a complete program."""
+    return Tracker(program).finish()

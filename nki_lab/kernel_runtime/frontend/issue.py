@@ -1,0 +1,302 @@
+"""`Builder.issue`: binding, legality, views and emission of one instruction, for the tracer and the evaluator alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Span, diagnose, error_of
+from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.isa.spec import Instruction
+from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.frontend.legality import Legal, legalise
+from nki_lab.kernel_runtime.ir import Program, Site, Variant, View
+from nki_lab.kernel_runtime.tensor import (
+    Buffer,
+    MemoryRegion,
+    NkiTensor,
+    VirtualRegister,
+    check_allocation,
+    make_view,
+    row_major,
+    view_type,
+)
+
+Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
+
+
+class NkiInstruction:
+    """Handle of a recorded instruction, as nisa calls return it."""
+
+    __slots__ = ("_program", "index")
+
+    def __init__(self, program: Program, index: int) -> None:
+        self._program = program
+        self.index = index
+
+    def __repr__(self) -> str:
+        op = self._program.op(self.index)
+        return f"<{op.variant.instruction.name} {op.name or self.index}>"
+
+
+class Builder:
+    """Records a kernel's instructions into a Program; the owner of its tensors.
+
+    `reader` answers when something observes values; without it values are unknown and observing is NKI017.
+    `pinned` is the site of the current expression where the evaluator sets it; otherwise sites come from the stack.
+    """
+
+    def __init__(self, program: Program, *, reader: Read | None = None) -> None:
+        self.program = program
+        self.arch = program.arch
+        self.reader = reader
+        self.pinned = -1
+        self.notes: list[Diagnostic] = []
+        self.grid: tuple[int, ...] = ()
+        self.program_ids: tuple[int, ...] = ()
+        self.depth = 0
+        self.limit = program.options.max_instructions
+        self._variants: dict[Any, tuple[Variant, tuple[Diagnostic, ...]]] = {}
+        self._views: dict[Any, int] = {}
+        self._shapes: dict[Any, Any] = {}
+        self._sites: dict[tuple[CodeType, int], int] = {}
+        self._noted: set[Any] = set()
+
+    # -- places in the source ------------------------------------------------------------------------------------
+
+    def site(self) -> int:
+        """Number of the user's call that led here."""
+        if self.pinned >= 0:
+            return self.pinned
+        frame: Any = sys._getframe(2)
+        while frame is not None and is_ours(frame):
+            frame = frame.f_back
+        if frame is None:
+            return self.site_of(Site("", 0, 0, 0, 0, ""))
+        key = (frame.f_code, frame.f_lasti)
+        known = self._sites.get(key)
+        if known is None:
+            known = self._sites[key] = self.site_of(site_at(frame.f_code, frame.f_lasti))
+        return known
+
+    def site_of(self, site: Site) -> int:
+        """Number of a place in the program's site table."""
+        self.program.sites.append(site)
+        return len(self.program.sites) - 1
+
+    def note(self, diagnostic: Diagnostic, site: int) -> None:
+        """Keep a finding that does not stop the kernel, once for each place and code."""
+        key = (diagnostic.code, diagnostic.operand, site)
+        if key in self._noted:
+            return
+        self._noted.add(key)
+        self.notes.append(placed(diagnostic, self.program.sites[site]))
+
+    # -- tensors ---------------------------------------------------------------------------------------------------
+
+    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
+                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+        """A fresh uninitialised tensor; checked as `check_allocation` says."""
+        key = (shape, dtype, space, address)
+        try:
+            known = self._shapes.get(key)
+        except TypeError:
+            known = None
+            key = None  # type: ignore[assignment]
+        if known is None:
+            found = dtype_of(dtype)
+            sizes, region, place = check_allocation(shape, found, space, address, self.arch)
+            known = (sizes, found, region, place, row_major(sizes))
+            if key is not None:
+                self._shapes[key] = known
+        sizes, found, region, place, strides = known
+        buffers = self.program.buffers
+        buffer = Buffer(len(buffers), region, found, sizes, name=name or "", address=place, kind=kind,
+                        site=self.site(), owner=self)  # fmt: skip
+        buffers.append(buffer)
+        return make_view(buffer, sizes, strides, 0, found)
+
+    def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
+             space: str = "sbuf") -> NkiTensor:  # fmt: skip
+        """A fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
+        return self.allocate(shape or tensor._shape, dtype or tensor._dtype, _REGIONS[space])
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
+              ) -> NkiInstruction:  # fmt: skip
+        """Record one instruction.
+
+        `live` are its tensors, scalars and numbers, `fixed` its other attributes, both in declaration order. Raises
+        the coded error of the first limit that does not hold.
+        """
+        parts: list[Any] = [instruction]
+        for value in live:
+            if value.__class__ is NkiTensor:
+                parts.append(value._type or view_type(value))
+            elif value is None:
+                parts.append(None)
+            else:
+                parts.append(_scalar_key(value))
+        parts.append(fixed)
+        key = tuple(parts)
+        try:
+            found = self._variants.get(key)
+        except TypeError:
+            key = (*parts[:-1], _frozen(fixed))
+            found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = self._new_variant(legalise(instruction, live, fixed, self.arch))
+        variant, notes = found
+        program = self.program
+        index = len(program.op_variant)
+        site = self.site()
+        if notes:
+            for item in notes:
+                self.note(item, site)
+        if index >= self.limit:
+            raise self._endless()
+        program.op_variant.append(variant.id)
+        program.op_site.append(site)
+        accesses = program.access_view
+        program.op_access.append(len(accesses))
+        for value in live:
+            if value.__class__ is NkiTensor:
+                accesses.append(value._view if value._view >= 0 else self.view_of(value))
+        if name is not None:
+            program.op_names[index] = name
+        return NkiInstruction(program, index)
+
+    def _new_variant(self, legal: Legal) -> tuple[Variant, tuple[Diagnostic, ...]]:
+        variant = Variant(len(self.program.variants), legal.instruction, legal.use, legal.names)
+        self.program.variants.append(variant)
+        return variant, legal.notes
+
+    def view_of(self, tensor: NkiTensor) -> int:
+        """Interned number of a tensor's view."""
+        buffer = tensor._buffer
+        if buffer.owner is not self:
+            raise _foreign(tensor)
+        kind = view_type(tensor)
+        indirect = tensor._indirect
+        key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
+        known = self._views.get(key)
+        if known is None:
+            if indirect is not None and not isinstance(indirect.index, VirtualRegister):
+                self.view_of(indirect.index)
+            views = self.program.views
+            known = self._views[key] = len(views)
+            full = (
+                indirect is None
+                and kind.contiguous
+                and kind.dtype is buffer.dtype
+                and kind.partitions * kind.free_size == buffer.partitions * buffer.row_elements
+            )
+            views.append(View(known, buffer, tensor._offset, kind, indirect, full))
+        tensor._view = known
+        return known
+
+    def _endless(self) -> Exception:
+        return error_of(
+            diagnose(
+                "NKI011",
+                f"the kernel issued {self.limit} instructions and has not ended",
+                limit="instructions <= max_instructions",
+                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
+            )
+        )
+
+    # -- what tensors ask of their owner ----------------------------------------------------------------------------
+
+    def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
+        """The tensor's values now, in its host dtype; everything issued so far is executed first."""
+        if self.reader is None:
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are needed, and this is a compilation without values",
+                    limit="shapes and dtypes are known at specialisation time, element values are not",
+                    help="use nki_lab.run or nki.simulate to see values",
+                )
+            )
+        return self.reader(tensor)
+
+    @property
+    def has_values(self) -> bool:
+        return self.reader is not None
+
+    elementwise_operators = False
+
+    def assign(self, target: NkiTensor, value: Any) -> None:
+        """`target[...] = value`: a copy."""
+        from nki_lab.kernel_runtime.frontend import language  # noqa: PLC0415 - language is written over this module
+
+        language.assign(target, value)
+
+    def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
+        """`left <name> right` on tiles."""
+        from nki_lab.kernel_runtime.frontend import language  # noqa: PLC0415 - language is written over this module
+
+        if reflected:
+            left, right = right, left
+        return language.operator(name, left, right)
+
+
+_REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {
+    "hbm": MemoryRegion.shared_hbm
+}
+
+
+def _scalar_key(value: Any) -> Any:
+    """A hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
+    if isinstance(value, (int, float)):
+        return (value.__class__, value or repr(value))
+    return _frozen(value)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return value
+
+
+def site_at(code: CodeType, offset: int) -> Site:
+    """The source stretch of the instruction at byte `offset` of a code object."""
+    positions = list(code.co_positions())
+    line, end_line, column, end_column = positions[offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
+    line = line or code.co_firstlineno
+    return Site(code.co_filename, line, column or 0, end_line or line, end_column or 0, code.co_qualname)
+
+
+def span_of(site: Site) -> Span:
+    """The span that users see."""
+    return Span.from_bytes(site.file, site.line, site.column, site.end_line, site.end_column)
+
+
+def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
+    """The diagnostic at a site, narrowed to the operand it is about."""
+    from nki_lab.kernel_runtime.frontend.locate import place  # noqa: PLC0415 - parses source, only for findings
+
+    return place(diagnostic, site)
+
+
+def _foreign(tensor: NkiTensor) -> Exception:
+    return error_of(
+        diagnose(
+            "NKI314",
+            "the tensor belongs to another run of a kernel",
+            note=f"{tensor._shape} {tensor._dtype.name}",
+            limit="a tensor lives as long as the kernel call that made it",
+            help="return arrays from one kernel and pass them to the next",
+        )
+    )

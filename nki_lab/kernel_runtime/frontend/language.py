@@ -1,0 +1,592 @@
+"""`nki.language` of the current dialect: tensors, constants, and composites written once over `issue`.
+
+Every composite allocates its result tile, records one or more instructions with the user's call as their site, and
+returns the tile. Operator functions (`nl.add`, `nl.exp`, ...) double as the `op=` arguments of instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa import enums
+from nki_lab.isa.activation import ACTIVATIONS
+from nki_lab.isa.alu import ALU
+from nki_lab.isa.dtype import DTYPES, F32, DType, dtype_of, promote
+from nki_lab.kernel_runtime.frontend.context import current
+from nki_lab.kernel_runtime.frontend.doors import door_of
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.tensor import (
+    DynamicSlice,
+    MemoryRegion,
+    NkiTensor,
+    ds,
+    hbm,
+    private_hbm,
+    psum,
+    sbuf,
+    shared_hbm,
+)
+
+
+def isa(name: str) -> Callable[..., Any]:
+    """The recording function of an instruction."""
+    return door_of(name)
+
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: Any = None) -> NkiTensor:
+    """A new uninitialised tensor of `shape` (partitions first, on the chip) in `buffer`.
+
+    `address=(partition, byte)` places it in SBUF or PSUM; otherwise the compiler does.
+    """
+    return current("nl.ndarray").allocate(shape, dtype, buffer, name=name, address=address)
+
+
+def _filled(value: float, shape: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
+    tensor = ndarray(shape, dtype, buffer, name)
+    fill(tensor, value)
+    return tensor
+
+
+def fill(tensor: NkiTensor, value: Any) -> None:
+    """Write a constant: memset on the chip, memset and DMA in HBM."""
+    if tensor._dtype.is_integer and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if tensor._buffer.on_chip:
+        isa("memset")(tensor, value)
+        return
+    builder = current()
+    flat = _rows(tensor)
+    for start in range(0, flat._shape[0], builder.arch.pmax):
+        part = flat[start : min(start + builder.arch.pmax, flat._shape[0])]
+        tile = builder.allocate(part._shape, tensor._dtype, sbuf)
+        isa("memset")(tile, value)
+        isa("dma_copy")(part, tile)
+
+
+def _rows(tensor: NkiTensor) -> NkiTensor:
+    """An HBM tensor as two dimensions, rows first."""
+    if len(tensor._shape) == 1:
+        return tensor.expand_dim(1)
+    return tensor if len(tensor._shape) == 2 else tensor.flatten_dims(1, len(tensor._shape) - 1)
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of zeros."""
+    return _filled(0.0, shape, dtype, buffer, name)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of ones."""
+    return _filled(1.0, shape, dtype, buffer, name)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor filled with `fill_value`."""
+    return _filled(fill_value, shape, dtype, buffer, name)
+
+
+def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new uninitialised tensor of x's shape; dtype and buffer are x's where not given."""
+    return ndarray(tuple(x._shape), dtype or x._dtype, buffer or x._buffer.space, name)
+
+
+def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new tensor of zeros of x's shape."""
+    return zeros(tuple(x._shape), dtype or x._dtype, buffer or x._buffer.space, name)
+
+
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the contents of an HBM tensor, cast to `dtype` on the way."""
+    _tensor(src, "nl.load", "src")
+    tile = current("nl.load").allocate(_tile_shape(src), dtype_of(dtype) if dtype is not None else src._dtype, sbuf)
+    isa("dma_copy")(tile, src)
+    return tile
+
+
+def store(dst: NkiTensor, value: Any) -> None:
+    """Write an SBUF tile to HBM."""
+    _tensor(dst, "nl.store", "dst")
+    if isinstance(value, NkiTensor) and value._buffer.space is psum:
+        raise error_of(
+            diagnose(
+                "NKI201",
+                "nl.store: value is in PSUM, DMA reads SBUF and HBM",
+                operand="value",
+                limit="value in SBUF",
+                help="copy it to SBUF with nisa.tensor_copy or nl.copy first",
+            )
+        )
+    if isinstance(value, Number):
+        fill(dst, value)
+        return
+    isa("dma_copy")(dst, value)
+
+
+def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
+    return src._shape if len(src._shape) > 1 else (src._shape[0], 1)
+
+
+def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
+    if isinstance(value, NkiTensor):
+        return value
+    raise error_of(
+        diagnose(
+            "NKI013",
+            f"{function}: {operand} is {value!r} ({type(value).__name__}), it must be a tensor",
+            operand=operand,
+            limit=f"{operand} is a tensor",
+            help="pass arrays as arguments of the kernel; inside it they are tensors",
+        )
+    )
+
+
+def copy(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
+    tile = current("nl.copy").like(_tensor(src, "nl.copy", "src"), dtype=_maybe(dtype))
+    isa("tensor_copy")(tile, src)
+    return tile
+
+
+def _maybe(dtype: Any) -> DType | None:
+    return None if dtype is None else dtype_of(dtype)
+
+
+def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new tile of x with partition and free dimension exchanged; x is two-dimensional, at most 128 x 128."""
+    builder = current("nl.transpose")
+    rows, columns = x._shape[0], int(np.prod(x._shape[1:], dtype=int))
+    source = x if x._buffer.space is not psum else copy(x)
+    result = builder.allocate((columns, rows), x._dtype, psum)
+    isa("nc_transpose")(result, source)
+    return copy(result, dtype)
+
+
+def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
+    """x @ y in a new PSUM tile; with `transpose_x`, x is already [contraction, rows]."""
+    builder = current("nl.matmul")
+    stationary = x if transpose_x else transpose(x)
+    result = builder.allocate((stationary._shape[1], y._shape[1]), F32, psum)
+    isa("nc_matmul")(result, stationary, y)
+    return result
+
+
+def broadcast_to(src: NkiTensor, shape: Any) -> NkiTensor:
+    """A view of src that repeats size-1 free dimensions up to `shape`."""
+    view = src
+    for dim, size in enumerate(shape):
+        if view._shape[dim] != size:
+            view = view.broadcast(dim, size)
+    return view
+
+
+def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None = None) -> NkiTensor:
+    """An n x n identity matrix in SBUF."""
+    tile = dst if dst is not None else ndarray((n, n), dtype)
+    columns = ndarray((n, n), np.float32)
+    isa("iota")(columns, [[1, n]], 0, -1)
+    isa("tensor_scalar")(tile, columns, equal, 0.0)
+    return tile
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def _conform(x: NkiTensor, y: NkiTensor, name: str) -> tuple[NkiTensor, NkiTensor]:
+    """Both tiles in one free shape: size-1 free dimensions repeat."""
+    if x._shape == y._shape:
+        return x, y
+    shape = tuple(max(a, b) for a, b in zip(x._shape, y._shape, strict=False))
+    if len(x._shape) != len(y._shape) or x._shape[0] != y._shape[0]:
+        raise _no_broadcast(x, y, name)
+    try:
+        return broadcast_to(x, shape), broadcast_to(y, shape)
+    except Exception as error:
+        raise _no_broadcast(x, y, name) from error
+
+
+def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
+    return error_of(
+        diagnose(
+            "NKI203",
+            f"nl.{name}: x is {tuple(x._shape)} and y is {tuple(y._shape)}",
+            operand="y",
+            limit="equal shapes; free dimensions of size 1 repeat, partitions do not",
+            help="slice or reshape one tile to the shape of the other",
+        )
+    )
+
+
+def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """`x name y` in a new SBUF tile; either side may be a number."""
+    builder = current(f"nl.{name}")
+    if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
+        left, right = _conform(x, y, name)
+        tile = builder.like(left, dtype=_maybe(dtype) or promote(x._dtype, y._dtype))
+        isa("tensor_tensor")(tile, left, right, ALU[name])
+        return tile
+    tensor, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
+    _tensor(tensor, f"nl.{name}", "y" if reverse else "x")
+    tile = builder.like(tensor, dtype=_maybe(dtype) or tensor._dtype)
+    isa("tensor_scalar")(tile, tensor, ALU[name], number, reverse)
+    return tile
+
+
+def unary(name: str, x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """An activation function of a tile, in a new SBUF tile."""
+    tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+    isa("activation")(tile, ACTIVATIONS[name], x)
+    return tile
+
+
+def _make_binary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+        return binary(name, x, y, dtype)
+
+    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+
+
+def _make_unary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+        return unary(name, x, dtype)
+
+    return _dress(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
+
+
+def _make_alu_unary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+        tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+        isa("tensor_scalar")(tile, x, ALU[name], None)
+        return tile
+
+    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+
+
+def _dress(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    function.__module__ = "nki.language"
+    function.nki_op = name  # type: ignore[attr-defined]
+    return function
+
+
+def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """x / y, as x times the reciprocal of y."""
+    if isinstance(y, Number):
+        return binary("multiply", x, 1.0 / float(y), dtype)  # type: ignore[arg-type]
+    inverse = current("nl.divide").like(y, dtype=F32)
+    isa("reciprocal")(inverse, y)
+    kind = promote(x._dtype, y._dtype) if isinstance(x, NkiTensor) else y._dtype
+    return binary("multiply", inverse if not isinstance(x, NkiTensor) else x,
+                  inverse if isinstance(x, NkiTensor) else x, dtype or kind)  # fmt: skip
+
+
+def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """-x of each element."""
+    return binary("multiply", x, -1.0, dtype)
+
+
+def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """x reduced over trailing free dimensions, in a new SBUF tile that stays two-dimensional."""
+    builder = current(f"nl.{name}")
+    _tensor(x, f"nl.{name}", "x")
+    rank = len(x._shape)
+    axes = sorted(a + rank if a < 0 else a for a in (axis if isinstance(axis, (list, tuple)) else [axis]))
+    kept = [n for i, n in enumerate(x._shape) if i not in axes]
+    shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
+    if len(kept) < 2 and not keepdims:
+        shape = [x._shape[0], 1]
+    tile = builder.allocate(tuple(shape), _maybe(dtype) or x._dtype, sbuf)
+    isa("tensor_reduce")(tile, ALU[name], x, axes, keepdims=keepdims)
+    return tile
+
+
+def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001 - NKI's name
+    """Sum over trailing free dimensions."""
+    return reduction("add", x, axis, dtype, keepdims)
+
+
+def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Product over trailing free dimensions."""
+    return reduction("multiply", x, axis, dtype, keepdims)
+
+
+def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001
+    """Maximum over trailing free dimensions."""
+    return reduction("maximum", x, axis, dtype, keepdims)
+
+
+def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001
+    """Minimum over trailing free dimensions."""
+    return reduction("minimum", x, axis, dtype, keepdims)
+
+
+def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Mean over trailing free dimensions."""
+    total = reduction("add", x, axis, F32, keepdims)
+    count = x.size // total.size
+    return binary("multiply", total, 1.0 / count, dtype or x._dtype)
+
+
+def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
+    """exp(x - max) / sum(exp(x - max)) along the last free dimension."""
+    builder = current("nl.softmax")
+    top = reduction("maximum", x, axis, F32)
+    shifted = builder.like(x, dtype=F32)
+    isa("tensor_scalar")(shifted, x, ALU["subtract"], top)
+    powers = unary("exp", shifted)
+    inverse = builder.like(top)
+    isa("reciprocal")(inverse, reduction("add", powers, axis, F32))
+    tile = builder.like(x, dtype=_maybe(dtype))
+    isa("tensor_scalar")(tile, powers, ALU["multiply"], inverse)
+    return tile
+
+
+def assign(target: NkiTensor, value: Any) -> None:
+    """`target[...] = value`: memset, tensor_copy or dma_copy."""
+    if isinstance(value, Number):
+        fill(target, value)
+    elif target._buffer.on_chip and value._buffer.on_chip:
+        isa("tensor_copy")(target, value)
+    else:
+        isa("dma_copy")(target, value)
+
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "subtract": "subtract", "mul": "multiply", "multiply": "multiply",
+    "pow": "power", "power": "power", "and": "bitwise_and", "bitwise_and": "bitwise_and", "or": "bitwise_or",
+    "bitwise_or": "bitwise_or", "xor": "bitwise_xor", "bitwise_xor": "bitwise_xor", "lshift": "left_shift",
+    "left_shift": "left_shift", "rshift": "right_shift", "right_shift": "right_shift", "lt": "less", "less": "less",
+    "le": "less_equal", "less_equal": "less_equal", "gt": "greater", "greater": "greater", "ge": "greater_equal",
+    "greater_equal": "greater_equal", "eq": "equal", "equal": "equal", "ne": "not_equal", "not_equal": "not_equal",
+}  # fmt: skip
+
+
+def operator(name: str, left: Any, right: Any) -> Any:
+    """A Python operator on tiles."""
+    key = name.strip("_")
+    if key in ("truediv", "divide"):
+        return divide(left, right)
+    if key in ("neg", "negative"):
+        return negative(left)
+    if key in ("invert",):
+        return _FUNCTIONS["invert"](left)
+    if key in ("abs",):
+        return unary("abs", left)
+    if key in _OPERATORS:
+        return binary(_OPERATORS[key], left, right)
+    raise error_of(
+        diagnose("NKI017", f"tensors have no operator {name}", limit=f"operators: {', '.join(sorted(set(_OPERATORS)))}",
+                 help="use a nki.language function")
+    )  # fmt: skip
+
+
+# -- loops and programs ------------------------------------------------------------------------------------------------
+
+
+def _unrolled(name: str) -> Callable[..., range]:
+    def loop(start: int, stop: int | None = None, step: int = 1, **_hints: Any) -> range:
+        return range(start) if stop is None else range(start, stop, step)
+
+    return _dress(loop, name, "A compile-time loop, unrolled; today the same as range.")
+
+
+affine_range = _unrolled("affine_range")
+sequential_range = _unrolled("sequential_range")
+static_range = _unrolled("static_range")
+
+
+def program_id(axis: int = 0) -> int:
+    """Index of this program in the launch grid; 0 without one."""
+    ids = current("nl.program_id").program_ids
+    return ids[axis] if axis < len(ids) else 0
+
+
+def num_programs(axes: Any = 0) -> int:
+    """Programs along an axis of the launch grid; 1 without one."""
+    grid = current("nl.num_programs").grid
+    if axes is None:
+        return int(np.prod(grid, dtype=int))
+    wanted = axes if isinstance(axes, (tuple, list)) else (axes,)
+    return int(np.prod([grid[axis] if axis < len(grid) else 1 for axis in wanted], dtype=int))
+
+
+def program_ndim() -> int:
+    """Dimensions of the launch grid; 0 without one."""
+    return len(current("nl.program_ndim").grid)
+
+
+def device_print(print_prefix: str, tensor: NkiTensor) -> None:
+    """Print a tensor's values when the instruction is reached."""
+    builder = current("nl.device_print")
+    if builder.has_values:
+        print(f"{print_prefix} {builder.read(tensor)}")
+
+
+class _TileSize:
+    """Hardware sizes of the current target; outside a kernel those of the default target."""
+
+    _NAMES = (
+        "pmax", "psum_fmax", "psum_bank_fmax", "psum_bank_fmax_bytes", "psum_num_banks", "gemm_stationary_fmax",
+        "gemm_moving_fmax", "bn_stats_fmax", "psum_min_align", "sbuf_min_align", "sbuf_size_bytes", "sbuf_fmax",
+        "sbuf_fmax_bytes", "total_available_sbuf_size",
+    )  # fmt: skip
+
+    def __getattr__(self, name: str) -> int:
+        from nki_lab.kernel_runtime.frontend.target import current_arch  # noqa: PLC0415 - reads the doors' choice
+
+        arch = current_arch()
+        sizes: dict[str, Any] = {
+            "psum_bank_fmax_bytes": arch.psum_bank_bytes,
+            "psum_num_banks": arch.psum_banks,
+            "sbuf_size_bytes": arch.sbuf_bytes,
+            "sbuf_fmax_bytes": arch.sbuf_usable_bytes,
+            "total_available_sbuf_size": arch.sbuf_usable_bytes,
+            "sbuf_fmax": arch.sbuf_usable_bytes // 4,
+            # guess: published allocators align to the dtype only.
+            "psum_min_align": 4,
+            "sbuf_min_align": 1,
+        }
+        if name in sizes:
+            return int(sizes[name])
+        if name in self._NAMES:
+            return int(getattr(arch, name))
+        raise error_of(
+            diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
+        )
+
+    def __dir__(self) -> list[str]:
+        return list(self._NAMES)
+
+
+tile_size = _TileSize()
+
+
+class NKIObject:
+    """Base of classes that kernels use: fields from annotations, constructed by position or keyword.
+
+    Annotated fields without a value default to None; class attributes without annotation are keywords as well.
+    `@dataclass` on top changes nothing.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__
+        annotations = dict(own.get("__annotations__", {}))
+        for name, value in list(own.items()):
+            if name.startswith("_") or name in annotations or callable(value):
+                continue
+            if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
+                continue
+            annotations[name] = type(value)
+        for name in annotations:
+            if name not in own:
+                setattr(cls, name, None)
+        cls.__annotations__ = annotations
+        if "__init__" not in own and not any("__init__" in base.__dict__ for base in cls.__mro__[1:-2]):
+            cls.__init__ = _init_from_fields  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        """Called after the fields are set."""
+
+
+def _fields_of(cls: type) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name in base.__dict__.get("__annotations__", {}):
+            fields[name] = getattr(cls, name, None)
+    return fields
+
+
+def _init_from_fields(self: NKIObject, *args: Any, **kwargs: Any) -> None:
+    fields = _fields_of(type(self))
+    names = list(fields)
+    if len(args) > len(names):
+        raise TypeError(f"{type(self).__name__}() takes {len(names)} arguments, {len(args)} were given")
+    for name, default in fields.items():
+        object.__setattr__(self, name, _fresh(default))
+    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+        if name not in fields:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        object.__setattr__(self, name, value)
+    self.__post_init__()
+
+
+def _fresh(default: Any) -> Any:
+    """A default of its own for each object, where it is a container."""
+    return type(default)(default) if isinstance(default, (list, dict, set)) else default
+
+
+_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name != "copy"]
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
+    **{name: _make_unary(name) for name in _ACTIVATION_ONLY},
+    **{name: _make_unary(name) for name in ("abs", "square", "relu", "rsqrt", "reciprocal")},
+    **{name: _make_alu_unary(name) for name in ("invert", "logical_not")},
+}
+
+
+def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    tile = current("nl.reciprocal").like(_tensor(x, "nl.reciprocal", "x"), dtype=_maybe(dtype))
+    isa("reciprocal")(tile, x)
+    return tile
+
+
+_FUNCTIONS["reciprocal"] = _dress(_reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`.")
+_dress(copy, "copy", copy.__doc__ or "")
+equal = _FUNCTIONS["equal"]
+
+
+class _OpToken:
+    """An operator that exists only as an `op=` argument."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = self.nki_op = name
+
+    def __repr__(self) -> str:
+        return f"nl.{self.nki_op}"
+
+
+def names() -> dict[str, Any]:
+    """Everything `import nki.language` gives, by name."""
+    own: dict[str, Any] = {
+        item.__name__: item
+        for item in (
+            ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
+            shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range,
+            sequential_range, static_range, program_id, num_programs, program_ndim, device_print, NKIObject,
+        )
+    }  # fmt: skip
+    own |= _FUNCTIONS
+    own |= {name: _OpToken(name) for name in ("average", "bypass") if name not in own}
+    own |= {name: kind.host for name, kind in DTYPES.items()}
+    own |= {"bool": DTYPES["bool_"].host, "DType": str, "NkiTensor": NkiTensor, "MemoryRegion": MemoryRegion}
+    own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
+    own |= {"ds": ds, "DynamicSlice": DynamicSlice, "tile_size": tile_size, "range": range}
+    return own
+
+
+def instruction_names() -> dict[str, Any]:
+    """Everything `import nki.isa` gives, by name."""
+    from nki_lab.isa.spec import TABLE  # noqa: PLC0415 - grows with declarations
+    from nki_lab.kernel_runtime.frontend.issue import NkiInstruction  # noqa: PLC0415 - name only
+    from nki_lab.kernel_runtime.frontend.target import get_nc_version  # noqa: PLC0415 - name only
+
+    own: dict[str, Any] = {name: door_of(name) for name in TABLE}
+    for item in (enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.matmul_perf_mode,
+                 enums.nc_version, enums.dma_engine):  # fmt: skip
+        own[item.__name__] = item
+    own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}
+    own |= {"NkiInstruction": NkiInstruction, "get_nc_version": get_nc_version}
+    return own
+
+
+__all__ = ["Builder", "assign", "instruction_names", "names", "operator"]

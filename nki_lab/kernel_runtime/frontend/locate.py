@@ -1,0 +1,85 @@
+"""From a site to the expression a finding is about: the argument inside the call, when the source is at hand."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.kernel_runtime.ir import Site
+
+
+def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
+    """The diagnostic with its span: the operand's expression in the call at `site`, else the call itself."""
+    if diagnostic.span is not None or not site.file:
+        return diagnostic
+    whole = Span.from_bytes(site.file, site.line, site.column, site.end_line, site.end_column)
+    if not diagnostic.operand:
+        return replace(diagnostic, span=whole)
+    call = _call_at(site)
+    found = None if call is None else argument_of(call, diagnostic.operand, _parameters(diagnostic))
+    if found is None:
+        return replace(diagnostic, span=whole)
+    end_line, end_column = found.end_lineno or found.lineno, found.end_col_offset or found.col_offset
+    span = Span.from_bytes(site.file, found.lineno, found.col_offset, end_line, end_column)
+    note = diagnostic.note
+    if isinstance(found, (ast.Name, ast.Attribute)) and note.startswith(f"{diagnostic.operand}: "):
+        note = f"{ast.unparse(found)}: {note.removeprefix(f'{diagnostic.operand}: ')}"
+    return replace(diagnostic, span=span, note=note)
+
+
+def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
+    """The expression passed for a parameter, by keyword or by position."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if name in parameters:
+        position = parameters.index(name)
+        if position < len(call.args) and not any(isinstance(item, ast.Starred) for item in call.args):
+            return call.args[position]
+    return None
+
+
+def _parameters(diagnostic: Diagnostic) -> tuple[str, ...]:
+    from nki_lab.isa.spec import TABLE  # noqa: PLC0415 - only for findings
+
+    name = diagnostic.message.split(":", 1)[0].removeprefix("nl.")
+    if name in TABLE:
+        return tuple(TABLE[name].operands)
+    return {"load": ("src", "dtype"), "store": ("dst", "value"), "ndarray": ("shape", "dtype", "buffer", "name", "address")}.get(
+        name, ("x", "y", "dtype")
+    )
+
+
+def _call_at(site: Site) -> ast.Call | None:
+    tree = _tree_of(site.file)
+    if tree is None:
+        return None
+    wanted = (site.line, site.column, site.end_line, site.end_column)
+    best: ast.Call | None = None
+    for node in _calls(tree):
+        place_of = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
+        if place_of == wanted:
+            return node
+        if node.lineno == site.line and best is None and not site.end_column:
+            best = node
+    return best
+
+
+def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _tree_of(file: str) -> ast.Module | None:
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@lru_cache(maxsize=32)
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None

@@ -1,0 +1,164 @@
+"""The native tracer: runs a kernel as Python over tensors without values and leaves its IR in a Builder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any
+
+from nki_lab.diagnostic import NkiError, diagnose, error_class
+from nki_lab.kernel_runtime.frontend.context import is_ours, recording
+from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at
+from nki_lab.kernel_runtime.ir import Site
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+
+
+def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], builder: Builder) -> Any:
+    """Run `function` with the builder recording; gives the structure it returns, with tensors in place of arrays.
+
+    Whatever goes wrong in the kernel's own code comes out as an NkiError with a code and a place; KeyboardInterrupt
+    and SystemExit pass through.
+    """
+    with recording(builder):
+        try:
+            result = function(*args, **kwargs)
+        except NkiError as error:
+            locate_error(error)
+            raise
+        except Exception as error:
+            raise wrapped(error) from error
+    collect_outputs(result, builder)
+    return result
+
+
+def locate_error(error: NkiError) -> None:
+    """Give the error's diagnostics the place of the innermost user call in its traceback."""
+    if all(item.span is not None for item in error.diagnostics):
+        return
+    site = innermost_site(error.__traceback__)
+    if site is not None:
+        error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
+
+
+def innermost_site(traceback: TracebackType | None) -> Site | None:
+    """The last frame of user code that a traceback passed through."""
+    found = None
+    while traceback is not None:
+        if not is_ours(traceback.tb_frame) and not _is_library(traceback.tb_frame.f_code.co_filename):
+            found = site_at(traceback.tb_frame.f_code, traceback.tb_lasti)
+        traceback = traceback.tb_next
+    return found
+
+
+def _is_library(file: str) -> bool:
+    return "site-packages" in file or file.startswith("<frozen")
+
+
+def wrapped(error: Exception) -> NkiError:
+    """The NkiError, also of the exception's own kind, for something the kernel's Python raised."""
+    kind = type(error)
+    code = "NKI102" if isinstance(error, NameError) else "NKI007"
+    if isinstance(error, NameError):
+        message = str(error)
+        help_text = "check the spelling, or import the name"
+        if "did you mean" not in message.lower() and getattr(error, "name", None):
+            near = _near_names(error)
+            help_text = near or help_text
+    else:
+        message = f"the kernel raised {kind.__name__}: {error}" if str(error) else f"the kernel raised {kind.__name__}"
+        help_text = _explain(error)
+    site = innermost_site(error.__traceback__)
+    item = diagnose(code, message, help=help_text)
+    base = kind if kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins" else None
+    made = error_class(base if base is not None and not issubclass(kind, (OSError, UnicodeError)) else RuntimeError)(
+        (placed(item, site) if site is not None else item,)
+    )
+    made.__cause__ = error
+    return made
+
+
+def _near_names(error: NameError) -> str:
+    from nki_lab.isa.spelling import did_you_mean  # noqa: PLC0415 - only for findings
+
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return ""
+    frame = traceback.tb_frame
+    return did_you_mean(error.name or "", [*frame.f_locals, *frame.f_globals])
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, AssertionError):
+        return "the kernel's own assert does not hold for these arguments"
+    if isinstance(error, RecursionError):
+        return "kernels are inlined: a recursion must end at specialisation time"
+    return "specialisation runs the kernel as Python; the error is in its own code"
+
+
+def collect_outputs(result: Any, builder: Builder) -> None:
+    """Enter the returned tensors into the program, and check that there is nothing else among them."""
+    outputs: list[NkiTensor] = []
+    _gather(result, outputs)
+    for tensor in outputs:
+        if tensor._buffer.kind == "temp":
+            tensor._buffer.kind = "output"
+        if tensor._buffer.space is not MemoryRegion.shared_hbm and tensor._buffer.kind != "input":
+            site = tensor._buffer.site
+            builder.note(
+                diagnose(
+                    "NKI607",
+                    f"the kernel returns a tensor in {tensor._buffer.space.value}",
+                    note=f"{tensor._shape} {tensor._dtype.name}",
+                    limit="returned tensors are in nl.shared_hbm",
+                    help="allocate it with buffer=nl.shared_hbm",
+                ),
+                site,
+            )
+        builder.view_of(tensor)
+    builder.program.outputs = outputs
+
+
+def _gather(result: Any, outputs: list[NkiTensor]) -> None:
+    if result is None:
+        return
+    if isinstance(result, NkiTensor):
+        outputs.append(result)
+    elif isinstance(result, (tuple, list)):
+        for item in result:
+            _gather(item, outputs)
+    elif isinstance(result, dict):
+        for item in result.values():
+            _gather(item, outputs)
+    elif isinstance(result, (int, float, str, bool)):
+        return
+    else:
+        raise error_class(TypeError)(
+            (
+                diagnose(
+                    "NKI014",
+                    f"the kernel returned a {type(result).__name__}",
+                    limit="a kernel returns tensors, or tuples, lists and dicts of tensors, or nothing",
+                    help="return the tensor that nl.ndarray(..., buffer=nl.shared_hbm) gave",
+                ),
+            )
+        )
+
+
+def map_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """The structure with every leaf replaced: tuples, lists, dicts and dataclass fields are walked."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_structure(item, leaf) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_structure(item, leaf) for item in value)
+    if isinstance(value, dict):
+        return {key: map_structure(item, leaf) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+        mapped = {name: map_structure(item, leaf) for name, item in fields.items()}
+        if any(mapped[name] is not fields[name] for name in fields if not isinstance(fields[name], (tuple, list, dict))):
+            return dataclasses.replace(value, **mapped)
+        return value
+    return leaf(value)

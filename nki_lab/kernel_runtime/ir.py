@@ -1,0 +1,172 @@
+"""NKI IR: what specialisation leaves of a kernel, as columns.
+
+An op row is (variant, first access, site). A variant is everything about an instruction but its addresses: the
+declaration, attributes, operand view types, engine; legality, numerics and cost are worked out once per variant. An
+access row is an interned view. Operands of an op are its accesses in the variant's operand order.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.spec import Instruction, Use, show_value
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType
+
+Stage = Literal["specialized", "allocated", "scheduled"]
+
+
+class Site(NamedTuple):
+    """A place in the user's source: 1-based lines, 0-based UTF-8 byte columns as Python reports them."""
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    function: str
+
+
+class View:
+    """An interned access: a view type placed in a buffer."""
+
+    __slots__ = ("buffer", "full", "id", "indirect", "offset", "type")
+
+    def __init__(
+        self, number: int, buffer: Buffer, offset: int, view_type: ViewType, indirect: Indirect | None, full: bool
+    ) -> None:
+        self.id = number
+        self.buffer = buffer
+        self.offset = offset
+        self.type = view_type
+        self.indirect = indirect
+        self.full = full
+
+
+class Variant:
+    """One instruction with fixed attributes and operand types."""
+
+    __slots__ = ("engine", "id", "instruction", "names", "outs", "plan", "use")
+
+    def __init__(self, number: int, instruction: Instruction, use: Use, names: tuple[str, ...]) -> None:
+        self.id = number
+        self.instruction = instruction
+        self.use = use
+        self.engine = use.engine
+        self.names = names
+        self.outs = tuple(instruction.operands[name].role == "out" for name in names)
+        self.plan: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A readable view of one row."""
+
+    index: int
+    variant: Variant
+    views: tuple[View, ...]
+    site: Site
+    name: str
+
+    def operand(self, name: str) -> View | None:
+        return dict(zip(self.variant.names, self.views, strict=True)).get(name)
+
+
+class Program:
+    """A specialised kernel: columns of ops and accesses with their interned tables."""
+
+    def __init__(self, name: str, arch: Arch, options: Options, dialect: str = "current") -> None:
+        self.name = name
+        self.arch = arch
+        self.options = options
+        self.dialect = dialect
+        self.op_variant: array[int] = array("I")
+        self.op_access: array[int] = array("I")
+        self.op_site: array[int] = array("I")
+        self.access_view: array[int] = array("I")
+        self.variants: list[Variant] = []
+        self.views: list[View] = []
+        self.buffers: list[Buffer] = []
+        self.sites: list[Site] = []
+        self.op_names: dict[int, str] = {}
+        self.inputs: list[Buffer] = []
+        self.outputs: list[NkiTensor] = []
+        self.constants: dict[int, Any] = {}
+        self.observed = False
+
+    def __len__(self) -> int:
+        return len(self.op_variant)
+
+    def op(self, index: int) -> Op:
+        start = self.op_access[index]
+        variant = self.variants[self.op_variant[index]]
+        views = tuple(self.views[i] for i in self.access_view[start : start + len(variant.names)])
+        return Op(index, variant, views, self.sites[self.op_site[index]], self.op_names.get(index, ""))
+
+    def ops(self) -> Iterator[Op]:
+        """The rows in program order, as readable nodes."""
+        return (self.op(index) for index in range(len(self)))
+
+    def text(self) -> str:
+        """The program as a stable listing: buffers, then one line an instruction with its source line."""
+        out = [f"program {self.name} target={self.arch.name} dialect={self.dialect}"]
+        out += [f"  %{b.id} = {b.space} {b.dtype.name}{list(b.shape)}{_named(b)}" for b in self.buffers]
+        for op in self.ops():
+            views = dict(zip(op.variant.names, op.views, strict=True))
+            parts = []
+            for name, operand in op.variant.instruction.operands.items():
+                if name in views:
+                    parts.append(f"{name}={_view_text(views[name])}")
+                elif (value := op.variant.use.attrs.get(name)) != operand.default:
+                    parts.append(f"{name}={show_value(value)}")
+            label = f" name={op.name}" if op.name else ""
+            call = f"{op.variant.instruction.name}({', '.join(parts)})"
+            out.append(f"{op.index:6d}  {op.variant.engine}.{call}{label}  ; line {op.site.line}")
+        out.append("  return " + ", ".join(f"%{t._buffer.id}" for t in self.outputs))
+        return "\n".join(out) + "\n"
+
+
+def _named(buffer: Buffer) -> str:
+    place = f" at {buffer.address}" if buffer.address is not None else ""
+    kind = "" if buffer.kind == "temp" else f" {buffer.kind}"
+    return f"{kind}{place}" + (f" {buffer.name!r}" if buffer.name else "")
+
+
+def _view_text(view: View) -> str:
+    if view.full and view.type.shape == view.buffer.shape:
+        return f"%{view.buffer.id}"
+    pattern = ", ".join(f"[{s}, {n}]" for s, n in zip(view.type.strides, view.type.shape, strict=True))
+    cast = f" as {view.type.dtype.name}" if view.type.dtype is not view.buffer.dtype else ""
+    dynamic = f" {view.indirect.kind}-indirect" if view.indirect is not None else ""
+    return f"%{view.buffer.id}@{view.offset}[{pattern}]{cast}{dynamic}"
+
+
+def verify(program: Program, stage: Stage = "specialized") -> None:
+    """Raise AssertionError naming the stage and row when the columns break an invariant of `stage`."""
+    rows = len(program)
+    if not (rows == len(program.op_access) == len(program.op_site)):
+        raise AssertionError(f"{stage}: columns of different length")
+    at = 0
+    for index in range(rows):
+        variant = program.variants[program.op_variant[index]]
+        if program.op_access[index] != at:
+            raise AssertionError(f"{stage}: row {index} starts at access {program.op_access[index]}, expected {at}")
+        for name, number in zip(variant.names, program.access_view[at : at + len(variant.names)], strict=True):
+            view = program.views[number]
+            if view.type is not variant.use.types[name]:
+                raise AssertionError(f"{stage}: row {index}, operand {name}: the view is not of the variant's type")
+            if program.buffers[view.buffer.id] is not view.buffer:
+                raise AssertionError(f"{stage}: row {index}, operand {name}: buffer of another program")
+        at += len(variant.names)
+    if at != len(program.access_view):
+        raise AssertionError(f"{stage}: {len(program.access_view) - at} accesses belong to no row")
+
+
+def attributes_of(variant: Variant) -> Mapping[str, Any]:
+    """The attributes that differ from the declaration's defaults."""
+    operands = variant.instruction.operands
+    return {name: value for name, value in variant.use.attrs.items() if value != operands[name].default}

@@ -1,0 +1,1 @@
+"""The walker for values: what a program computes."""

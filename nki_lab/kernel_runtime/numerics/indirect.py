@@ -1,0 +1,123 @@
+"""Reading and writing views, also those whose addresses are known only while the program runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa import enums
+from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.ir import View
+from nki_lab.kernel_runtime.numerics.storage import Bound, window
+from nki_lab.kernel_runtime.tensor import VirtualRegister
+
+Array = NDArray[Any]
+
+
+class Resolver:
+    """Turns a view and its buffer's binding into elements; `bound_of` finds the binding of index tensors."""
+
+    def __init__(self, bound_of: Any) -> None:
+        self._bound_of = bound_of
+
+    def read(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
+        """The view's elements in its shape, and which rows are in bounds (None: all)."""
+        kind = view.type
+        if view.indirect is None:
+            return window(bound, kind.dtype, view.offset, kind.shape, kind.strides), None
+        places, valid = self._places(view, use)
+        flat = _whole(bound, view)
+        if valid is not None:
+            places = np.where(valid.reshape((-1,) + (1,) * (places.ndim - 1)), places, 0)
+        return flat[places], valid
+
+    def write(self, view: View, bound: Bound, values: Array, use: Use, valid: Array | None) -> None:
+        """Store elements, leaving out the rows that are out of bounds."""
+        kind = view.type
+        if view.indirect is None:
+            target = window(bound, kind.dtype, view.offset, kind.shape, kind.strides)
+            if valid is None:
+                np.copyto(target, values, casting="unsafe")
+            else:
+                target[valid] = values[valid]
+            return
+        places, inside = self._places(view, use)
+        keep = inside if valid is None else valid if inside is None else inside & valid
+        flat = _whole(bound, view)
+        if keep is None:
+            flat[places] = values
+        else:
+            flat[places[keep]] = values[keep]
+
+    def _places(self, view: View, use: Use) -> tuple[Array, Array | None]:
+        """Element numbers of the view in its buffer, and the rows that lie inside it."""
+        indirect, kind = view.indirect, view.type
+        assert indirect is not None
+        index = self._index(view)
+        _check(view, index, use)
+        inside = (index >= indirect.lowest) & (index <= indirect.highest)
+        if indirect.kind == "scalar":
+            shift = int(index.reshape(-1)[0]) * indirect.stride
+            places = _lattice(view.offset + shift, kind.shape, kind.strides)
+            return places, None if inside.all() else np.zeros(kind.shape[0], bool)
+        if indirect.kind == "vector":
+            rows = view.offset + index.reshape(-1) * indirect.stride
+            inner = _lattice(0, kind.shape[1:], kind.strides[1:])
+            places = rows.reshape((-1,) + (1,) * inner.ndim) + inner
+            return places, None if inside.all() else inside.reshape(-1)
+        group = 32 if use.engine == "tensor" else 16
+        rows_of = kind.shape[0]
+        columns = np.empty((rows_of, kind.shape[1]), np.int64)
+        steps = np.arange(kind.shape[1])
+        for start in range(0, rows_of, group):
+            size = min(group, rows_of - start)
+            columns[start : start + size] = index[start + steps % size, steps // size]
+        lanes = view.offset + np.arange(rows_of, dtype=np.int64) * kind.strides[0]
+        return lanes[:, None] + columns * indirect.stride, None
+
+    def _index(self, view: View) -> Array:
+        assert view.indirect is not None
+        source = view.indirect.index
+        if isinstance(source, VirtualRegister):
+            raise error_of(diagnose("NKI010", "addresses from registers are not modelled yet"))
+        bound = self._bound_of(source._buffer)
+        part = window(bound, source._dtype, source._offset, source._shape, source._strides)
+        return part.astype(np.int64).reshape(source._shape[0], -1)
+
+
+def _whole(bound: Bound, view: View) -> Array:
+    """The buffer as one dimension of the view's elements; indexed buffers are bound densely."""
+    size = view.buffer.nbytes // view.type.dtype.nbytes
+    return window(bound, view.type.dtype, 0, (size,), (1,))
+
+
+def _lattice(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    places = np.array(start, np.int64)
+    for size, step in zip(shape, strides, strict=True):
+        places = places[..., None] + step * np.arange(size, dtype=np.int64)
+    return places
+
+
+def _check(view: View, index: Array, use: Use) -> None:
+    """Refuse an index outside the tensor unless the instruction skips it."""
+    indirect = view.indirect
+    assert indirect is not None
+    outside = (index < indirect.lowest) | (index > indirect.highest)
+    if not outside.any() or use.attrs.get("oob_mode") is enums.oob_mode.skip:
+        return
+    row = int(np.flatnonzero(outside.reshape(-1))[0])
+    value = int(index.reshape(-1)[row])
+    operand = next((name for name, kind in use.types.items() if kind is view.type), "")
+    raise error_of(
+        diagnose(
+            "NKI310",
+            f"{use.instruction.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
+            f"of extent {indirect.extent}",
+            operand=operand,
+            limit=f"{indirect.lowest} <= index <= {indirect.highest}",
+            help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
+        )
+    )

@@ -1,0 +1,354 @@
+"""The walker for values: plans ops into calls on bound arrays, runs them, and hands values out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.isa.dtype import BOOL, INTEGERS
+from nki_lab.kernel_runtime.coverage import Tracker
+from nki_lab.kernel_runtime.frontend.issue import placed
+from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
+from nki_lab.kernel_runtime.numerics.recipe import Recipe, State, Step, overlapping
+from nki_lab.kernel_runtime.numerics.rounding import Scratch
+from nki_lab.kernel_runtime.numerics.storage import (
+    BYTES,
+    SHADOW,
+    Bound,
+    Pool,
+    fresh,
+    host_values,
+    kind_of,
+    of_array,
+    poison,
+    to_bytes,
+    window,
+)
+from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, view_type
+
+Array = NDArray[Any]
+
+_CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
+
+
+class Machine:
+    """Executes a program. `arrays` are the kernel's arguments by buffer id, in their host dtypes.
+
+    A program that is complete runs once, with `run(final=True)`: then loads of unwritten inputs are elided, matmuls
+    are grouped into slabs, and a tile's memory is used again after its last access. Otherwise `run(final=False)`
+    executes what has been issued so far, as often as something observes values.
+    `seconds` is the time spent, planning and conversions included.
+    """
+
+    def __init__(self, program: Program, arrays: Mapping[int, Array], tracker: Tracker | None = None) -> None:
+        self.program = program
+        self.arrays = dict(arrays)
+        self.tracker = tracker or Tracker(program)
+        self.diagnostics: list[Diagnostic] = []
+        self.seconds = 0.0
+        self.slabs: list[slabs.Slab] = []
+        self.elided = 0
+        self.done = 0
+        self._bounds: dict[int, Bound] = {}
+        self._blocks: dict[int, Array] = {}
+        self._kinds: dict[int, int] = {}
+        self._recipes: dict[Any, Recipe] = {}
+        self._registers = np.zeros(program.arch.pmax, np.float32)
+        self._states = (State(self._registers, False), State(self._registers, True))
+        self._scratch = Scratch()
+        self._pool = Pool()
+        self._placed = PlacedMemory()
+        self._resolver = Resolver(self.bound)
+        self._views_seen = 0
+        self._buffers_seen = 0
+        self._recycle = False
+        self._poison_all = True
+
+    def run(self, *, final: bool) -> None:
+        """Execute the ops issued and not yet executed."""
+        start = time.perf_counter()
+        coverage = self.tracker.finish() if final else self.tracker.advance()
+        with np.errstate(all="ignore"):
+            self._prepare()
+            skip: dict[int, slabs.Slab | None] = {}
+            last: Any = None
+            if final and self.done == 0 and len(self.program):
+                skip, last = self._whole_plan(coverage.add)
+            self._execute(coverage.add, skip, last)
+        self.seconds += time.perf_counter() - start
+
+    def read(self, tensor: NkiTensor) -> Array:
+        """The values of a view after everything executed so far, in its host dtype: a copy."""
+        buffer = tensor._buffer
+        if tensor._indirect is not None:
+            number = buffer.owner.view_of(tensor)
+            self._prepare()
+            view = self.program.views[number]
+            variant = _Reading(view, self.program)
+            part, _ = self._resolver.read(view, self.bound(buffer), variant)  # type: ignore[arg-type]
+            return host_values(self.bound(buffer), tensor._dtype, part)
+        if tensor._dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
+            self._make_bytes(buffer)
+        part = window(self.bound(buffer), tensor._dtype, tensor._offset, tensor._shape, tensor._strides)
+        values = host_values(self.bound(buffer), tensor._dtype, part)
+        return values.view(np.bool_) if tensor._dtype is BOOL and values.dtype != np.bool_ else values
+
+    def bound(self, buffer: Buffer) -> Bound:
+        """The storage of a buffer, made at its first use."""
+        found = self._bounds.get(buffer.id)
+        if found is None:
+            found = self._bind(buffer)
+        return found
+
+    # -- binding ---------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Look at views and buffers that are new: some buffers must be held as bytes."""
+        program = self.program
+        for view in program.views[self._views_seen :]:
+            if view.type.dtype is not view.buffer.dtype and self._kinds.get(view.buffer.id) != BYTES:
+                self._make_bytes(view.buffer)
+        self._views_seen = len(program.views)
+        for buffer in program.buffers[self._buffers_seen :]:
+            if buffer.address is not None and buffer.on_chip:
+                for shared in self._placed.add(buffer):
+                    self._share(shared)
+        self._buffers_seen = len(program.buffers)
+
+    def _make_bytes(self, buffer: Buffer) -> None:
+        if _same_bits(buffer, self.program):
+            pass
+        self._kinds[buffer.id] = BYTES
+        bound = self._bounds.get(buffer.id)
+        if bound is not None and bound.kind != BYTES:
+            self._bounds[buffer.id] = to_bytes(bound, buffer)
+
+    def _share(self, buffer: Buffer) -> None:
+        """Move a placed buffer into the memory that it shares with its neighbours."""
+        self._kinds[buffer.id] = BYTES
+        former = self._bounds.get(buffer.id)
+        bound = self._placed.bind(buffer)
+        if former is not None and former.flat is not bound.flat:
+            kept = former if former.kind == BYTES else to_bytes(former, buffer)
+            source = window(kept, buffer.dtype, 0, (buffer.partitions, buffer.row_elements), (buffer.row_elements, 1))
+            target = window(bound, buffer.dtype, 0, (buffer.partitions, buffer.row_elements), (buffer.row_elements, 1))
+            np.copyto(target, source)
+        self._bounds[buffer.id] = bound
+
+    def _bind(self, buffer: Buffer) -> Bound:
+        kind = self._kinds.get(buffer.id, kind_of(buffer))
+        values = self.arrays.get(buffer.id)
+        if values is not None:
+            bound = of_array(buffer, values, kind)
+            if bound.flat.base is not None and np.shares_memory(bound.flat, values) and self._is_written(buffer):
+                bound = Bound(bound.kind, bound.flat.copy(), 0, bound.row, bound.pitch)
+        else:
+            bound, block = fresh(self._pool, buffer, kind)
+            self._blocks[buffer.id] = block
+            if self._poison_all or buffer.id in self.tracker.suspects:
+                poison(bound, buffer.dtype)
+        self._bounds[buffer.id] = bound
+        return bound
+
+    def _is_written(self, buffer: Buffer) -> bool:
+        return self._written is None or bool(self._written[buffer.id])
+
+    _written: Any = None
+
+    # -- the whole program at once -----------------------------------------------------------------------------------
+
+    def _whole_plan(self, add: Mapping[int, Any]) -> tuple[dict[int, slabs.Slab | None], Any]:
+        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and last accesses by buffer."""
+        program = self.program
+        survey = Survey(program)
+        self._written = survey.writes > 0
+        self._poison_all = False
+        self._recycle = True
+        shadowed = np.array([self._kinds.get(b.id, kind_of(b)) == SHADOW for b in program.buffers], bool)
+        keep = np.zeros(len(program.buffers), bool)
+        for tensor in program.outputs:
+            keep[tensor._buffer.id] = True
+        skip: dict[int, slabs.Slab | None] = {}
+        last = survey.last_access.copy()
+        if program.options.matmul_order != "tile":
+            windows = self._elide(survey, shadowed, keep, skip)
+            self._bind_windows(windows)
+            self.slabs = slabs.find(program, survey, add, windows, shadowed, program.options.slab_bytes)
+            for found in self.slabs:
+                for op in found.ops:
+                    skip[op] = None
+                skip[found.first] = found
+        else:
+            windows = self._elide(survey, shadowed, keep, skip)
+            self._bind_windows(windows)
+        self.elided = len(windows)
+        last[keep] = len(program)
+        for buffer in program.buffers:
+            if not buffer.on_chip or buffer.kind in ("input", "const"):
+                last[buffer.id] = len(program)
+        return skip, last
+
+    def _elide(self, survey: Survey, shadowed: Array, keep: Array,
+               skip: dict[int, slabs.Slab | None]) -> dict[int, slabs.Window]:  # fmt: skip
+        """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
+        program = self.program
+        candidates = [
+            variant.instruction.name == "dma_copy" and variant.use.dtypes["dst"] is variant.use.dtypes["src"]
+            for variant in program.variants
+        ]
+        windows: dict[int, slabs.Window] = {}
+        if not any(candidates):
+            return windows
+        variants = np.frombuffer(program.op_variant, np.uint32)
+        layouts: dict[int, int | None] = {}
+        for index in np.flatnonzero(np.array(candidates)[variants]).tolist():
+            at = program.op_access[index]
+            dst, src = program.views[program.access_view[at]], program.views[program.access_view[at + 1]]
+            tile, source = dst.buffer, src.buffer
+            if (
+                survey.writes[tile.id] != 1 or survey.foreign_reads[tile.id] or keep[tile.id] or not tile.on_chip
+                or not dst.full or source.on_chip or survey.writes[source.id] or tile.address is not None
+                or src.indirect is not None or not (shadowed[tile.id] and shadowed[source.id])
+                or survey.first_read[tile.id] < index or source.kind not in ("input", "const")
+            ):  # fmt: skip
+                continue
+            key = src.type.id * 1_000_003 + dst.type.id
+            if key not in layouts:
+                layouts[key] = _row_pitch(src, tile)
+            pitch = layouts[key]
+            if pitch is not None:
+                windows[tile.id] = slabs.Window(source.id, src.offset, pitch)
+                skip[index] = None
+        return windows
+
+    def _bind_windows(self, windows: Mapping[int, slabs.Window]) -> None:
+        for tile, window_of in windows.items():
+            source = self.bound(self.program.buffers[window_of.root])
+            row = self.program.buffers[tile].row_elements
+            self._bounds[tile] = Bound(SHADOW, source.flat, source.base + window_of.base, row, window_of.pitch)
+
+    def _slab_step(self, found: slabs.Slab) -> Step:
+        """Bind the slab's tiles to windows of one matrix and give the call that fills it."""
+        m, n = found.shape
+        block = self._pool.take(4 * m * n)
+        grid = block[: 4 * m * n].view(np.float32)
+        for buffer, (row, column) in found.cells.items():
+            self._bounds[buffer] = Bound(SHADOW, grid, row * n + column, found.n, n)
+        roots = {place.root for place in (*found.left, *found.right)}
+        sources = {root: self.bound(self.program.buffers[root]).flat for root in roots}
+        free = self.program.options.matmul_order == "free"
+        return (_multiply, (found, sources, grid.reshape(m, n), free))
+
+    # -- execution ---------------------------------------------------------------------------------------------------
+
+    def _execute(self, add: Mapping[int, Any], skip: Mapping[int, slabs.Slab | None], last: Any) -> None:
+        total = len(self.program)
+        while self.done < total:
+            stop = min(total, self.done + _CHUNK)
+            steps: list[tuple[int, Step]] = []
+            for index in range(self.done, stop):
+                if skip and index in skip:
+                    found = skip[index]
+                    if found is not None:
+                        steps.append((index, self._slab_step(found)))
+                    continue
+                self._plan(index, add, steps)
+                if last is not None:
+                    self._release(index, last)
+            self._perform(steps)
+            self.done = stop
+
+    def _plan(self, index: int, add: Mapping[int, Any], steps: list[tuple[int, Step]]) -> None:
+        program = self.program
+        variant = program.variants[program.op_variant[index]]
+        at = program.op_access[index]
+        views = [program.views[i] for i in program.access_view[at : at + len(variant.names)]]
+        known = self._bounds
+        bounds = [known.get(view.buffer.id) or self._bind(view.buffer) for view in views]
+        key = (variant.id, *(bound.kind for bound in bounds))
+        recipe = self._recipes.get(key)
+        if recipe is None:
+            recipe = self._recipes[key] = Recipe(variant, key[1:], program.options.precise)
+        adds = add.get(index, False) if variant.instruction.accumulates is not None else False
+        state = self._states[adds] if adds is True or adds is False else State(self._registers, adds)
+        for step in recipe.steps(views, bounds, state, self._scratch, self._resolver, overlapping(variant, views, bounds)):
+            steps.append((index, step))
+
+    def _release(self, index: int, last: Any) -> None:
+        """Give back the memory of tiles that op `index` touches last; later ops may be planned into it."""
+        program = self.program
+        at = program.op_access[index]
+        variant = program.variants[program.op_variant[index]]
+        for number in program.access_view[at : at + len(variant.names)]:
+            buffer = program.views[number].buffer.id
+            if last[buffer] == index:
+                block = self._blocks.pop(buffer, None)
+                if block is not None:
+                    self._pool.give(block)
+                    del self._bounds[buffer]
+
+    def _perform(self, steps: list[tuple[int, Step]]) -> None:
+        index = -1
+        try:
+            for index, (function, arguments) in steps:  # noqa: B007 - read when something fails
+                function(*arguments)
+        except NkiError as error:
+            site = self.program.sites[self.program.op_site[index]]
+            error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
+            raise
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except Exception as error:
+            raise self._our_fault(index, error) from error
+
+    def _our_fault(self, index: int, error: Exception) -> NkiError:
+        op = self.program.op(index)
+        item = diagnose(
+            "NKI901",
+            f"{op.variant.instruction.name}: the simulator failed with {type(error).__name__}: {error}",
+            limit="a legal instruction computes",
+            help="please report the kernel together with this message",
+        )
+        return error_of(placed(item, op.site))
+
+
+class _Reading:
+    """Stands for the instruction when a user looks at an indirect view."""
+
+    def __init__(self, view: View, program: Program) -> None:
+        self.engine = "vector"
+        self.attrs: dict[str, Any] = {}
+        self.types = {"tensor": view.type}
+        self.arch = program.arch
+        self.instruction = self
+        self.name = "read"
+
+
+def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free: bool) -> None:
+    slabs.multiply(found, sources, grid, free=free)
+
+
+def _row_pitch(src: View, tile: Buffer) -> int | None:
+    """Elements from row to row when the source is read as the tile's partitions x dense row; None otherwise."""
+    from nki_lab.kernel_runtime.tensor import reshape_strides  # noqa: PLC0415 - one use
+
+    strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
+    if strides is None or (strides[1] != 1 and tile.row_elements > 1) or (strides[0] < tile.row_elements):
+        return None
+    return strides[0]
+
+
+def _same_bits(_buffer: Buffer, _program: Program) -> bool:
+    return False
+
+
+__all__ = ["INTEGERS", "Machine", "view_type"]

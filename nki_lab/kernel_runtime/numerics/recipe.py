@@ -1,0 +1,210 @@
+"""How one variant is executed: its arithmetic with the conversions that the operands' bindings ask for.
+
+A recipe is made once for each variant and combination of bindings. Where all operands are presented as they lie in
+memory the step is a plain call; otherwise a general step gathers, converts, computes, rounds and writes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.isa.dtype import BF16, F16, F32, FP8, FP8_E8M0, TF32, DType, grid_contains
+from nki_lab.isa.spec import Unmodelled, Use
+from nki_lab.kernel_runtime.ir import Variant, View
+from nki_lab.kernel_runtime.numerics.conform import Presented, present
+from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.rounding import Scratch, convert_to_int, from_shadow, round_to, to_shadow
+from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, window
+
+Array = NDArray[Any]
+Step = tuple[Callable[..., Any], tuple[Any, ...]]
+
+KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
+"""Dtypes that stay in float32 without `precise`; float16 is rounded all the same (Beta 1 simulated it natively)."""
+
+
+class State:
+    """What instructions remember between calls: accumulation registers, and how the matmul at hand treats dst."""
+
+    __slots__ = ("add", "scalar_accumulators")
+
+    def __init__(self, scalar_accumulators: Array, add: Any = False) -> None:
+        self.scalar_accumulators = scalar_accumulators
+        self.add = add
+
+
+class Recipe:
+    """The execution of a variant under given bindings."""
+
+    __slots__ = ("compute", "direct", "empty", "kinds", "numerics", "presented", "rounds", "use", "variant")
+
+    def __init__(self, variant: Variant, kinds: tuple[int, ...], precise: bool) -> None:
+        self.variant = variant
+        self.kinds = kinds
+        self.use: Use = variant.use
+        numerics = variant.instruction.numerics
+        assert not isinstance(numerics, Unmodelled)
+        self.numerics = numerics
+        presented = present(variant.instruction, variant.use)
+        self.presented: list[Presented] = [presented[name] for name in variant.names]
+        self.compute = self._compute_in(variant.instruction.precision(variant.use))
+        self.rounds = [self._rounding(i, precise) for i in range(len(variant.names))]
+        self.empty = {
+            name: None for name, operand in variant.instruction.operands.items()
+            if operand.is_tensor and name not in variant.names
+        }  # fmt: skip
+        self.direct = all(
+            shown.strides is not None and self._as_is(i) for i, shown in enumerate(self.presented)
+        ) and not any(view is not None and view.indirect for view in variant.use.types.values())
+
+    def _compute_in(self, declared: str) -> str:
+        """float32, bits, or native; a same-dtype move between different bindings goes through float32, exactly."""
+        if declared == "native" and len(set(self.kinds)) > 1:
+            floats = all(view is None or view.dtype.is_float for view in self.use.types.values())
+            return "float32" if floats else "native"
+        return declared
+
+    def _as_is(self, position: int) -> bool:
+        kind = self.kinds[position]
+        if self.compute == "float32":
+            return kind == SHADOW
+        return kind == SHADOW or kind == NATIVE or self._dtype(position).kind != "float"
+
+    def _dtype(self, position: int) -> DType:
+        view = self.use.types[self.variant.names[position]]
+        assert view is not None
+        dtype: DType = view.dtype
+        return dtype
+
+    def _rounding(self, position: int, precise: bool) -> DType | None:
+        """The dtype that an output in a shadow must be rounded to, if its values may lie off the grid."""
+        if not self.variant.outs[position] or self.kinds[position] != SHADOW:
+            return None
+        dtype = self._dtype(position)
+        if dtype is F32 or (not precise and dtype in KEPT_WIDE):
+            return None
+        if self.variant.instruction.exact(self.use):
+            sources = [self._dtype(i) for i, is_out in enumerate(self.variant.outs) if not is_out]
+            wide = not precise and any(source in KEPT_WIDE for source in sources)
+            if not (wide and dtype is F16) and all(grid_contains(dtype, source) for source in sources):
+                return None
+        return dtype
+
+    def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch, resolver: Resolver,
+              clash: bool) -> list[Step]:  # fmt: skip
+        """The calls that execute one op. `clash`: an output overlaps an input without being the same view."""
+        if clash or not self.direct:
+            return [(self._general, (views, bounds, state, scratch, resolver))]
+        ins = self.empty.copy()
+        outs = self.empty.copy()
+        rounding: list[Step] = []
+        for position, (name, is_out) in enumerate(zip(self.variant.names, self.variant.outs, strict=True)):
+            shape, strides = self.presented[position]
+            assert strides is not None
+            view = views[position]
+            array = window(bounds[position], view.type.dtype, view.offset, shape, strides)
+            if self.compute == "bits":
+                array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+            if is_out:
+                outs[name] = array
+                dtype = self.rounds[position]
+                if dtype is not None:
+                    rounding.append((round_to, (array, dtype, scratch)))
+            else:
+                ins[name] = array
+        call: Step = (self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))
+        return [call, *rounding]
+
+    def _general(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
+                 resolver: Resolver) -> None:  # fmt: skip
+        ins = self.empty.copy()
+        outs = self.empty.copy()
+        written: list[tuple[int, Array]] = []
+        valid: Array | None = None
+        for position, (name, is_out) in enumerate(zip(self.variant.names, self.variant.outs, strict=True)):
+            view, bound = views[position], bounds[position]
+            dtype = view.type.dtype
+            if is_out:
+                outs[name] = np.empty(self.presented[position].shape, self._working(position))
+                if self._reads_output():
+                    old, _ = resolver.read(view, bound, self.use)
+                    outs[name][...] = self._taken(position, old).reshape(outs[name].shape)
+                written.append((position, outs[name]))
+                continue
+            part, kept = resolver.read(view, bound, self.use)
+            valid = kept if valid is None else valid
+            taken = self._taken(position, part)
+            ins[name] = _shaped(taken, self.presented[position].shape, dtype)
+        self.numerics(SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state)
+        for position, result in written:
+            self._write(position, views[position], bounds[position], result, scratch, resolver, valid)
+
+    def _reads_output(self) -> bool:
+        accumulates = self.variant.instruction.accumulates
+        return accumulates is not None and accumulates(self.use)
+
+    def _working(self, position: int) -> Any:
+        if self.compute == "float32":
+            return np.float32
+        storage = self._dtype(position).storage
+        if self.compute == "bits":
+            return np.dtype(f"u{storage.itemsize}")
+        return np.float32 if self.kinds[position] == SHADOW else storage
+
+    def _taken(self, position: int, part: Array) -> Array:
+        """An operand's elements in the precision of the computation."""
+        if self.compute == "bits":
+            return np.ascontiguousarray(part).view(np.dtype(f"u{part.dtype.itemsize}"))
+        if self.compute == "float32" and self.kinds[position] != SHADOW:
+            return to_shadow(np.ascontiguousarray(part), self._dtype(position))
+        return part
+
+    def _write(self, position: int, view: View, bound: Bound, result: Array, scratch: Scratch, resolver: Resolver,
+               valid: Array | None) -> None:  # fmt: skip
+        dtype = self._dtype(position)
+        values = result.reshape(view.type.shape)
+        if self.compute == "bits":
+            values = values.view(dtype.storage)
+        elif self.compute == "float32":
+            values = self._narrowed(position, values, dtype, scratch)
+        resolver.write(view, bound, values, self.use, valid)
+
+    def _narrowed(self, position: int, values: Array, dtype: DType, scratch: Scratch) -> Array:
+        if self.kinds[position] == SHADOW:
+            wanted = self.rounds[position]
+            return values if wanted is None else round_to(values, wanted, scratch)
+        if dtype.kind == "float":
+            return from_shadow(values, dtype).view(dtype.storage)
+        return convert_to_int(values, dtype, None, scratch).view(dtype.storage)
+
+
+def _shaped(values: Array, shape: tuple[int, ...], _dtype: DType) -> Array:
+    if values.shape == shape:
+        return values
+    return np.ascontiguousarray(values).reshape(shape)
+
+
+def overlapping(variant: Variant, views: list[View], bounds: list[Bound]) -> bool:
+    """Whether an output shares memory with an input that is not the very same view."""
+    for i, is_out in enumerate(variant.outs):
+        if not is_out:
+            continue
+        for j, other in enumerate(views):
+            if j == i or bounds[j].flat is not bounds[i].flat:
+                continue
+            if other is views[i] or (variant.outs[j] and j < i):
+                continue
+            return True
+    return False
+
+
+def empty_operands() -> Mapping[str, None]:
+    return {}
+
+
+__all__ = ["BYTES", "KEPT_WIDE", "Recipe", "State", "Step", "overlapping"]

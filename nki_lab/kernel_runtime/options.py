@@ -1,0 +1,51 @@
+"""Every knob of a run, by name, with its default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The approximations and limits of a run.
+
+    Each field is a named choice; nothing inside the package reads the environment, the doors do.
+    """
+
+    matmul_order: Literal["slab", "tile", "free"] = "slab"
+    """Order of float32 sums in matrix products.
+
+    `tile` computes every nc_matmul by itself, in program order: results are equal bit for bit from run to run on one
+    machine. `slab` computes all tiles of one contraction step in one product of the same K order, `free` lets the
+    whole contraction be one product. Both stay within `numerics.slab.ULP_BOUND` of `tile`. Default: slab.
+    """
+
+    precise: bool = True
+    """Round low-precision tiles onto their dtype's grid at each write. Default: True; False keeps bfloat16, tfloat32
+    and 8-bit floats in float32 until the kernel's results are handed out (NKI_PRECISE_FP=0, and Beta 1 kernels)."""
+
+    max_instructions: int = 50_000_000
+    """Instructions a kernel may issue before it is refused as endless. Default: 50 million."""
+
+    strict: bool = False
+    """Refuse what the device compiler would reject instead of reporting it. Default: False."""
+
+    slab_bytes: int = 256 * 2**20
+    """Upper bound of the float32 result matrix of one slab. Default: 256 MiB."""
+
+    def __post_init__(self) -> None:
+        if self.matmul_order not in ("slab", "tile", "free"):
+            raise ValueError(f"matmul_order is {self.matmul_order!r}; choose slab, tile or free")
+        if self.max_instructions < 1:
+            raise ValueError(f"max_instructions is {self.max_instructions}; it must be positive")
+
+
+def option_names() -> tuple[str, ...]:
+    """The names that `run`, `compile` and the command line accept."""
+    return tuple(item.name for item in fields(Options))
+
+
+def with_changes(options: Options, changes: dict[str, Any]) -> Options:
+    """`options` with some fields replaced."""
+    return Options(**{item.name: changes.get(item.name, getattr(options, item.name)) for item in fields(Options)})

@@ -1,0 +1,272 @@
+"""Explicit access patterns: `NkiTensor.ap`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.kernel_runtime.tensor.indirect import Indirect, require_direct, scalar_index, vector_index
+from nki_lab.kernel_runtime.tensor.pattern import extent
+from nki_lab.kernel_runtime.tensor.refusal import refuse
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+
+
+class Access(NamedTuple):
+    """What `ap` makes: the parts of the new view, in elements of `dtype`."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: DType
+    indirect: Indirect | None
+
+
+def access_pattern(
+    tensor: NkiTensor,
+    pattern: Any,
+    offset: Any,
+    scalar_offset: Any,
+    vector_offset: Any,
+    indirect_dim: Any,
+    dtype: Any,
+) -> Access:
+    """The view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for the reading of each argument."""
+    require_direct(tensor, "ap")
+    target = tensor._dtype if dtype is None else dtype_of(dtype)
+    steps, counts = _pairs(tensor, pattern)
+    start = _start(tensor, offset, target)
+    row = _row(tensor, target)
+    if tensor._buffer.on_chip and counts[0] != 1 and steps[0] != row:
+        raise refuse(
+            "NKI305",
+            f"ap: the partition step is {steps[0]}, a partition of this storage holds {row} {target.name}",
+            tensor,
+            limit="the first step equals the elements of one partition of the storage",
+            help=f"write [{row}, {counts[0]}] as the first pair",
+        )
+    if scalar_offset is None and vector_offset is None:
+        _check_inside(tensor, counts, steps, start, row)
+        return Access(counts, steps, start, target, None)
+    if scalar_offset is not None and vector_offset is not None:
+        raise refuse(
+            "NKI309",
+            "ap: both scalar_offset and vector_offset are given",
+            tensor,
+            limit="at most one of scalar_offset and vector_offset",
+        )
+    dim = integer_of(indirect_dim)
+    if dim is None or not 0 <= dim < len(tensor._shape):
+        raise refuse(
+            "NKI309",
+            f"ap: indirect_dim is {indirect_dim!r}",
+            tensor,
+            limit=f"indirect_dim is a dimension of the tensor ap() is called on: 0..{len(tensor._shape) - 1}",
+        )
+    stride = _scale(tensor, dim, target)
+    if vector_offset is not None:
+        record = _vector(tensor, vector_offset, dim, stride, start, counts, steps, row)
+    else:
+        record = _scalar(tensor, scalar_offset, dim, stride, start, counts, steps, row)
+    return Access(counts, steps, start, target, record)
+
+
+def _pairs(tensor: NkiTensor, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Steps and counts of `pattern`."""
+    steps, counts = [], []
+    if isinstance(pattern, tuple | list) and pattern:
+        for pair in pattern:
+            if not isinstance(pair, tuple | list) or len(pair) != 2:
+                break
+            step, count = integer_of(pair[0]), integer_of(pair[1])
+            if step is None or count is None or count < 1:
+                break
+            steps.append(step)
+            counts.append(count)
+        else:
+            return tuple(steps), tuple(counts)
+    raise refuse(
+        "NKI305",
+        f"ap: pattern is {pattern!r}",
+        tensor,
+        limit="a pattern is a list of [step, count] pairs of integers, outermost first, count >= 1",
+        help="for example [[512, 128], [1, 512]]",
+    )
+
+
+def _start(tensor: NkiTensor, offset: Any, dtype: DType) -> int:
+    """First element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
+    base, odd = divmod(tensor._offset * tensor._dtype.nbytes, dtype.nbytes)
+    if odd:
+        raise refuse(
+            "NKI305",
+            f"ap: offset {tensor._offset} of the view is no whole number of {dtype.name} elements",
+            tensor,
+            limit=f"the view starts at a multiple of {dtype.nbytes} bytes",
+        )
+    if offset is None:
+        return base
+    added = integer_of(offset)
+    if added is None:
+        raise refuse(
+            "NKI304",
+            f"ap: offset is {offset!r}",
+            tensor,
+            limit="offset is a compile-time integer or None",
+            help="a run-time offset goes into scalar_offset= or vector_offset=",
+        )
+    return base + added
+
+
+def _row(tensor: NkiTensor, dtype: DType) -> int:
+    """Elements of `dtype` in one partition of the storage; in HBM, in all of it."""
+    row, odd = divmod(tensor._buffer.partition_bytes, dtype.nbytes)
+    if odd and tensor._buffer.on_chip:
+        raise refuse(
+            "NKI305",
+            f"ap: a partition of {tensor._buffer.partition_bytes} bytes is no whole number of {dtype.name} elements",
+            tensor,
+            limit=f"the bytes of a partition are a multiple of {dtype.nbytes}",
+        )
+    return row
+
+
+def _scale(tensor: NkiTensor, dim: int, dtype: DType) -> int:
+    """Elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
+
+    guess: the unit under `dtype=` is not documented; scaling keeps the index counting the tensor's own rows.
+    """
+    stride, odd = divmod(tensor._strides[dim] * tensor._dtype.nbytes, dtype.nbytes)
+    if odd or stride <= 0:
+        raise refuse(
+            "NKI309",
+            f"ap: dimension {dim} of the tensor steps {tensor._strides[dim]} {tensor._dtype.name} elements",
+            tensor,
+            limit=f"an indexed dimension steps forward by a whole number of {dtype.name} elements",
+        )
+    return stride
+
+
+def _check_inside(tensor: NkiTensor, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int) -> None:
+    """Every element addressed lies in the storage, on-chip each in its own partition."""
+    buffer = tensor._buffer
+    if not buffer.on_chip:
+        low, high = extent(start, counts, steps)
+        if low < 0 or high >= row:
+            raise refuse(
+                "NKI303",
+                f"ap: the pattern reaches from element {low} to {high}, the storage has {row}",
+                tensor,
+                limit=f"0 <= element < {row}",
+            )
+        return
+    partition, first = divmod(start, row)
+    if partition < 0 or partition + counts[0] > buffer.partitions:
+        raise refuse(
+            "NKI303",
+            f"ap: {counts[0]} partitions from partition {partition}, the storage has {buffer.partitions}",
+            tensor,
+            limit=f"start partition + partitions <= {buffer.partitions}",
+        )
+    low, high = extent(first, counts[1:], steps[1:])
+    if low < 0 or high >= row:
+        raise refuse(
+            "NKI303",
+            f"ap: the pattern reaches from element {low} to {high} of a partition that holds {row}",
+            tensor,
+            limit=f"0 <= element < {row} in each partition",
+        )
+
+
+def _vector(
+    tensor: NkiTensor,
+    vector_offset: Any,
+    dim: int,
+    stride: int,
+    start: int,
+    counts: tuple[int, ...],
+    steps: tuple[int, ...],
+    row: int,
+) -> Indirect:
+    index = vector_index(tensor, "ap", vector_offset)
+    if dim:
+        raise refuse("NKI309", f"ap: vector_offset with indirect_dim {dim}", tensor, limit="indirect_dim is 0")
+    if tensor._buffer.on_chip:
+        raise refuse(
+            "NKI309",
+            f"ap: vector_offset on a tensor in {tensor._buffer.space.value}",
+            tensor,
+            limit="vector_offset gathers rows of HBM tensors only",
+            help="gather inside SBUF with nc_n_gather, local_gather or indirect()",
+        )
+    if index._shape[0] < counts[0]:
+        raise refuse(
+            "NKI309",
+            f"ap: {counts[0]} rows in the pattern, {index._shape[0]} indices in vector_offset",
+            tensor,
+            limit="one index for each step of the leading dimension",
+        )
+    low, high = extent(start, counts[1:], steps[1:])
+    return _bounded("vector", tensor, index, dim, stride, low, high, row)
+
+
+def _scalar(
+    tensor: NkiTensor,
+    scalar_offset: Any,
+    dim: int,
+    stride: int,
+    start: int,
+    counts: tuple[int, ...],
+    steps: tuple[int, ...],
+    row: int,
+) -> Indirect:
+    index = scalar_index(tensor, "ap", scalar_offset)
+    buffer = tensor._buffer
+    if not buffer.on_chip:
+        low, high = extent(start, counts, steps)
+        return _bounded("scalar", tensor, index, dim, stride, low, high, row)
+    partition, first = divmod(start, row)
+    if dim == 0:
+        if stride % row:
+            raise refuse(
+                "NKI309",
+                f"ap: dimension 0 of the tensor steps {stride} elements, a partition holds {row}",
+                tensor,
+                limit="an indexed partition dimension steps by whole partitions",
+            )
+        _check_inside(tensor, (1, *counts[1:]), (row, *steps[1:]), first, row)
+        low = partition * row
+        last_partition = (buffer.partitions - 1) * row
+        return _bounded("scalar", tensor, index, dim, stride, low, low + (counts[0] - 1) * row, last_partition + 1)
+    _check_inside(tensor, (counts[0],), (row,), partition * row, row)
+    low, high = extent(first, counts[1:], steps[1:])
+    return _bounded("scalar", tensor, index, dim, stride, low, high, row)
+
+
+def _bounded(
+    kind: Any, tensor: NkiTensor, index: Any, dim: int, stride: int, low: int, high: int, total: int
+) -> Indirect:
+    """The record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
+
+    The dimensions of a pattern are not those of the tensor, so a scalar index freezes none of them.
+    """
+    lowest, highest = -(low // stride), (total - 1 - high) // stride
+    if highest < lowest:
+        raise refuse(
+            "NKI303",
+            f"ap: the pattern spans elements {low} to {high} of {total}; no index keeps it inside",
+            tensor,
+            limit=f"0 <= element < {total}",
+        )
+    return Indirect(
+        kind=kind,
+        index=index,
+        stride=stride,
+        dim=dim,
+        extent=tensor._shape[dim],
+        lowest=lowest,
+        highest=highest,
+        frozen_dim=dim if kind == "vector" else None,
+    )

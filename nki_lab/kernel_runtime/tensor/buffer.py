@@ -1,0 +1,263 @@
+"""Storage of tensors: memory regions, buffers, and the rules a new allocation obeys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import StrEnum
+from operator import index as as_index
+from typing import Any, Final
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.isa.arch import Arch, legal_starts
+from nki_lab.isa.dtype import DType
+
+
+class MemoryRegion(StrEnum):
+    """Where a tensor lives. A member equals its name, and hashes like it."""
+
+    sbuf = "sbuf"
+    psum = "psum"
+    private_hbm = "private_hbm"
+    shared_hbm = "shared_hbm"
+
+
+Space = MemoryRegion
+
+sbuf: Final = MemoryRegion.sbuf
+psum: Final = MemoryRegion.psum
+private_hbm: Final = MemoryRegion.private_hbm
+shared_hbm: Final = MemoryRegion.shared_hbm
+hbm: Final = MemoryRegion.private_hbm
+
+ON_CHIP: Final = frozenset((MemoryRegion.sbuf, MemoryRegion.psum))
+
+Address = tuple[int, int]
+
+
+class Buffer:
+    """One allocation: a stretch of one memory that tensors are views of. Compared and hashed by identity.
+
+    `id` counts the buffers of a trace; `index` is free for the program's own numbering (-1: none yet). `shape` and
+    `dtype` are those of the allocation. `address` is None (the allocator decides) or (partition, byte within the
+    partition). `kind` is "temp", "input", "output" or "const"; `site` numbers the place in the source that made it;
+    `owner` is the Executor, None for a placeholder that has no values.
+
+    On-chip, `partitions` rows of `row_elements` elements (`partition_bytes` bytes) each; in HBM the three are 1, the
+    size and the number of bytes, so that `partitions * partition_bytes == nbytes` everywhere.
+    """
+
+    __slots__ = (
+        "address",
+        "dtype",
+        "id",
+        "index",
+        "kind",
+        "name",
+        "nbytes",
+        "on_chip",
+        "owner",
+        "partition_bytes",
+        "partitions",
+        "row_elements",
+        "shape",
+        "site",
+        "space",
+    )
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 - the contract's name
+        space: MemoryRegion,
+        dtype: DType,
+        shape: tuple[int, ...],
+        *,
+        name: str = "",
+        address: Address | None = None,
+        kind: str = "temp",
+        site: int = -1,
+        owner: Any = None,
+        index: int = -1,
+    ) -> None:
+        self.id = id
+        self.space = space
+        self.dtype = dtype
+        self.shape = shape
+        self.name = name
+        self.address = address
+        self.kind = kind
+        self.site = site
+        self.owner = owner
+        self.index = index
+        self.on_chip = space in ON_CHIP
+        if self.on_chip:
+            self.partitions = shape[0]
+            self.row_elements = math.prod(shape[1:])
+        else:
+            self.partitions = 1
+            self.row_elements = math.prod(shape)
+        self.partition_bytes = self.row_elements * dtype.nbytes
+        self.nbytes = self.partitions * self.partition_bytes
+
+    def __repr__(self) -> str:
+        name = f" {self.name!r}" if self.name else ""
+        place = f" at {self.address}" if self.address is not None else ""
+        return f"<buffer {self.id}{name} {self.shape} {self.dtype.name} in {self.space.value}{place}>"
+
+
+def check_allocation(
+    shape: Any, dtype: DType, space: Any, address: Any, arch: Arch
+) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
+    """Shape, region and address of a new tensor, checked and in canonical form.
+
+    Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
+    of the memory. More partitions than the chip has are legal to allocate without an address; the instructions refuse.
+    """
+    region = _checked_space(space)
+    sizes = _checked_shape(shape)
+    on_chip = region in ON_CHIP
+    if on_chip:
+        need = math.prod(sizes[1:]) * dtype.nbytes
+        limit = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
+        if need > limit:
+            raise error_of(
+                diagnose(
+                    "NKI313",
+                    f"{sizes} {dtype.name} needs {need} bytes in each partition, {region.value} has {limit}",
+                    operand="shape",
+                    limit=f"bytes per partition <= {limit} ({region.value} of {arch.name})",
+                    help="tile the free dimensions; dimension 0 is the partition dimension",
+                )
+            )
+    if address is None:
+        return sizes, region, None
+    return sizes, region, _checked_address(address, sizes, dtype, region, arch)
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides, in elements, of a dense row-major tensor."""
+    if len(shape) == 2:
+        return (shape[1], 1)
+    step = 1
+    strides = []
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def _checked_space(space: Any) -> MemoryRegion:
+    if type(space) is MemoryRegion:
+        return space
+    if isinstance(space, str):
+        names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
+        near = names.get(space.lower())
+        raise error_of(
+            diagnose(
+                "NKI311",
+                f"buffer is the string {space!r}",
+                operand="buffer",
+                limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
+                help=f"write buffer=nl.{near}" if near else "",
+            )
+        )
+    raise error_of(
+        diagnose(
+            "NKI311",
+            f"buffer is a {type(space).__name__}",
+            operand="buffer",
+            limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
+        )
+    )
+
+
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, tuple | list):
+        raise _bad_shape(f"shape is a {type(shape).__name__}", "write a tuple of integers, for example (128, 512)")
+    if not shape:
+        raise _bad_shape("shape is empty", "a tensor has at least one dimension; one element is (1, 1)")
+    sizes = []
+    for position, size in enumerate(shape):
+        value = integer_of(size)
+        if value is None:
+            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}")
+        if value <= 0:
+            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is {value}")
+        sizes.append(value)
+    return tuple(sizes)
+
+
+def _bad_shape(message: str, help_text: str = "") -> NkiError:
+    return error_of(
+        diagnose("NKI307", message, operand="shape", limit="a shape is a tuple of positive integers", help=help_text)
+    )
+
+
+def integer_of(value: Any) -> int | None:
+    """`value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):
+        return None
+    try:
+        return as_index(value)
+    except TypeError:
+        return None
+
+
+def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch) -> Address:
+    """`address` as (partition, byte). The free offset is in bytes: the guide's prose says elements, but its own
+    examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
+    if region not in ON_CHIP:
+        raise _bad_address(
+            f"address={address!r} for a tensor in {region.value}",
+            "only SBUF and PSUM tensors are placed by address",
+            "leave address out, or pass buffer=nl.sbuf or buffer=nl.psum",
+        )
+    partition, byte = _pair(address)
+    partitions = shape[0]
+    need = math.prod(shape[1:]) * dtype.nbytes
+    room = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
+    starts = legal_starts(partitions)
+    if partition < 0 or byte < 0:
+        raise _bad_address(f"address {(partition, byte)} is negative", "partition and byte count from 0")
+    if partition + partitions > arch.pmax:
+        raise _bad_address(
+            f"{partitions} partitions from partition {partition} end at {partition + partitions}",
+            f"start partition + partitions <= {arch.pmax}",
+        )
+    if partition not in starts:
+        raise _bad_address(
+            f"a tensor of {partitions} partitions starts at partition {partition}",
+            f"{partitions} partitions start at {' or '.join(map(str, starts))}",
+        )
+    if region is psum and byte % arch.psum_bank_bytes:
+        raise _bad_address(
+            f"byte {byte} is not the start of a PSUM bank",
+            f"PSUM tensors start at a multiple of {arch.psum_bank_bytes} bytes",
+            f"bank {byte // arch.psum_bank_bytes} starts at byte {byte // arch.psum_bank_bytes * arch.psum_bank_bytes}",
+        )
+    if byte + need > room:
+        raise _bad_address(
+            f"{need} bytes from byte {byte} end at {byte + need}, a partition of {region.value} has {room}",
+            f"byte + bytes per partition <= {room} ({region.value} of {arch.name})",
+        )
+    return partition, byte
+
+
+def _pair(address: Any) -> Address:
+    if type(address) is int and address == 0:
+        return (0, 0)
+    if isinstance(address, tuple | list) and len(address) == 2:
+        partition, byte = integer_of(address[0]), integer_of(address[1])
+        if partition is not None and byte is not None:
+            return partition, byte
+    raise _bad_address(
+        f"address is {address!r}",
+        "address is a pair (partition, byte within the partition) of integers",
+        "for example address=(0, 2048)",
+    )
+
+
+def _bad_address(message: str, limit: str, help_text: str = "") -> NkiError:
+    return error_of(diagnose("NKI306", message, operand="address", limit=limit, help=help_text))

@@ -1,0 +1,272 @@
+"""Run-time addressing: indices held in registers or SBUF that move a view while the kernel runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
+from nki_lab.kernel_runtime.tensor.pattern import normalise
+from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
+from nki_lab.kernel_runtime.tensor.register import VirtualRegister
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+
+Kind = Literal["scalar", "vector", "gather"]
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+
+GATHER_GROUP: Final = 16
+"""Partitions that share one list of offsets on the Vector, Scalar and GpSimd engines (`NkiTensor.indirect`)."""
+TENSOR_ENGINE_GATHER_GROUP: Final = 32
+"""The same on the Tensor engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Indirect:
+    """The run-time part of a view's address.
+
+    "scalar": every address moves by `value(index) * stride`. "vector": the term of dimension 0 is replaced by
+    `index[p] * stride` for partition p. "gather" (tensor indirection): element (p, i) lies at
+    `offset + p * strides[0] + list[i] * stride`, i < `num_elem`; the group of partition p keeps its list in `index`,
+    list[i] at [i % group, i // group].
+
+    `stride` counts elements of the view's dtype. `dim` is the indexed dimension of the tensor the index was applied to
+    and `extent` its size. Index values from `lowest` to `highest` stay inside the storage (for select, vector_select
+    and nl.ds inside the indexed dimension); others are refused when the kernel runs. `frozen_dim` is the dimension of
+    the view that takes part in the indirection and is no more sliced or selected, None where it is gone.
+    """
+
+    kind: Kind
+    index: NkiTensor | VirtualRegister
+    stride: int
+    dim: int
+    extent: int
+    lowest: int
+    highest: int
+    frozen_dim: int | None
+    num_elem: int | None = None
+
+
+def moved(indirect: Indirect | None, dim: int | None) -> Indirect | None:
+    """The record after the frozen dimension went to `dim`."""
+    if indirect is None or indirect.frozen_dim == dim:
+        return indirect
+    return replace(indirect, frozen_dim=dim)
+
+
+def require_direct(tensor: NkiTensor, operation: str) -> None:
+    """Refuses a second run-time index on a view that has one."""
+    if tensor._indirect is not None:
+        raise refuse(
+            "NKI309",
+            f"{operation}: the view already has a run-time index ({tensor._indirect.kind})",
+            tensor,
+            limit="one run-time index per view",
+            help="copy the first selection into a tile, then index the tile; is_indirect() tells",
+        )
+
+
+def require_no_gather(tensor: NkiTensor, operation: str) -> None:
+    """Refuses to change the layout of a view made by `indirect`."""
+    if tensor._indirect is not None and tensor._indirect.kind == "gather":
+        raise refuse(
+            "NKI309",
+            f"{operation}: both dimensions of this view take part in its indirection",
+            tensor,
+            limit="a view made by indirect() goes to an instruction as it is",
+            help=f"call {operation} before indirect()",
+        )
+
+
+def scalar_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor | VirtualRegister:
+    """`index` checked as a run-time scalar: a register, or one integer in SBUF."""
+    if isinstance(index, VirtualRegister):
+        return index
+    _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
+    if index.size != 1:
+        raise refuse(
+            "NKI309",
+            f"{operation}: the index has {index.size} elements, shape {tuple(index.shape)}",
+            tensor,
+            limit="a scalar index is one element, shape (1, 1)",
+            help="one index per partition is vector_select or ap(vector_offset=...)",
+        )
+    return index  # type: ignore[no-any-return]
+
+
+def vector_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor:
+    """`index` checked as one integer per partition of an SBUF tensor."""
+    if isinstance(index, VirtualRegister):
+        raise refuse(
+            "NKI309",
+            f"{operation}: the index is a register",
+            tensor,
+            limit="vector_offset is an SBUF tensor of shape (partitions, 1)",
+            help="one run-time index for the whole view is select or ap(scalar_offset=...)",
+        )
+    _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
+    if index.size != index.shape[0]:
+        raise refuse(
+            "NKI309",
+            f"{operation}: the vector of indices has shape {tuple(index.shape)}",
+            tensor,
+            limit="one index per partition: shape (partitions, 1)",
+        )
+    return index  # type: ignore[no-any-return]
+
+
+def _integer_tile(tensor: NkiTensor, operation: str, index: Any, wanted: str) -> None:
+    buffer = getattr(index, "_buffer", None)
+    if buffer is None:
+        found = f"{index!r}" if integer_of(index) is not None else f"a {type(index).__name__}"
+        raise refuse(
+            "NKI309",
+            f"{operation}: the run-time index is {found}",
+            tensor,
+            limit=f"the index is {wanted}",
+            help="an index known at compile time goes into offset= or into plain indexing",
+        )
+    if buffer.space is not MemoryRegion.sbuf:
+        raise refuse(
+            "NKI309",
+            f"{operation}: the index lies in {buffer.space.value}",
+            tensor,
+            limit=f"the index is {wanted}",
+            help="copy it into SBUF with dma_copy, or load it into a register with register_load",
+        )
+    if not index._dtype.is_integer:
+        raise refuse(
+            "NKI309",
+            f"{operation}: the index is {index._dtype.name}",
+            tensor,
+            limit=f"the index is {wanted}",
+            help="make the index int32 or uint32",
+        )
+
+
+def dynamic_select(tensor: NkiTensor, dim: int, index: Any) -> Indirect:
+    """The record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
+    require_direct(tensor, "select")
+    if dim == 0 and tensor._buffer.on_chip:
+        raise partition_refusal(tensor, "select", "a run-time index cannot select partitions")
+    extent = tensor._shape[dim]
+    return Indirect(
+        kind="scalar",
+        index=scalar_index(tensor, "select", index),
+        stride=tensor._strides[dim],
+        dim=dim,
+        extent=extent,
+        lowest=0,
+        highest=extent - 1,
+        frozen_dim=None,
+    )
+
+
+def dynamic_slice(tensor: NkiTensor, dim: int, start: VirtualRegister, size: int) -> Indirect:
+    """The record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
+    require_direct(tensor, "nl.ds")
+    extent = tensor._shape[dim]
+    return Indirect(
+        kind="scalar",
+        index=start,
+        stride=tensor._strides[dim],
+        dim=dim,
+        extent=extent,
+        lowest=0,
+        highest=extent - size,
+        frozen_dim=dim,
+    )
+
+
+def vector_select(tensor: NkiTensor, dim: Any, vector_offset: Any) -> tuple[tuple[int, ...], Indirect]:
+    """Shape and record of `vector_select(dim, vector_offset)`."""
+    require_direct(tensor, "vector_select")
+    last = len(tensor._shape) - 1
+    number = integer_of(dim)
+    if number is None or not 0 <= number <= last:
+        raise bad_dimension(tensor, "vector_select", dim, last)
+    if number:
+        raise refuse(
+            "NKI309",
+            f"vector_select: dim is {number}",
+            tensor,
+            limit="dim is 0",
+            help="permute the dimension to the front of the HBM tensor first",
+        )
+    if tensor._buffer.on_chip:
+        raise refuse(
+            "NKI309",
+            f"vector_select: the tensor lies in {tensor._buffer.space.value}",
+            tensor,
+            limit="vector_select gathers rows of HBM tensors only",
+            help="gather inside SBUF with nc_n_gather, local_gather or indirect()",
+        )
+    index = vector_index(tensor, "vector_select", vector_offset)
+    extent = tensor._shape[0]
+    record = Indirect(
+        kind="vector",
+        index=index,
+        stride=tensor._strides[0],
+        dim=0,
+        extent=extent,
+        lowest=0,
+        highest=extent - 1,
+        frozen_dim=0,
+    )
+    return (index._shape[0], *tensor._shape[1:]), record
+
+
+def gather(tensor: NkiTensor, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:
+    """Layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
+
+    Without `num_elem` all offsets count: `index.size`, or, where that is more than any engine's group of partitions
+    holds, those of one group of 16 partitions (guess: the documented default exceeds a group's list there).
+    """
+    require_direct(tensor, "indirect")
+    if not tensor._buffer.on_chip:
+        raise refuse("NKI309", "indirect: the tensor lies in HBM", tensor, limit="tensor indirection is on-chip")
+    _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")
+    partitions = tensor._shape[0]
+    if index._shape[0] != partitions:
+        raise refuse(
+            "NKI309",
+            f"indirect: index has {index._shape[0]} partitions, the tensor {partitions}",
+            tensor,
+            limit="index.shape[0] == tensor.shape[0]",
+        )
+    free, steps = normalise(tensor._shape[1:], tensor._strides[1:])
+    if len(free) > 1:
+        raise refuse(
+            "NKI309",
+            f"indirect: the free dimensions {tensor._shape[1:]} by {tensor._strides[1:]} have no single step",
+            tensor,
+            limit="offsets count along one free dimension",
+            help="flatten_dims or slice to a two-dimensional view first",
+        )
+    columns = index.size // partitions
+    most = min(partitions, TENSOR_ENGINE_GATHER_GROUP) * columns
+    if num_elem is None:
+        count = index.size if partitions <= TENSOR_ENGINE_GATHER_GROUP else GATHER_GROUP * columns
+    else:
+        count = integer_of(num_elem) or 0
+    if not 1 <= count <= most:
+        raise refuse(
+            "NKI309",
+            f"indirect: num_elem is {num_elem}",
+            tensor,
+            limit=f"1 <= num_elem <= {most}: offset i is index[i % group, i // group], group <= 32 partitions",
+        )
+    size, step = (free[0], steps[0]) if free else (1, 1)
+    record = Indirect(
+        kind="gather",
+        index=index,
+        stride=step,
+        dim=1,
+        extent=size,
+        lowest=0,
+        highest=size - 1,
+        frozen_dim=1,
+        num_elem=count,
+    )
+    return ((partitions, count), (tensor._strides[0], 0)), record

@@ -1,0 +1,57 @@
+"""The errors of view operations: how a tensor is named in them, and the shapes of refusal several operations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+
+PARTITION_RULE = "dimension 0 of an SBUF or PSUM tensor is the partition dimension; it stays first, whole and unsplit"
+
+
+def describe(tensor: NkiTensor) -> str:
+    """The tensor in a message: name, shape, dtype, memory."""
+    buffer = tensor._buffer
+    name = f"{buffer.name}: " if buffer.name else ""
+    return f"{name}{tensor._shape} {tensor._dtype.name} in {buffer.space.value}"
+
+
+def refuse(code: str, message: str, tensor: NkiTensor, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
+    """The error `code` about a view operation on `tensor`."""
+    return error_of(diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+
+
+def bad_dimension(tensor: NkiTensor, operation: str, dim: object, last: int) -> NkiError:
+    """Refusal of a dimension number outside 0..last."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        return refuse("NKI304", f"{operation}: dim is a {type(dim).__name__}, not an integer", tensor)
+    hint = f"count from the front: dim={dim + last + 1}" if -last - 1 <= dim < 0 else ""
+    return refuse(
+        "NKI303",
+        f"{operation}: dim {dim} of a tensor with {len(tensor._shape)} dimensions {tensor._shape}",
+        tensor,
+        limit=f"0 <= dim <= {last}",
+        help=hint,
+    )
+
+
+def partition_refusal(tensor: NkiTensor, operation: str, message: str) -> NkiError:
+    """Refusal of an operation that would move, split or resize dimension 0."""
+    if tensor._buffer.on_chip:
+        return refuse(
+            "NKI312",
+            f"{operation}: {message}",
+            tensor,
+            limit=PARTITION_RULE,
+            help="move data across partitions with an instruction: nc_transpose, dma_copy or nc_stream_shuffle",
+        )
+    return refuse(
+        "NKI309",
+        f"{operation}: {message}, but dimension 0 is picked by a vector of indices",
+        tensor,
+        limit="after vector_select, dimension 0 stays first, whole and unsplit",
+        help="change the layout first, then call vector_select",
+    )

@@ -1,0 +1,382 @@
+"""Tensors: strided views of buffers, with the whole view algebra of the NKI language."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.kernel_runtime.tensor import access, indirect, layout
+from nki_lab.kernel_runtime.tensor.buffer import Address, Buffer, MemoryRegion, integer_of, row_major, sbuf
+from nki_lab.kernel_runtime.tensor.indexing import resolve
+from nki_lab.kernel_runtime.tensor.indirect import Indirect, moved
+from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
+from nki_lab.kernel_runtime.tensor.pattern import is_dense
+from nki_lab.kernel_runtime.tensor.refusal import refuse
+from nki_lab.kernel_runtime.tensor.register import VirtualRegister
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.tensor.view_type import ViewType
+
+_new: Final = object.__new__
+
+
+class Shape(tuple[int, ...]):
+    """Sizes of a tensor: a tuple that also equals a list of the same sizes."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if type(other) is list else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+
+class NkiTensor(TensorOperators):
+    """A strided view of a buffer; views share their buffer's storage, and making one computes nothing.
+
+    Element (i0, i1, ...) lies at `offset + sum(strides[k] * ik)` in elements of `dtype` from the start of the storage.
+    On-chip, dimension 0 is the partition dimension: an element's partition is that number divided by the elements of
+    one partition. Refused operations raise coded errors: NKI303 bounds, NKI304 kinds of key, NKI305 layouts that would
+    need a copy, NKI309 run-time addressing, NKI312 the partition dimension.
+    """
+
+    __slots__ = ("_buffer", "_dtype", "_extra", "_indirect", "_offset", "_shape", "_strides", "_type", "_view")
+
+    _buffer: Buffer
+    _shape: tuple[int, ...]
+    _strides: tuple[int, ...]
+    _offset: int
+    _dtype: DType
+    _indirect: Indirect | None
+    _type: ViewType | None
+    _view: int
+    _extra: Any
+
+    def __init__(
+        self, shape: Any, dtype: Any, storage: Any = None, buffer: MemoryRegion | str = sbuf, name: str = ""
+    ) -> None:
+        """A whole tensor on `storage`, a Buffer; None makes a placeholder without values."""
+        sizes = tuple(shape)
+        self._dtype = dtype_of(dtype)
+        if storage is None:
+            storage = Buffer(-1, MemoryRegion(buffer), self._dtype, sizes, name=name)
+        self._buffer = storage
+        self._shape = sizes
+        self._strides = row_major(sizes)
+        self._offset = 0
+        self._indirect = None
+        self._type = None
+        self._view = -1
+        self._extra = None
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self._shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self._strides
+
+    @property
+    def offset(self) -> int:
+        return self._offset
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy-compatible dtype that `nki.language` names."""
+        return self._dtype.host
+
+    @property
+    def itemsize(self) -> int:
+        return self._dtype.nbytes
+
+    @property
+    def buffer(self) -> MemoryRegion:
+        return self._buffer.space
+
+    @property
+    def name(self) -> str:
+        return self._buffer.name
+
+    @property
+    def address(self) -> Address | None:
+        return self._buffer.address
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for count in self._shape:
+            size *= count
+        return size
+
+    def is_contiguous(self) -> bool:
+        """True if the elements are dense in row-major order, on-chip within each partition."""
+        first = 1 if self._buffer.on_chip else 0
+        return is_dense(self._shape[first:], self._strides[first:])
+
+    def get_pattern(self) -> list[list[int]]:
+        """`[[stride, count], ...]` of the dimensions, outermost first, as `ap` takes it."""
+        return [[step, count] for step, count in zip(self._strides, self._shape, strict=True)]
+
+    def is_indirect(self) -> bool:
+        """True if a run-time index takes part in the view's addresses."""
+        return self._indirect is not None
+
+    def __getitem__(self, key: Any) -> NkiTensor:
+        """The view that integers, slices, `nl.ds` and `...` address. Bounds are checked, never clipped."""
+        if type(key) is tuple and len(key) == 2 and self._indirect is None:
+            shape = self._shape
+            rows, columns = key
+            if len(shape) == 2 and type(rows) is slice and type(columns) is slice:
+                # The commonest key, [a:b, c:d] in bounds, without the general machinery.
+                a, b, c, d = rows.start, rows.stop, columns.start, columns.stop
+                if a is None:
+                    a = 0
+                if b is None:
+                    b = shape[0]
+                if c is None:
+                    c = 0
+                if d is None:
+                    d = shape[1]
+                if (
+                    rows.step is None
+                    and columns.step is None
+                    and type(a) is int
+                    and type(b) is int
+                    and type(c) is int
+                    and type(d) is int
+                    and 0 <= a < b <= shape[0]
+                    and 0 <= c < d <= shape[1]
+                ):
+                    strides = self._strides
+                    view = _new(NkiTensor)
+                    view._buffer = self._buffer
+                    view._shape = (b - a, d - c)
+                    view._strides = strides
+                    view._offset = self._offset + a * strides[0] + c * strides[1]
+                    view._dtype = self._dtype
+                    view._indirect = None
+                    view._type = None
+                    view._view = -1
+                    view._extra = None
+                    return view
+        sizes, steps, offset, index = resolve(self, key)
+        return make_view(self._buffer, sizes, steps, offset, self._dtype, index)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Copies `value` into the view `self[key]`."""
+        target = self[key]
+        owner = self._buffer.owner
+        if owner is None:
+            raise outside_kernel(self, "an assignment")
+        owner.assign(target, value)
+
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
+        """Elements start, start + step, ... before `end` along `dim`; 0 <= start < end <= the dimension's size."""
+        number = layout.dimension(self, "slice", dim)
+        for bound in (start, end):
+            value = integer_of(bound)
+            if value is not None and value < 0:
+                raise refuse(
+                    "NKI303",
+                    f"slice: bound {value} of dimension {number}",
+                    self,
+                    limit="0 <= start < end",
+                    help=f"count from the front: {value + self._shape[number]}",
+                )
+        return self[_along(number, slice(start, end, step))]
+
+    def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
+        """The view at `index` along `dim`, which is dropped; `index` is an integer, a (1, 1) SBUF tensor or a register.
+
+        Dimension 0 of an on-chip tensor stays with size 1, and is selected by integers only.
+        """
+        number = layout.dimension(self, "select", dim)
+        position = None if isinstance(index, TensorOperators | VirtualRegister) else integer_of(index)
+        if position is not None:
+            if position < 0:
+                raise refuse(
+                    "NKI303",
+                    f"select: index {position} of dimension {number}",
+                    self,
+                    limit=f"0 <= index < {self._shape[number]}",
+                    help=f"count from the front: {position + self._shape[number]}",
+                )
+            return self[_along(number, position)]
+        record = indirect.dynamic_select(self, number, index)
+        sizes, steps, offset, _ = resolve(self, _along(number, 0))
+        return make_view(self._buffer, sizes, steps, offset, self._dtype, record)
+
+    def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
+        """Rows of an HBM tensor, one for each index in `vector_offset`, an SBUF tensor (partitions, 1); `dim` is 0."""
+        sizes, record = indirect.vector_select(self, dim, vector_offset)
+        return make_view(self._buffer, sizes, self._strides, self._offset, self._dtype, record)
+
+    def permute(self, dims: tuple[int, ...]) -> NkiTensor:
+        """Dimensions in the order `dims`."""
+        order = layout.permute(self, dims)
+        record = self._indirect
+        if record is not None and record.frozen_dim is not None:
+            record = moved(record, order.index(record.frozen_dim))
+        sizes = tuple([self._shape[k] for k in order])
+        return make_view(
+            self._buffer, sizes, tuple([self._strides[k] for k in order]), self._offset, self._dtype, record
+        )
+
+    def broadcast(self, dim: int, size: int) -> NkiTensor:
+        """Dimension `dim`, of size 1, repeated `size` times."""
+        _, (sizes, steps) = layout.broadcast(self, dim, size)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._indirect)
+
+    def expand_dim(self, dim: int) -> NkiTensor:
+        """A new dimension of size 1 at position `dim`."""
+        number, (sizes, steps) = layout.expand_dim(self, dim)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._shifted(number, 1))
+
+    def squeeze_dim(self, dim: int) -> NkiTensor:
+        """Without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
+        number, (sizes, steps) = layout.squeeze_dim(self, dim)
+        record = self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+
+    def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
+        """Dimension `dim` split into `shape`, of which one size may be -1."""
+        number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
+        grown = len(sizes) - len(self._shape)
+        record = self._indirect if grown == 0 else self._shifted(number, grown)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
+        """Dimensions start_dim..end_dim, both included, merged into one."""
+        first, last, (sizes, steps) = layout.flatten_dims(self, start_dim, end_dim)
+        record = self._indirect
+        if record is not None and record.frozen_dim is not None and first < last and record.frozen_dim >= first:
+            frozen = record.frozen_dim
+            record = moved(record, None if frozen <= last else frozen - (last - first))
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+
+    def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
+        """The same elements in row-major order as `shape`; refused where that would need a copy."""
+        sizes, steps = layout.reshape(self, shape)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+
+    def rearrange(
+        self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
+    ) -> NkiTensor:
+        """Dimensions named by `src_pattern`, split where it groups names, ordered and grouped as in `dst_pattern`."""
+        sizes, steps = layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+
+    def ap(
+        self,
+        pattern: list[list[int]],
+        offset: int | None = None,
+        scalar_offset: NkiTensor | VirtualRegister | None = None,
+        vector_offset: NkiTensor | None = None,
+        indirect_dim: int = 0,
+        dtype: Any = None,
+    ) -> NkiTensor:
+        """A view of the storage by explicit `[step, count]` pairs, outermost first, in elements of `dtype`.
+
+        The pattern ignores this view's shape and strides; it starts at this view's offset plus `offset`. On-chip the
+        first pair walks whole partitions. A run-time index moves the view by index times this view's stride of
+        `indirect_dim`: `scalar_offset` for all elements, `vector_offset` in place of the leading step.
+        """
+        made = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
+        return make_view(self._buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
+
+    def view(self, dtype: Any) -> NkiTensor:
+        """The same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
+        target = dtype_of(dtype)
+        sizes, steps, offset = layout.reinterpret(self, target)
+        return make_view(self._buffer, sizes, steps, offset, target, None)
+
+    reinterpret_cast = view
+
+    def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
+        """Columns at the free-dimension offsets in `index` (tensor indirection), shape (partitions, num_elem)."""
+        (sizes, steps), record = indirect.gather(self, index, num_elem)
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+
+    def _shifted(self, position: int, by: int) -> Indirect | None:
+        """The run-time record after `by` dimensions came (or went, if negative) at `position`."""
+        record = self._indirect
+        if record is None or record.frozen_dim is None or record.frozen_dim < position:
+            return record
+        gone = record.frozen_dim == position and by < 0
+        return moved(record, None if gone else record.frozen_dim + by)
+
+    def _relaid(self, sizes: tuple[int, ...]) -> Indirect | None:
+        """The run-time record after a change of the whole layout: only a vector's dimension 0 keeps its place."""
+        record = self._indirect
+        if record is None or record.kind == "vector" or sizes == self._shape:
+            return record
+        return moved(record, None)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values after everything issued so far."""
+        owner = self._buffer.owner
+        if owner is None:
+            raise outside_kernel(self, "reading values")
+        return owner.read(self)  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype, copy=bool(copy))
+
+    def _values(self) -> np.ndarray[Any, Any] | None:
+        owner = self._buffer.owner
+        return self.numpy() if getattr(owner, "has_values", False) is True else None
+
+    def __str__(self) -> str:
+        values = self._values()
+        return self._summary() if values is None else str(values)
+
+    def __repr__(self) -> str:
+        values = self._values()
+        return self._summary() if values is None else f"{self._summary()}\n{values!r}"
+
+    def _summary(self) -> str:
+        name = f", name={self.name!r}" if self.name else ""
+        return f"<tensor {self._shape} {self._dtype.name} in {self.buffer.value}{name}>"
+
+
+def _along(dim: int, item: Any) -> tuple[Any, ...]:
+    """The key that applies `item` to dimension `dim` and leaves the others whole."""
+    return (*(slice(None),) * dim, item, Ellipsis)
+
+
+def make_view(
+    buffer: Buffer,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    dtype: DType,
+    indirect: Indirect | None = None,
+) -> NkiTensor:
+    """A tensor from its parts, unchecked: strides and offset in elements of `dtype`."""
+    view = _new(NkiTensor)
+    view._buffer = buffer
+    view._shape = shape
+    view._strides = strides
+    view._offset = offset
+    view._dtype = dtype
+    view._indirect = indirect
+    view._type = None
+    view._view = -1
+    view._extra = None
+    return view
+
+
+def whole(buffer: Buffer) -> NkiTensor:
+    """The fresh tensor that covers `buffer`."""
+    return make_view(buffer, buffer.shape, row_major(buffer.shape), 0, buffer.dtype)

@@ -1,0 +1,127 @@
+"""The interned class of a view: all that legality and cost read of it, without buffer identity or place in HBM."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from nki_lab.isa.arch import V3
+from nki_lab.isa.dtype import DType
+from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion
+from nki_lab.kernel_runtime.tensor.pattern import extent, is_dense, normalise
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+
+PSUM_BANK_BYTES: Final = V3.psum_bank_bytes
+"""Bytes of a PSUM bank in one partition, the same on every generation: view types do not know the target."""
+
+
+class ViewType:
+    """One class of views; equal classes are the same object, `id` counts them from 0 in this process.
+
+    `shape`, `strides` are the view's, in elements. On-chip: `partitions` and `start_partition` (physical where the
+    buffer has an address, else counted from the tensor's own first partition), `partition_step` (1, or more for
+    strided partitions), `free_*` describe one partition. In HBM `partitions` is 1 and all dimensions are free.
+    `free_shape`, `free_strides` are merged (see `normalise`), empty for a single element; `free_size` counts the
+    elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as `NkiTensor.is_contiguous`;
+    `innermost_stride` is the stride of the last merged free dimension, 1 for a single element. `bank_offset` is the
+    byte, modulo a PSUM bank, at which a PSUM view starts in its partition; 0 elsewhere. `indirect` is None, "scalar",
+    "vector" or "gather".
+    """
+
+    __slots__ = (
+        "bank_offset",
+        "contiguous",
+        "dtype",
+        "free_shape",
+        "free_size",
+        "free_strides",
+        "id",
+        "indirect",
+        "innermost_stride",
+        "on_chip",
+        "partition_step",
+        "partitions",
+        "shape",
+        "space",
+        "span_bytes",
+        "start_partition",
+        "strides",
+    )
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002 - the contract's name
+        space: MemoryRegion,
+        dtype: DType,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        start_partition: int,
+        bank_offset: int,
+        partition_step: int,
+        indirect: str | None,
+    ) -> None:
+        self.id = id
+        self.space = space
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = strides
+        self.start_partition = start_partition
+        self.bank_offset = bank_offset
+        self.partition_step = partition_step
+        self.indirect = indirect
+        self.on_chip = space is MemoryRegion.sbuf or space is MemoryRegion.psum
+        first = 1 if self.on_chip else 0
+        self.partitions = shape[0] if self.on_chip else 1
+        free, steps = shape[first:], strides[first:]
+        self.free_shape, self.free_strides = normalise(free, steps)
+        size = 1
+        for count in free:
+            size *= count
+        self.free_size = size
+        self.contiguous = is_dense(free, steps)
+        self.innermost_stride = self.free_strides[-1] if self.free_strides else 1
+        low, high = extent(0, self.free_shape, self.free_strides)
+        self.span_bytes = (high - low + 1) * dtype.nbytes
+
+    def __repr__(self) -> str:
+        place = f" partition {self.start_partition}" if self.on_chip else ""
+        kind = f" {self.indirect}" if self.indirect else ""
+        what = f"{self.shape} by {self.strides} {self.dtype.name} in {self.space.value}"
+        return f"<view type {self.id}: {what}{place}{kind}>"
+
+
+_TYPES: dict[tuple[object, ...], ViewType] = {}
+
+
+def view_type(tensor: NkiTensor) -> ViewType:
+    """The tensor's ViewType, found once and kept on the tensor."""
+    known = tensor._type
+    if known is not None:
+        return known
+    buffer = tensor._buffer
+    dtype = tensor._dtype
+    strides = tensor._strides
+    indirect = tensor._indirect
+    kind = None if indirect is None else indirect.kind
+    start = bank = 0
+    step = 1
+    if buffer.on_chip:
+        row = buffer.partition_bytes // dtype.nbytes
+        start, free = divmod(tensor._offset, row)
+        if buffer.address is not None:
+            start += buffer.address[0]
+        if buffer.space is MemoryRegion.psum:
+            bank = free * dtype.nbytes
+            if buffer.address is not None:
+                bank += buffer.address[1]
+            bank %= PSUM_BANK_BYTES
+        if strides[0] != row and tensor._shape[0] != 1:
+            step = strides[0] // row
+    key = (buffer.space, dtype, tensor._shape, strides, start, bank, step, kind)
+    known = _TYPES.get(key)
+    if known is None:
+        made = ViewType(len(_TYPES), buffer.space, dtype, tensor._shape, strides, start, bank, step, kind)
+        known = _TYPES.setdefault(key, made)
+    tensor._type = known
+    return known

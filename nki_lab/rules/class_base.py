@@ -1,0 +1,50 @@
+"""NKI112: a class that kernel code instantiates and that is not made for NKI."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+_FOREIGN: Final = frozenset(
+    {
+        "object",
+        "abc.ABC",
+        "typing.Generic",
+        "typing.NamedTuple",
+        "typing.Protocol",
+        "typing.TypedDict",
+        "typing_extensions.NamedTuple",
+        "typing_extensions.Protocol",
+        "typing_extensions.TypedDict",
+    }
+)
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each class of this module whose bases are all known and none of them NKIObject or an Enum."""
+    for item in facts.classes:
+        if item.roots and all(_is_foreign(root) for root in item.roots):
+            first = min(item.instantiations, key=lambda call: (call.lineno, call.col_offset))
+            yield facts.report(
+                "NKI112",
+                facts.name_span(item.node),
+                f"the class {item.node.name} is used in a kernel and does not inherit from NKIObject",
+                limit="a class used in a kernel inherits from nl.NKIObject alone, or from Enum",
+                use=f"class {item.node.name}(nl.NKIObject): ...",
+                related=[Related(f"a kernel makes a {item.node.name} here", facts.span(first))],
+            )
+
+
+def _is_foreign(root: str) -> bool:
+    """Whether the base is known not to be NKI's. Exceptions are left to the finding on `raise`."""
+    known = getattr(builtins, root, None) if root.isidentifier() else None
+    if isinstance(known, type):
+        return not issubclass(known, BaseException)
+    return root in _FOREIGN
+
+
+RULE = Rule(code="NKI112", stage="syntax", check=check)

@@ -1,0 +1,26 @@
+"""NKI107: del, global and nonlocal in kernel code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+_KINDS: Final[dict[type[ast.AST], tuple[str, str]]] = {
+    ast.Delete: ("del", "leave it out: a tile's memory is free after its last use"),
+    ast.Global: ("global", "pass the value as an argument and return what changes"),
+    ast.Nonlocal: ("nonlocal", "keep the state in a tensor, a list or an NKIObject made outside the nested function"),
+}
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each of these statements."""
+    for kind, (word, use) in _KINDS.items():
+        for node in facts.find(kind):
+            yield facts.report("NKI107", node, f"{word} in a kernel", use=use)
+
+
+RULE = Rule(code="NKI107", stage="syntax", check=check)

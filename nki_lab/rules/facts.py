@@ -1,0 +1,256 @@
+"""What a syntax rule is given, and what a rule is."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
+from nki_lab.rules.kernel_code import (
+    Dialect,
+    FunctionNode,
+    KernelClass,
+    KernelFunction,
+    KernelSearch,
+    Scope,
+    dotted,
+    scopes_of,
+)
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
+_SHOWN: Final = 40  # characters of source in a message
+_SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
+_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
+PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A check for one code.
+
+    `stage` says which facts it needs. `dialects` are those whose kernels it judges: a rule that AWS's own complete
+    kernels of a dialect break does not belong to that dialect.
+    """
+
+    code: str
+    stage: str
+    check: Callable[[SyntaxFacts], Iterable[Diagnostic]]
+    dialects: tuple[Dialect, ...] = ("current",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxFacts:
+    """A parsed module and its kernel code.
+
+    `functions` are the kernels and the functions of the module they reach; `classes` those they instantiate; both in
+    the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
+    """
+
+    source: str  # with newline characters at the ends of lines, without a byte order mark
+    file: str
+    tree: ast.Module
+    lines: tuple[str, ...]
+    functions: tuple[KernelFunction, ...]
+    classes: tuple[KernelClass, ...]
+    module: Scope = field(repr=False, compare=False)
+    _index: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def kernels(self) -> tuple[FunctionNode, ...]:
+        """The functions that the host launches."""
+        return tuple(item.node for item in self.functions if item.is_entry)
+
+    def limited(self, dialects: Iterable[Dialect]) -> SyntaxFacts:
+        """The same facts with the kernel code of `dialects` only."""
+        wanted = frozenset(dialects)
+        if {item.dialect for item in self.functions} | {item.dialect for item in self.classes} <= wanted:
+            return self
+        return replace(
+            self,
+            functions=tuple(item for item in self.functions if item.dialect in wanted),
+            classes=tuple(item for item in self.classes if item.dialect in wanted),
+            _index={},
+        )
+
+    def find(self, *kinds: type[Node]) -> Iterator[Node]:
+        """The nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
+        themselves are host code; those of functions nested in them are not (but for the annotations)."""
+        if not self._index:
+            self._index.update(_indexed(item.node for item in self.functions))
+        for kind in kinds:
+            for node in self._index.get(kind, ()):
+                assert isinstance(node, kind)
+                yield node
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no name."""
+        return dotted(node, self.module)
+
+    def span(self, node: ast.AST, *, length: int | None = None) -> Span:
+        """Where `node` stands, in characters; with `length`, its first `length` characters (a statement's keyword)."""
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        start = self.character(line, column) + 1
+        if length is not None:
+            return Span(self.file, line, start, line, start + length)
+        end_line = getattr(node, "end_lineno", None) or line
+        end = getattr(node, "end_col_offset", None)
+        return Span(self.file, line, start, end_line, self.character(end_line, column if end is None else end) + 1)
+
+    def character(self, line: int, column: int) -> int:
+        """The 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
+        text = self.line(line)
+        return min(column, len(text)) if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line, without its end."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def text(self, node: ast.AST) -> str:
+        """The source of `node` in one short line, for a message."""
+        span = self.span(node)
+        first = self.line(span.line)[span.column - 1 :]
+        if span.end_line == span.line:
+            first = first[: span.end_column - span.column]
+        return first if span.end_line == span.line and len(first) <= _SHOWN else f"{first[: _SHOWN - 3].rstrip()}..."
+
+    def name_span(self, node: FunctionNode | ast.ClassDef) -> Span:
+        """Where the name in a `def` or `class` statement stands."""
+        start = self.character(node.lineno, node.col_offset)
+        found = re.compile(rf"\b{re.escape(node.name)}\b").search(self.line(node.lineno), start)
+        if found is None:  # the name is on a continued line
+            return self.span(node, length=1)
+        return Span(self.file, node.lineno, found.start() + 1, node.lineno, found.end() + 1)
+
+    def report(
+        self,
+        code: str,
+        place: ast.AST | Span,
+        message: str,
+        *,
+        use: str,
+        limit: str = _SUBSET,
+        related: Iterable[Related] = (),
+    ) -> Diagnostic:
+        """The finding `code` at a node of kernel code. In a helper it says which kernel makes it kernel code."""
+        span = place if isinstance(place, Span) else self.span(place)
+        return diagnose(code, message, span=span, limit=limit, help=use, related=(*related, *self._reached_from(span)))
+
+    def _reached_from(self, span: Span) -> Iterator[Related]:
+        around = [
+            item for item in self.functions if item.node.lineno <= span.line <= (item.node.end_lineno or span.line)
+        ]
+        if around and not any(item.is_entry for item in around):
+            item = around[-1]
+            yield Related(
+                f"{item.node.name} is kernel code: the kernel {item.kernel.name} reaches it",
+                self.name_span(item.kernel),
+            )
+
+
+def syntax_facts(source: str | bytes, file: str, kernel_names: Iterable[str] | None = None) -> SyntaxFacts:
+    """Parses `source` and finds its kernel code; `kernel_names` are kernels that no decorator marks.
+
+    Bytes are decoded as Python decodes a file. Raises the error of an NKI101 diagnostic for whatever is no Python.
+    """
+    text = (source if isinstance(source, str) else _decoded(source, file)).removeprefix("\ufeff")
+    text = _NEWLINE.sub("\n", text)  # as Python reads a file; its parser places some errors otherwise with \r\n
+    lines = tuple(text.split("\n"))
+    if unreadable := _UNREADABLE.search(text):
+        raise error_of(_unreadable(unreadable, file))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an odd escape in the user's string is not ours to report
+            tree = ast.parse(text, filename=file)
+    except PARSER_FAILURES as failure:
+        raise error_of(unparsable(failure, file, lines)) from None
+    module = scopes_of(tree)
+    search = KernelSearch(module, kernel_names or ())
+    return SyntaxFacts(
+        source=text,
+        file=file,
+        tree=tree,
+        lines=lines,
+        functions=search.found_functions(),
+        classes=search.found_classes(),
+        module=module,
+    )
+
+
+def unparsable(failure: BaseException, file: str, lines: tuple[str, ...], *, in_bytes: bool = False) -> Diagnostic:
+    """The NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
+    if isinstance(failure, SyntaxError):
+        line = min(max(failure.lineno or 1, 1), len(lines))
+        text = lines[line - 1]
+        offsets = [max(failure.offset or 1, 1), failure.end_offset or 0]
+        if in_bytes:
+            offsets = [len(text.encode()[: max(item - 1, 0)].decode(errors="ignore")) + 1 for item in offsets]
+        column = min(offsets[0], len(text) + 1)
+        same_line = (failure.end_lineno or line) == line
+        stop = min(offsets[1], len(text) + 1) if same_line and offsets[1] > column else column + 1
+        return _not_python(failure.msg, Span(file, line, column, line, stop))
+    if isinstance(failure, RecursionError | MemoryError | SystemError):
+        return _not_python("nested too deeply for Python's parser", Span(file, 1, 1, 1, 2))
+    return _not_python(f"Python cannot read the source: {failure}", Span(file, 1, 1, 1, 2))
+
+
+def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
+    before = _NEWLINE.split(found.string[: found.start()])
+    kind = "a null character" if found.group() == "\0" else f"half of a surrogate pair (U+{ord(found.group()):04X})"
+    line, column = len(before), len(before[-1]) + 1
+    return _not_python(f"the source contains {kind}", Span(file, line, column, line, column + 1))
+
+
+def _not_python(message: str, span: Span) -> Diagnostic:
+    return diagnose("NKI101", message, span=span, help="the other checks of this file run once it parses")
+
+
+def _decoded(source: bytes, file: str) -> str:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        return source.decode(encoding)
+    except (SyntaxError, LookupError, UnicodeError) as failure:
+        line = column = 1
+        if isinstance(failure, UnicodeDecodeError):
+            before = source[: failure.start].decode("latin-1")
+            line, column = len(_NEWLINE.findall(before)) + 1, len(_NEWLINE.split(before)[-1]) + 1
+        reason = failure.msg if isinstance(failure, SyntaxError) else str(failure)
+        raise error_of(
+            _not_python(f"the file is not text: {reason}", Span(file, line, column, line, column + 1))
+        ) from None
+
+
+def _indexed(functions: Iterable[FunctionNode]) -> dict[type[ast.AST], list[ast.AST]]:
+    index: dict[type[ast.AST], list[ast.AST]] = {}
+    seen: set[int] = set()
+    stack: list[ast.AST] = []
+    for function in functions:
+        if id(function) not in seen:
+            seen.add(id(function))
+            index.setdefault(type(function), []).append(function)
+            stack.extend(reversed(function.body))
+        while stack:
+            node = stack.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            index.setdefault(type(node), []).append(node)
+            stack.extend(reversed(list(_kernel_children(node))))
+    return index
+
+
+def _kernel_children(node: ast.AST) -> Iterator[ast.AST]:
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns"):
+            continue
+        if isinstance(value, ast.AST):
+            yield value
+        elif isinstance(value, list):
+            yield from (item for item in value if isinstance(item, ast.AST))

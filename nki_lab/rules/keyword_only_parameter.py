@@ -1,0 +1,47 @@
+"""NKI109: a bare `*` among the parameters of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.kernel_code import FunctionNode
+
+_STAR_OR_COMMENT: Final = re.compile(r"#.*|(\*)")
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding at the `*` of each kernel that has one. Helpers are inlined calls and may have it."""
+    for node in facts.kernels:
+        if node.args.kwonlyargs and node.args.vararg is None:
+            names = ", ".join(arg.arg for arg in node.args.kwonlyargs)
+            yield facts.report(
+                "NKI109",
+                _star(facts, node),
+                f"the kernel {node.name} takes {names} by keyword only",
+                limit="a kernel's signature has no bare *",
+                use="remove the *, and move parameters with defaults to the end",
+            )
+
+
+def _star(facts: SyntaxFacts, node: FunctionNode) -> Span:
+    """The place of the `*`: the syntax tree has none, so it is sought between its neighbours."""
+    before = [*node.args.posonlyargs, *node.args.args, *node.args.defaults, *getattr(node, "type_params", ())]
+    ends = [(item.end_lineno or 0, item.end_col_offset or 0) for item in before]
+    first = node.args.kwonlyargs[0]
+    line, column = max(ends, default=(node.lineno, node.col_offset))
+    start = facts.character(line, column)
+    for number in range(line, first.lineno + 1):
+        text = facts.line(number)
+        stop = facts.character(number, first.col_offset) if number == first.lineno else len(text)
+        for found in _STAR_OR_COMMENT.finditer(text, start, stop):
+            if found.group(1):
+                return Span(facts.file, number, found.start() + 1, number, found.end() + 1)
+        start = 0
+    return facts.span(first)
+
+
+RULE = Rule(code="NKI109", stage="syntax", check=check)

@@ -1,0 +1,29 @@
+"""NKI108: assignment expressions, match statements and set displays in kernel code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each `:=`, at each `match` keyword, and for each set display."""
+    for walrus in facts.find(ast.NamedExpr):
+        yield facts.report(
+            "NKI108",
+            walrus,
+            f"{walrus.target.id} := ... in a kernel",
+            use=f"assign {walrus.target.id} in a statement of its own",
+        )
+    for match in facts.find(ast.Match):
+        yield facts.report(
+            "NKI108", facts.span(match, length=len("match")), "match in a kernel", use="write if / elif / else"
+        )
+    for display in facts.find(ast.Set):
+        yield facts.report("NKI108", display, "a set in a kernel", use="write a tuple: `in` works on it as well")
+
+
+RULE = Rule(code="NKI108", stage="syntax", check=check)
