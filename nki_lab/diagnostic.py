@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import linecache
+import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,7 +31,8 @@ class Span:
         cls, file: str, line: int, column: int, end_line: int, end_column: int, *, source: str | None = None
     ) -> Span:
         """Span of a position given as Python's `ast` and code objects give it: 0-based UTF-8 byte columns."""
-        lines = source.splitlines() if source is not None else None
+        # Python's lines: str.splitlines() also ends them at form feeds and other separators.
+        lines = re.split(r"\r\n|\r|\n", source) if source is not None else None
         return cls(
             file,
             line,
@@ -161,12 +164,12 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
     pad = " " * width
     if span:
         out.append(f"{pad}--> {span.file}:{span.line}:{span.column}")
-        text = (source_line or linecache.getline)(span.file, span.line).rstrip("\n")
+        text = (source_line or linecache.getline)(span.file, span.line).rstrip("\r\n")
         if text.strip():
             shown = text.expandtabs(4)
-            start = len(text[: span.column - 1].expandtabs(4))
+            start = _cells(text[: span.column - 1].expandtabs(4))
             end_column = span.end_column if span.end_line == span.line else len(text) + 1
-            stop = len(text[: end_column - 1].expandtabs(4))
+            stop = _cells(text[: end_column - 1].expandtabs(4))
             caret = "^" * max(1, stop - start)
             note = f" {diagnostic.note}" if diagnostic.note else ""
             out += [f"{pad} |", f"{span.line} | {shown}", f"{pad} | {' ' * start}{caret}{note}"]
@@ -181,6 +184,16 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
         out.append(f"{pad} = help:  {diagnostic.help}")
     out.append(f"{pad} = more:  nki-lab explain {diagnostic.code}")
     return "\n".join(out)
+
+
+def _cells(text: str) -> int:
+    """How many columns of a terminal the text takes: East Asian and emoji characters two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
 
 
 class NkiError(Exception):
@@ -202,7 +215,7 @@ class NkiError(Exception):
 
 
 def _rebuild(base: type[Exception], diagnostics: tuple[Diagnostic, ...]) -> NkiError:
-    return error_class(base)(diagnostics)
+    return error_class(base)(diagnostics)  # type: ignore[arg-type]  # typeshed: a class is hashable by its metaclass
 
 
 def _builtin_of(cls: type[NkiError]) -> type[Exception]:
@@ -219,4 +232,5 @@ def error_class(base: type[Exception]) -> type[NkiError]:
 
 def error_of(*diagnostics: Diagnostic) -> NkiError:
     """The error that carries `diagnostics`, of the built-in kind that the first one's code names."""
-    return error_class(codes.get(diagnostics[0].code).exception)(diagnostics)
+    kind = codes.get(diagnostics[0].code).exception
+    return error_class(kind)(diagnostics)  # type: ignore[arg-type]  # as above

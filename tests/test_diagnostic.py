@@ -130,6 +130,25 @@ def test_accented_text_before_the_place_counts_by_the_letter() -> None:
     )
 
 
+def test_wide_text_before_the_place_takes_two_columns() -> None:
+    assert shown("s = '日本😀'; y = f(x)", moving(Span("k.py", 1, 16, 1, 20))) == golden(
+        """
+        NKI213 nc_matmul: moving has 600 columns
+         --> k.py:1:16
+          |
+        1 | s = '日本😀'; y = f(x)
+          |                   ^^^^
+          = more:  nki-lab explain NKI213
+        """
+    )
+
+
+def test_a_line_given_with_its_windows_end_is_shown_without() -> None:
+    text = render(moving(Span("k.py", 1, 1, 2, 2)), source_line=lambda _file, _line: "f(\r\n")
+    assert "\r" not in text
+    assert "\n  | ^^\n" in text
+
+
 def test_a_file_with_windows_line_ends_shows_clean_lines(tmp_path: Path) -> None:
     file = tmp_path / "k.py"
     file.write_bytes(b"import nki\r\nnisa.f(\r\n    x)\r\n")
@@ -245,6 +264,10 @@ def test_lines_of_a_file_are_read_when_no_source_is_given(tmp_path: Path) -> Non
     file.write_text("é = f(ü)\n", encoding="utf-8")
     linecache.checkcache(str(file))
     assert Span.from_bytes(str(file), 1, 5, 1, 10) == Span(str(file), 1, 5, 1, 9)
+
+
+def test_a_form_feed_ends_no_line() -> None:
+    assert Span.from_bytes("k.py", 2, 3, 2, 4, source="a\x0cb\né = x\n").column == 3
 
 
 def test_a_line_that_is_not_there_counts_bytes() -> None:

@@ -6,8 +6,9 @@ to float32, outside the valid range too, computed in float32: within a few units
 of the argument's order, relatively less accurate in vanishing tails and beside zeros of derivatives (the bounds are in
 the tests). The exception is `sin`, whose behaviour outside [-pi, pi] is documented by an example; see `_sin`.
 
-`apply(x, out)` writes f(x) into `out` and returns it; both are float32, and `out` may be `x` itself. `prelu` takes its
-slope as third argument. NumPy's floating-point warnings are the caller's to silence, as in `isa.alu`.
+`apply(x, out)` writes f(x) into `out` and returns it; both are float32 arrays of at least one dimension, and `out` may
+be `x` itself. `prelu` takes its slope as third argument. NumPy's floating-point warnings are the caller's to silence,
+as in `isa.alu`.
 """
 
 from __future__ import annotations

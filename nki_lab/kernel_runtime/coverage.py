@@ -174,8 +174,11 @@ class Tracker:
         self.result = Coverage()
         self.done = 0
         self.suspects: set[int] = set()
+        self._whole: set[int] = set()
+        self._buffers_seen = 0
         self._written: dict[int, Region] = {}
         self._products: dict[int, Region] = {}
+        self._multiplied: set[int] = set()
         self._rects: dict[int, Rect | None] = {}
         self._units: dict[int, int] = {}
         self._scanned = 0
@@ -185,7 +188,11 @@ class Tracker:
         program = self.program
         self._scan_views()
         variants, views, numbers = program.variants, program.views, program.access_view
-        written = self._written
+        whole = self._whole
+        for buffer in program.buffers[self._buffers_seen :]:
+            if buffer.kind in ("input", "const"):
+                whole.add(buffer.id)
+        self._buffers_seen = len(program.buffers)
         for index in range(self.done, len(program)):
             variant = variants[program.op_variant[index]]
             at = program.op_access[index]
@@ -194,8 +201,7 @@ class Tracker:
                 if is_out:
                     continue
                 view = views[numbers[at + position]]
-                region = written.get(view.buffer.id)
-                if (region is None or region.state != _ALL) and view.buffer.kind not in ("input", "const"):
+                if view.buffer.id not in whole:
                     self._read(index, view, names[position])
                 if view.indirect is not None:
                     self._read_index(index, view, names[position])
@@ -205,10 +211,11 @@ class Tracker:
                 if is_out:
                     view = views[numbers[at + position]]
                     if view.indirect is not None:
+                        # Where a scatter lands is not known; nothing more is said about this tensor.
                         self._read_index(index, view, names[position])
-                    self._region(view.buffer).write(view, self._rect(view)) if view.indirect is None else (
-                        self._region(view.buffer)._whole()
-                    )
+                        whole.add(view.buffer.id)
+                    elif view.buffer.id not in whole:
+                        self._write(self._written, whole, view)
         self.done = len(program)
         return self.result
 
@@ -217,7 +224,7 @@ class Tracker:
         self.advance()
         for tensor in self.program.outputs:
             buffer = tensor._buffer
-            if buffer.kind in ("input", "const"):
+            if buffer.id in self._whole:
                 continue
             region = self._written.get(buffer.id)
             missing = buffer.partitions * buffer.row_elements if region is None else region.missing()
@@ -237,11 +244,23 @@ class Tracker:
                         regions[view.buffer.id] = _widened(old, view.buffer)
         self._scanned = len(views)
 
-    def _region(self, buffer: Buffer) -> Region:
-        region = self._written.get(buffer.id)
+    def _write(self, regions: dict[int, Region], whole: set[int], view: View) -> None:
+        """Note a write in one of the two maps; a buffer that is complete moves to its set."""
+        number = view.buffer.id
+        if view.full:
+            whole.add(number)
+            regions.pop(number, None)
+            return
+        region = self._region(regions, view.buffer)
+        region.write(view, self._rect(view))
+        if region.state == _ALL:
+            whole.add(number)
+            del regions[number]
+
+    def _region(self, regions: dict[int, Region], buffer: Buffer) -> Region:
+        region = regions.get(buffer.id)
         if region is None:
-            state = _ALL if buffer.kind in ("input", "const") else _NOTHING
-            region = self._written[buffer.id] = Region(buffer, self._units.get(buffer.id, 1), state)
+            region = regions[buffer.id] = Region(buffer, self._units.get(buffer.id, 1))
         return region
 
     def _rect(self, view: View) -> Rect | None:
@@ -252,14 +271,15 @@ class Tracker:
             return rect
 
     def _read(self, index: int, view: View, operand: str) -> None:
-        region = self._region(view.buffer)
+        if view.buffer.id in self._whole:
+            return
+        region = self._written.get(view.buffer.id)
         if view.indirect is not None:
-            if region.state == _NOTHING:
-                self._uninitialised(index, view, operand, whole=True)
+            if region is None:
+                self._uninitialised(index, view, operand, None)
             return
-        if region.holds(view, self._rect(view)):
-            return
-        self._uninitialised(index, view, operand, whole=not region.touches(view))
+        if region is None or not region.holds(view, self._rect(view)):
+            self._uninitialised(index, view, operand, region)
 
     def _read_index(self, index: int, view: View, operand: str) -> None:
         assert view.indirect is not None
@@ -269,23 +289,23 @@ class Tracker:
 
     def _accumulate(self, index: int, view: View) -> None:
         variant = self.program.variants[self.program.op_variant[index]]
-        region = self._products.get(view.buffer.id)
-        if region is None:
-            region = self._products[view.buffer.id] = Region(view.buffer, self._units.get(view.buffer.id, 1))
-        rect = self._rect(view)
         asked = variant.use.attrs["accumulate"]
+        number = view.buffer.id
+        if number in self._multiplied:
+            self.result.add[index] = asked is not False
+            return
+        region = self._products.get(number)
+        held = region is not None and region.holds(view, self._rect(view))
         if asked is None:
-            if region.holds(view, rect):
-                self.result.add[index] = True
-            elif region.state == _NOTHING or not region.touches(view):
-                self.result.add[index] = False
+            if held or region is None or not region.touches(view):
+                self.result.add[index] = held
             else:
                 self.result.add[index] = region.mask(view)
         else:
             self.result.add[index] = bool(asked)
-            if asked and not region.holds(view, rect):
+            if asked and not held:
                 self._never_multiplied(index, view)
-        region.write(view, rect)
+        self._write(self._products, self._multiplied, view)
 
     def _say(self, code: str, index: int, buffer: Buffer, message: str, operand: str, limit: str, remedy: str,
              view: View | None = None) -> None:  # fmt: skip
@@ -299,17 +319,17 @@ class Tracker:
         item = diagnose(code, message, operand=operand, note=note, limit=limit, help=remedy, related=related)
         self.result.diagnostics.append(placed(item, self.program.sites[site]))
 
-    def _uninitialised(self, index: int, view: View, operand: str, *, whole: bool) -> None:
+    def _uninitialised(self, index: int, view: View, operand: str, region: Region | None) -> None:
         self.suspects.add(view.buffer.id)
         name = self.program.variants[self.program.op_variant[index]].instruction.name
         what = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
-        if whole:
+        if region is None or not region.touches(view):
             self._say("NKI301", index, view.buffer, f"{name}: {what} is read and nothing has written it", operand,
                       "memory is undefined until an instruction writes it",
                       "write it first, with nisa.dma_copy, nisa.memset or a computation", view)  # fmt: skip
             return
-        count = int(view.type.partitions * view.type.free_size - np.count_nonzero(self._region(view.buffer).mask(view)
-                    ) // (self._region(view.buffer).unit))  # fmt: skip
+        mask = region.mask(view)
+        count = (mask.size - int(np.count_nonzero(mask))) // region.unit
         self._say("NKI302", index, view.buffer, f"{name}: {count} element(s) of {what} are read before they are written",
                   operand, "memory is undefined until an instruction writes it",
                   "initialise the whole tile, or read only the part that is written", view)  # fmt: skip

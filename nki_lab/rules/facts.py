@@ -12,16 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
-from nki_lab.rules.kernel_code import (
-    Dialect,
-    FunctionNode,
-    KernelClass,
-    KernelFunction,
-    KernelSearch,
-    Scope,
-    dotted,
-    scopes_of,
-)
+from nki_lab.rules.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
+from nki_lab.rules.scopes import FunctionNode, Scope, dotted, scopes_of
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
 _SHOWN: Final = 40  # characters of source in a message

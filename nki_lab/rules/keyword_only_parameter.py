@@ -8,7 +8,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.kernel_code import FunctionNode
+from nki_lab.rules.scopes import FunctionNode
 
 _STAR_OR_COMMENT: Final = re.compile(r"#.*|(\*)")
 

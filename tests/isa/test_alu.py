@@ -282,3 +282,35 @@ def test_an_unknown_operator_is_refused_with_a_code(spelling: object) -> None:
 def test_a_misspelt_operator_is_answered_with_the_near_one() -> None:
     with pytest.raises(NkiError, match="did you mean maximum"):
         alu_of("maximun")
+
+
+# Folding and grids.
+
+
+@pytest.mark.parametrize("op", [op for op in ARITHMETIC if op.reduction], ids=str)
+@pytest.mark.parametrize("axes", [(2,), (1, 2)], ids=str)
+def test_reduce_folds_the_trailing_axes_from_the_left(op: AluOp, axes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(5)
+    data = rng.integers(-2, 3, (3, 2, 4)).astype(np.float32)
+    rows = data.reshape(*data.shape[: 3 - len(axes)], -1)
+    expected = rows[..., 0] != 0 if op.name.startswith("logical") else rows[..., 0]
+    expected = expected.astype(np.float32)
+    for position in range(1, rows.shape[-1]):
+        expected = _apply(op, expected, rows[..., position])
+    out = np.full(expected.shape, 9, np.float32)
+    assert op.reduce(data, axes, out) is out
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("op", [op for op in BITVEC if op.reduction], ids=str)
+def test_reduce_of_bit_patterns(op: AluOp) -> None:
+    data = np.array([[12, 10, 9], [255, 1, 3]], np.uint8)
+    expected = _apply(op, _apply(op, data[:, 0], data[:, 1]), data[:, 2])
+    np.testing.assert_array_equal(op.reduce(data, (1,), np.empty(2, np.uint8)), expected)
+
+
+@pytest.mark.parametrize("op", [op for op in ALU.values() if op.selects], ids=str)
+def test_a_selecting_operator_gives_an_input_or_a_truth_value(op: AluOp) -> None:
+    a, b = (side.reshape(-1).copy() for side in np.meshgrid(SPECIAL, SPECIAL))
+    got = _apply(op, a, b)
+    assert all(g in (x, y, 0, 1) or np.isnan(g) for g, x, y in zip(got, a, b, strict=True))

@@ -157,5 +157,5 @@ def test_an_unknown_target_is_refused_with_a_code(name: str) -> None:
 
 
 def test_a_misspelt_target_is_answered_with_the_near_ones() -> None:
-    with pytest.raises(NkiError, match="did you mean .*trn2"):
+    with pytest.raises(NkiError, match=r"did you mean .*trn2"):
         arch_of("trn22")

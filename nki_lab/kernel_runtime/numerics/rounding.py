@@ -146,7 +146,8 @@ def from_shadow(shadow: Array, dtype: DType, out: Array | None = None) -> Array:
     if dtype.is_integer or dtype is BOOL:
         return convert_to_int(shadow, dtype, out)
     if dtype is TF32:
-        return round_to(shadow, TF32, out=out.view(np.float32))
+        round_to(shadow, TF32, out=out.view(np.float32))
+        return out
     scratch = Scratch()
     with np.errstate(all="ignore"):
         for source_block, target_block in _blocks(shadow, out):

@@ -1,0 +1,46 @@
+"""The kernels that the benchmarks run, in the current dialect."""
+
+from __future__ import annotations
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def matmul(lhs_t, rhs):
+    """lhs_t.T @ rhs in tiles of 128 x 128 by 128 x 512, the contraction innermost."""
+    depth, rows = lhs_t.shape
+    _, columns = rhs.shape
+    out = nl.ndarray((rows, columns), dtype=lhs_t.dtype, buffer=nl.shared_hbm)
+    for m in range(rows // 128):
+        for n in range(columns // 512):
+            acc = nl.ndarray((128, 512), nl.float32, buffer=nl.psum)
+            for k in range(depth // 128):
+                left = nl.ndarray((128, 128), dtype=lhs_t.dtype, buffer=nl.sbuf)
+                right = nl.ndarray((128, 512), dtype=rhs.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=left, src=lhs_t[k * 128 : (k + 1) * 128, m * 128 : (m + 1) * 128])
+                nisa.dma_copy(dst=right, src=rhs[k * 128 : (k + 1) * 128, n * 512 : (n + 1) * 512])
+                nisa.nc_matmul(dst=acc, stationary=left, moving=right)
+            tile = nl.ndarray((128, 512), dtype=out.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(dst=tile, src=acc)
+            nisa.dma_copy(dst=out[m * 128 : (m + 1) * 128, n * 512 : (n + 1) * 512], src=tile)
+    return out
+
+
+@nki.jit
+def chain(x, count):
+    """`count` rounds of add, multiply-add, exp and copy on one tile, values staying near 1."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    a = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    b = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    c = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=a, src=x)
+    nisa.dma_copy(dst=b, src=x)
+    for _ in range(count):
+        nisa.tensor_tensor(dst=c, data1=a, data2=b, op=nl.add)
+        nisa.tensor_scalar(dst=b, data=c, op0=nl.multiply, operand0=0.25, op1=nl.add, operand1=0.5)
+        nisa.activation(dst=c, op=nl.exp, data=b, scale=-1.0)
+        nisa.tensor_copy(dst=b, src=c)
+    nisa.dma_copy(dst=out, src=b)
+    return out

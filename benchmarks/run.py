@@ -1,0 +1,172 @@
+"""Measures the budgets of the design, each as a ratio to, or beside, a reference taken in the same process.
+
+    python benchmarks/run.py [B1 B2 ...] [--note TEXT]
+
+Prints one line a figure with its verdict, and appends the figures to `benchmarks/history.csv`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+
+HISTORY = Path(__file__).parent / "history.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One measured number: what it is compared with, and the budget it is held to."""
+
+    row: str
+    name: str
+    value: float
+    unit: str
+    reference: str
+    budget: float
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.budget
+
+
+def best(call: Callable[[], object], rounds: int = 5) -> float:
+    """Seconds of the fastest of some rounds."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def b1_matmul() -> Iterator[Figure]:
+    """Tiled matmul: numeric seconds over those of NumPy's float32 product, conversions included."""
+    import kernels  # noqa: PLC0415 - after activation
+    import nki_lab  # noqa: PLC0415
+
+    rng = np.random.default_rng(0)
+    for size, kind in ((4096, ml_dtypes.bfloat16), (4096, np.float32), (1024, ml_dtypes.bfloat16)):
+        a, b = (rng.standard_normal((size, size), dtype=np.float32).astype(kind) for _ in range(2))
+        wide = a.astype(np.float32), b.astype(np.float32)
+        ratios, plain = [], 0.0
+        for _ in range(3):
+            plain = best(lambda: wide[0].T @ wide[1], 2)  # noqa: B023 - called at once
+            ratios.append(nki_lab.run(kernels.matmul, a, b, target="trn2").timings.numeric / plain)
+        yield Figure(row="B1", name=f"matmul {size} {np.dtype(kind).name}", value=statistics.median(ratios), unit="x",
+                     reference=f"a @ b {plain * 1e3:.1f} ms", budget=2.5)  # fmt: skip
+
+
+def b2_overhead() -> Iterator[Figure]:
+    """Numeric time an instruction beyond the bare NumPy calls on the same tile."""
+    import kernels  # noqa: PLC0415 - after activation
+    import nki_lab  # noqa: PLC0415
+
+    for free, rounds in ((512, 500), (8, 2500)):
+        x = np.ones((128, free), np.float32)
+        a, b, c = x.copy(), x.copy(), x.copy()
+
+        def bare() -> None:
+            for _ in range(rounds):  # noqa: B023 - called at once
+                np.add(a, b, out=c)  # noqa: B023
+                np.multiply(c, np.float32(0.25), out=b)  # noqa: B023
+                np.add(b, np.float32(0.5), out=b)  # noqa: B023
+                np.multiply(b, np.float32(-1), out=c)  # noqa: B023
+                np.exp(c, out=c)  # noqa: B023
+                np.copyto(b, c)  # noqa: B023
+
+        overheads, plain = [], 0.0
+        for _ in range(3):
+            plain = best(bare, 3)
+            run = nki_lab.run(kernels.chain, x, rounds, target="trn2")
+            overheads.append((run.timings.numeric - plain) / (4 * rounds) * 1e6)
+        yield Figure(row="B2", name=f"overhead, tile 128x{free}", value=statistics.median(overheads), unit="us",
+                     reference=f"bare NumPy {plain / (4 * rounds) * 1e6:.2f} us", budget=8.0)  # fmt: skip
+
+
+def b3_tracing() -> Iterator[Figure]:
+    """Microseconds to specialise one instruction, without values."""
+    import kernels  # noqa: PLC0415 - after activation
+    import nki_lab  # noqa: PLC0415
+
+    spec = nki_lab.spec((4096, 4096), "bfloat16")
+    times, count = [], 0
+    for _ in range(3):
+        start = time.perf_counter()
+        program = nki_lab.compile(kernels.matmul, spec, spec, target="trn2")
+        times.append(time.perf_counter() - start)
+        count = len(program)
+    loop = best(lambda: [None for _ in range(1_000_000)], 3)
+    yield Figure(row="B3", name=f"tracing, {count} instructions", value=statistics.median(times) / count * 1e6,
+                 unit="us", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=12.0)  # fmt: skip
+
+
+def b8_import() -> Iterator[Figure]:
+    """Milliseconds that `import nki_lab` adds to `import numpy`."""
+    command = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
+    pairs = []
+    for _ in range(7):
+        pair = [
+            float(subprocess.run([sys.executable, "-c", f"import numpy; {command.format(name)}"], capture_output=True,
+                                 text=True, check=True).stdout)
+            for name in ("numpy", "nki_lab")
+        ]  # fmt: skip
+        pairs.append(pair[1] - pair[0])
+    yield Figure(row="B8", name="import nki_lab over numpy", value=statistics.median(pairs) * 1e3, unit="ms",
+                 reference="import numpy in the same process", budget=150.0)  # fmt: skip
+
+
+ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
+    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B8": b8_import,
+}  # fmt: skip
+
+
+def record(figures: list[Figure], note: str) -> None:
+    """Append figures to the history."""
+    new = not HISTORY.exists()
+    revision = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    with HISTORY.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if new:
+            writer.writerow(["date", "revision", "python", "numpy", "row", "name", "value", "unit", "reference", "note"])
+        for item in figures:
+            writer.writerow([
+                datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"), revision.stdout.strip(),
+                platform.python_version(), np.__version__, item.row, item.name, f"{item.value:.3f}", item.unit,
+                item.reference, note,
+            ])  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", choices=[*ROWS, []], help="budgets to measure; all without")
+    parser.add_argument("--note", default="", help="a remark kept in the history")
+    arguments = parser.parse_args()
+    sys.path.insert(0, str(Path(__file__).parent))
+    import nki_lab  # noqa: PLC0415 - its import is one of the figures, in processes of their own
+
+    nki_lab.activate()
+    figures: list[Figure] = []
+    for row in arguments.rows or ROWS:
+        for item in ROWS[row]():
+            figures.append(item)
+            verdict = "ok" if item.met else "OVER"
+            print(f"{item.row}  {item.name:36s} {item.value:9.2f} {item.unit:3s} budget {item.budget:g}  {verdict:5s} "
+                  f"({item.reference})", flush=True)  # fmt: skip
+    record(figures, arguments.note)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+"""The names of a module, scope by scope, as Python looks them up. Nothing is executed.
+
+All walks are loops, not recursion, so that deeply nested source cannot exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+_PACKAGES: Final = ("neuronxcc.nki", "nki")
+_ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
+# Framework doors of Beta 1 and this package's own; the kernel is the decorated function or the first argument.
+OTHER_ENTRIES: Final = {
+    "torch_neuronx.nki_jit": "legacy",
+    "torch_neuronx.xla_impl.ops.nki_jit": "legacy",
+    "jax_neuronx.nki_call": "legacy",
+    "nki_lab.run": "",
+    "nki_lab.profile": "",
+    "nki_lab.compile": "",
+}
+_ALIAS_DEPTH: Final = 8
+
+
+class Scope:
+    """Names of one function, class body, lambda or module, as far as the search for kernel code needs them."""
+
+    __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "definitions", "imports", "loads",
+                 "node", "parent", "stars")  # fmt: skip
+
+    def __init__(self, node: ast.AST, parent: Scope | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.children: list[Scope] = []
+        self.definitions: dict[str, list[Scope]] = {}
+        self.aliases: dict[str, ast.expr] = {}
+        self.imports: dict[str, str] = {}
+        self.stars: list[str] = []
+        self.bound: set[str] = set()
+        self.loads: list[ast.Name] = []
+        self.annotated: list[ast.Name] = []
+        self.calls: list[ast.Call] = []
+        self.attributes: set[str] = set()
+        if parent is not None:
+            parent.children.append(self)
+
+    def subtree(self) -> Iterator[Scope]:
+        """This scope and the scopes inside it."""
+        stack = [self]
+        while stack:
+            scope = stack.pop()
+            yield scope
+            stack.extend(scope.children)
+
+    def enclosing(self) -> Iterator[Scope]:
+        """The scopes in which Python looks a name up, innermost first: class bodies do not pass their names on."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope is self or not isinstance(scope.node, ast.ClassDef):
+                yield scope
+            scope = scope.parent
+
+
+def scopes_of(tree: ast.Module) -> Scope:
+    """The module's scope, with the scopes inside it as children."""
+    module = Scope(tree, None)
+    stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, FUNCTIONS):
+            stack.extend(_enter_function(node, scope))
+        elif isinstance(node, ast.Lambda):
+            inner = Scope(node, scope)
+            inner.bound.update(arg.arg for arg in _parameters(node.args))
+            stack.extend((default, scope) for default in _defaults(node.args))
+            stack.append((node.body, inner))
+        elif isinstance(node, ast.ClassDef):
+            inner = Scope(node, scope)
+            scope.definitions.setdefault(node.name, []).append(inner)
+            stack.extend((item, scope) for item in (*node.decorator_list, *node.bases, *node.keywords))
+            stack.extend((item, inner) for item in node.body)
+        else:
+            _note(node, scope)
+            stack.extend((child, scope) for child in _evaluated_children(node))
+    return module
+
+
+def _enter_function(node: FunctionNode, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    inner = Scope(node, scope)
+    scope.definitions.setdefault(node.name, []).append(inner)
+    for arg in _parameters(node.args):
+        inner.bound.add(arg.arg)
+        if arg.annotation is not None:
+            inner.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
+    for item in (*node.decorator_list, *_defaults(node.args)):
+        yield item, scope
+    for statement in node.body:
+        yield statement, inner
+
+
+def _parameters(arguments: ast.arguments) -> list[ast.arg]:
+    extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
+
+
+def _defaults(arguments: ast.arguments) -> list[ast.expr]:
+    return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
+
+
+def _evaluated_children(node: ast.AST) -> Iterator[ast.AST]:
+    """Child nodes, but for annotations: those of locals are never evaluated."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(node, ast.AnnAssign) and child is node.annotation):
+            yield child
+
+
+def _note(node: ast.AST, scope: Scope) -> None:
+    match node:
+        case ast.Name(ctx=ast.Load()):
+            scope.loads.append(node)
+        case ast.Name():
+            scope.bound.add(node.id)
+        case ast.Attribute():
+            scope.attributes.add(node.attr)
+        case ast.Call():
+            scope.calls.append(node)
+        case ast.Import():
+            for item in node.names:
+                scope.imports[item.asname or item.name.partition(".")[0]] = (
+                    item.name if item.asname else item.name.partition(".")[0]
+                )
+        case ast.ImportFrom():
+            prefix = "." * node.level + (node.module or "")
+            for item in node.names:
+                if item.name == "*":
+                    scope.stars.append(prefix)
+                else:
+                    scope.imports[item.asname or item.name] = f"{prefix}.{item.name}"
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() | ast.Call() as value):
+            scope.aliases[name] = value
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            scope.bound.add(name)
+        case _:
+            pass
+
+
+def definitions_of(name: str, scope: Scope) -> list[Scope]:
+    """The functions and classes of this module that `name` may mean in `scope`."""
+    place: Scope | None = scope
+    for _ in range(_ALIAS_DEPTH):
+        place = next((item for item in place.enclosing() if binds(name, item)), None) if place else None
+        if place is None:
+            return []
+        if name in place.definitions:
+            return place.definitions[name]
+        if name in place.imports or name not in place.aliases:
+            return []
+        target = _function_in(place.aliases[name], place)
+        if not isinstance(target, ast.Name):
+            return []
+        if target.id == name:
+            place = place.parent
+        name = target.id
+    return []
+
+
+def _function_in(node: ast.expr, scope: Scope) -> ast.expr:
+    """The function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
+    if isinstance(node, ast.Call) and node.args:
+        maker = node.func.func if isinstance(node.func, ast.Call) else node.func
+        name = dotted(maker, scope)
+        if entry_package(name) or name.rpartition(".")[2] == "partial":
+            return unwrapped(node)
+    return node
+
+
+def entry_package(name: str) -> str:
+    """The package of the entry point that a dotted name spells ("nki" for "nki.jit"); "" where it is none."""
+    if name in OTHER_ENTRIES:
+        return name.partition(".")[0]
+    head, _, last = name.rpartition(".")
+    package = next((item for item in _PACKAGES if head == item or head.startswith(item + ".")), "")
+    return package if last in _ENTRIES else ""
+
+
+def unwrapped(node: ast.expr) -> ast.expr:
+    """The kernel inside `kernel[grid]` and `nki.jit(kernel)`: what is subscripted, or a call's first argument."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and node.args:
+            node = node.args[0]
+        else:
+            return node
+
+
+def dotted(node: ast.expr, scope: Scope) -> str:
+    """The full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain name."""
+    parts: list[str] = []
+    for _ in range(_ALIAS_DEPTH):
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        name = node.id
+        place = next((item for item in scope.enclosing() if binds(name, item)), None)
+        if place is None:
+            stars = [star for item in scope.enclosing() for star in item.stars if name in _ENTRIES]
+            return ".".join([*stars[-1:], name, *reversed(parts)])
+        if name in place.imports:
+            return ".".join([place.imports[name], *reversed(parts)])
+        if name not in place.aliases or isinstance(place.aliases[name], ast.Call):
+            return ""
+        node, scope = place.aliases[name], place
+    return ""
+
+
+def is_partial(node: ast.Call, scope: Scope) -> bool:
+    return dotted(node.func, scope).rpartition(".")[2] == "partial"
+
+
+def binds(name: str, scope: Scope) -> bool:
+    return name in scope.imports or name in scope.definitions or name in scope.aliases or name in scope.bound

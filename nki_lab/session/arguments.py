@@ -1,0 +1,209 @@
+"""From the caller's arguments to the kernel's: arrays become input tensors, everything else stays a constant."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.isa.dtype import DType, NamedDType
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.language import NKIObject
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
+
+_PLAIN: Final = (type(None), bool, int, float, str, bytes, slice, type(Ellipsis), range)
+_CONSTANTS: Final = (*_PLAIN, Enum, np.dtype, NamedDType, DType, type, np.generic, np.ufunc)
+
+
+def bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by parameter name, for messages and cache keys; a `*args` parameter gives a tuple.
+
+    NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a callable without one, such as a C function
+        return {f"argument {i}": value for i, value in enumerate(args)} | dict(kwargs)
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError as error:
+        raise error_of(_misfit(function, signature, args, kwargs, str(error))) from None
+
+
+def _misfit(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    reason: str,
+) -> Diagnostic:
+    name = getattr(function, "__name__", "kernel")
+    limit = f"{name}{signature}"
+    parameters = signature.parameters
+    variadic = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+    unknown = [] if variadic else [key for key in kwargs if key not in parameters]
+    if unknown:
+        return diagnose("NKI002", f"{name} got an unexpected keyword argument {unknown[0]!r}", operand=unknown[0],
+                        limit=limit, help=did_you_mean(unknown[0], parameters))  # fmt: skip
+    positional = [item for item in parameters.values() if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    given = {item.name for item in positional[: len(args)]} | set(kwargs)
+    missing = [
+        item.name
+        for item in parameters.values()
+        if item.default is item.empty and item.name not in given and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    ]
+    if missing and len(args) <= len(positional):
+        plural = "argument" if len(missing) == 1 else "arguments"
+        return diagnose("NKI003", f"{name} is called without its {plural} {', '.join(missing)}", limit=limit,
+                        help=f"pass {missing[0]}")  # fmt: skip
+    if len(args) > len(positional):
+        return diagnose("NKI002", f"{name} takes {len(positional)} positional arguments, {len(args)} were given",
+                        limit=limit)  # fmt: skip
+    return diagnose("NKI002", f"{name}: {reason}", limit=limit)
+
+
+@dataclasses.dataclass(slots=True)
+class Input:
+    """One input tensor: its buffer, the values it starts with (None without values), and the caller's array."""
+
+    name: str
+    tensor: NkiTensor
+    values: Array | None
+    original: Any
+    kind: Kind
+
+
+class Intake:
+    """Turns arguments into what the kernel sees, and keeps which array became which input.
+
+    The same array passed twice is one tensor. Containers are copied where an array sits in them, so that the caller's
+    keep their arrays.
+    """
+
+    def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
+        self.builder = builder
+        self.space = MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm
+        self.lists_allowed = dialect == "legacy"
+        self.inputs: list[Input] = []
+        self._known: dict[int, NkiTensor] = {}
+        self._open: list[int] = []
+
+    @property
+    def kind(self) -> Kind:
+        """The library whose arrays the results become: torch before jax before NumPy."""
+        kinds = {item.kind for item in self.inputs}
+        return next((kind for kind in ("torch", "jax") if kind in kinds), "numpy")
+
+    def take(self, name: str, value: Any) -> Any:
+        """The argument `name` as the kernel gets it; NKI001 for what no kernel can take."""
+        if isinstance(value, list) and not self.lists_allowed:
+            self._note_list(name)
+        return self._take(name, value)
+
+    def _take(self, name: str, value: Any) -> Any:
+        kind = kind_of(value)
+        if kind is not None:
+            return self._array(name, value, kind)
+        if isinstance(value, TensorSpec):
+            return self._enter(name, value.shape, value.dtype, None, value, "numpy")
+        if isinstance(value, _CONSTANTS) or value is None:
+            return value
+        if isinstance(value, NkiTensor):
+            raise refused(name, "a tensor of another kernel", "return it from that kernel, and pass the array you get")
+        if isinstance(value, (tuple, list, dict, NKIObject)) or dataclasses.is_dataclass(value):
+            return self._container(name, value)
+        if callable(value) or _is_torch_constant(value):
+            return value
+        what = f"a {type(value).__name__}"
+        if isinstance(value, (set, frozenset)):
+            raise refused(name, what, "pass a tuple: a set has no order")
+        if hasattr(value, "__array__"):
+            raise refused(name, what, f"pass np.asarray({name})")
+        if hasattr(value, "__next__") or hasattr(value, "read"):
+            raise refused(name, what, f"pass tuple({name}), or an array")
+        if self.lists_allowed:  # Beta 1 hands any object on to the kernel
+            return value
+        raise refused(name, what, "derive the class from nl.NKIObject, or make it a dataclass")
+
+    def _array(self, name: str, value: Any, kind: Kind) -> Any:
+        known = self._known.get(id(value))
+        if known is not None:
+            return known
+        if value.ndim == 0:
+            scalar = value.item()
+            if not isinstance(scalar, (bool, int, float)):
+                raise refused(name, f"a {type(scalar).__name__}", "pass a number")
+            return scalar
+        array, dtype = host_array(value, kind, name)
+        arriving = accepted_dtype(dtype, self.builder.arch.generation)
+        return self._enter(name, array.shape, arriving, native(array, arriving), value, kind)
+
+    def _enter(
+        self, name: str, shape: tuple[int, ...], dtype: DType, values: Array | None, original: Any, kind: Kind
+    ) -> NkiTensor:
+        tensor = self.builder.allocate(shape, dtype, self.space, name=name, kind="input")
+        self._known[id(original)] = tensor
+        self.inputs.append(Input(name, tensor, values, original, kind))
+        self.builder.program.inputs.append(tensor._buffer)
+        return tensor
+
+    def _container(self, name: str, value: Any) -> Any:
+        if id(value) in self._open:
+            raise refused(name, f"a {type(value).__name__} that contains itself", "pass nested tuples")
+        self._open.append(id(value))
+        try:
+            if isinstance(value, (tuple, list)):
+                return self._sequence(name, value)
+            if isinstance(value, dict):
+                taken = {key: self._take(f"{name}[{key!r}]", item) for key, item in value.items()}
+                return taken if any(taken[key] is not value[key] for key in value) else value
+            return self._record(name, value)
+        finally:
+            self._open.pop()
+
+    def _sequence(self, name: str, value: tuple[Any, ...] | list[Any]) -> Any:
+        taken = [self._take(f"{name}[{i}]", item) for i, item in enumerate(value)]
+        if all(new is old for new, old in zip(taken, value, strict=True)):
+            return value
+        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
+
+    def _record(self, name: str, value: Any) -> Any:
+        """A dataclass or NKIObject: a shallow copy with tensors in place of arrays; `__post_init__` is not run again."""
+        made = value
+        for field in _fields(value):
+            item = getattr(value, field, None)
+            taken = self._take(f"{name}.{field}", item)
+            if taken is not item:
+                made = copy.copy(value) if made is value else made
+                object.__setattr__(made, field, taken)
+        return made
+
+    def _note_list(self, name: str) -> None:
+        self.builder.note(
+            diagnose(
+                "NKI114",
+                f"argument {name} is a list",
+                operand=name,
+                limit="a kernel argument is a tensor or an immutable constant",
+                help=f"pass a tuple: tuple({name})",
+            ),
+            self.builder.site(),
+        )
+
+
+def _fields(value: Any) -> Iterable[str]:
+    names = [item.name for item in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
+    return dict.fromkeys([*names, *getattr(value, "__dict__", ())])
+
+
+def _is_torch_constant(value: Any) -> bool:
+    return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")

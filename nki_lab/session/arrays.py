@@ -1,0 +1,185 @@
+"""Arrays of the caller: NumPy, torch and jax go in, the same kind comes out.
+
+torch and jax are never imported here: an argument of theirs proves that the caller has.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import ml_dtypes
+import numpy as np
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.isa.dtype import FP8_E4M3, FP8_E4M3FN, DType, dtype_of
+
+Kind = Literal["numpy", "torch", "jax"]
+Array = np.ndarray[Any, Any]
+
+# Types of torch that NumPy has no number for: seen through integers of their width.
+_TORCH_VIEWS: Final = {
+    "bfloat16": ("int16", ml_dtypes.bfloat16),
+    "float8_e4m3fn": ("uint8", ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": ("uint8", ml_dtypes.float8_e5m2),
+    "float8_e8m0fnu": ("uint8", ml_dtypes.float8_e8m0fnu),
+}
+_UNSIGNED: Final = {"uint16": "int16", "uint32": "int32"}  # older releases of torch cannot hand these to NumPy
+
+
+def kind_of(value: Any) -> Kind | None:
+    """Which library's array `value` is; None for anything else."""
+    if isinstance(value, np.ndarray):
+        return "numpy"
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
+        return "torch"
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(value, getattr(jax, "Array", ())):
+        return "jax"
+    return None
+
+
+def host_array(value: Any, kind: Kind, name: str) -> tuple[Array, DType]:
+    """The values of an array argument as NumPy sees them, with their NKI dtype.
+
+    The result may share the caller's memory and is not to be written. NKI001 names the argument where the array has
+    no place on the chip: a 64-bit, complex or object dtype, no elements, no values.
+    """
+    if kind == "numpy":
+        if isinstance(value, np.ma.MaskedArray):
+            raise refused(name, "a masked array", "pass its data and its mask as two arrays")
+        array = np.asarray(value)
+    elif kind == "torch":
+        array = _from_torch(value, name)
+    else:
+        array = _from_jax(value, name)
+    dtype = _dtype(array, name)
+    if array.size == 0:
+        raise refused(name, f"an array of shape {array.shape}, without elements", "tensors have at least one element")
+    return array, dtype
+
+
+def native(array: Array, dtype: DType) -> Array:
+    """The array dense, in this machine's byte order and in the host dtype; copied only where it is not so already."""
+    return np.ascontiguousarray(array, dtype=np.dtype(dtype.host))
+
+
+def accepted_dtype(dtype: DType, generation: int) -> DType:
+    """The dtype in which an input arrives: the open 8-bit format becomes Trainium's own where the chip lacks it."""
+    return FP8_E4M3 if dtype is FP8_E4M3FN and generation < 4 else dtype
+
+
+def _dtype(array: Array, name: str) -> DType:
+    try:
+        return dtype_of(array.dtype)
+    except NkiError:
+        pass
+    kind = array.dtype
+    narrower = f"{kind.name.removesuffix('64')}32"
+    if kind.name in ("float64", "int64", "uint64"):
+        help_text = f"convert it: {name}.astype(np.{narrower})"
+    elif kind.kind in "OSUMm":
+        help_text = "pass an array of numbers"
+    elif kind.kind == "c":
+        help_text = "pass the real and the imaginary parts as two arrays"
+    else:
+        help_text = ""
+    raise refused(name, f"an array of {kind.name}", help_text, limit="arrays of NKI dtypes: at most 32 bits an element")
+
+
+def refused(name: str, what: str, help_text: str, *, limit: str = "") -> NkiError:
+    """The NKI001 error for the argument `name`, which is `what`."""
+    return error_of(
+        diagnose(
+            "NKI001",
+            f"argument {name} is {what}",
+            operand=name,
+            limit=limit or "arguments are arrays, numbers, strings, dtypes, None, and tuples or NKIObjects of those",
+            help=help_text,
+        )
+    )
+
+
+def _from_torch(value: Any, name: str) -> Array:
+    import torch
+
+    plain = value.detach()
+    if plain.layout is not torch.strided or plain.is_quantized or plain.device.type == "meta":
+        raise refused(name, f"a {plain.layout} torch tensor on {plain.device}", "pass a dense tensor with values")
+    plain = plain.resolve_conj().resolve_neg().cpu()
+    label = str(plain.dtype).removeprefix("torch.")
+    if label in _TORCH_VIEWS:
+        through, meant = _TORCH_VIEWS[label]
+        array: Array = plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
+    elif label in _UNSIGNED:
+        array = plain.contiguous().view(getattr(torch, _UNSIGNED[label])).numpy().view(label)
+    elif label.startswith("float8") or label.startswith("float4") or label.startswith(("q", "bits")):
+        raise refused(name, f"a torch tensor of {label}", "NKI has float8_e4m3fn, float8_e5m2 and float8_e8m0fnu")
+    else:
+        array = plain.numpy()
+    return array
+
+
+def _from_jax(value: Any, name: str) -> Array:
+    import jax
+
+    if isinstance(value, jax.core.Tracer):
+        raise refused(name, "a jax tracer: an array without values", "call the kernel outside jax.jit")
+    return np.asarray(value)
+
+
+def give_back(array: Array, kind: Kind) -> Any:
+    """A result as the caller's library has it. Results without such a dtype there come as the nearest that has."""
+    if kind == "torch":
+        return _to_torch(array)
+    if kind == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(array)
+    return array
+
+
+def _to_torch(array: Array) -> Any:
+    import torch
+
+    array = np.ascontiguousarray(array)
+    if array.dtype == ml_dtypes.float8_e4m3:  # torch has the open format only; every finite value is in it
+        array = array.astype(ml_dtypes.float8_e4m3fn)
+    if array.dtype.fields:  # packed: four values in one integer
+        array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
+    label = array.dtype.name
+    if label in _TORCH_VIEWS:
+        through, _ = _TORCH_VIEWS[label]
+        return torch.from_numpy(array.view(through).copy()).view(getattr(torch, label))
+    if label in _UNSIGNED and hasattr(torch, label):
+        return torch.from_numpy(array.view(_UNSIGNED[label]).copy()).view(getattr(torch, label))
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def changed(original: Any, values: Array, kind: Kind) -> bool:
+    """Write `values` into the caller's array; False where it cannot be changed."""
+    if kind == "jax":
+        return False
+    if kind == "torch":
+        import torch
+
+        with torch.no_grad():
+            original.copy_(_to_torch(values).reshape(original.shape))
+        return True
+    if not original.flags.writeable:
+        return False
+    np.copyto(original, values.astype(original.dtype, copy=False))
+    return True
+
+
+def map_leaves(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """A kernel's result with each leaf replaced; tuples, lists and dicts are walked."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_leaves(item, leaf) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_leaves(item, leaf) for item in value)
+    if isinstance(value, dict):
+        return {key: map_leaves(item, leaf) for key, item in value.items()}
+    return leaf(value)
