@@ -139,7 +139,9 @@ def record(figures: list[Figure], note: str) -> None:
     with HISTORY.open("a", newline="") as file:
         writer = csv.writer(file)
         if new:
-            writer.writerow(["date", "revision", "python", "numpy", "row", "name", "value", "unit", "reference", "note"])
+            writer.writerow(
+                ["date", "revision", "python", "numpy", "row", "name", "value", "unit", "reference", "note"]
+            )
         for item in figures:
             writer.writerow([
                 datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"), revision.stdout.strip(),

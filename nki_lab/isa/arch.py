@@ -8,7 +8,7 @@ names: `_bytes`, `_ns`, `_ghz`, `_cycles` (of the engine named), `_bytes_per_ns`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -38,7 +38,7 @@ class Arch:
     name: str
     generation: int
     target: str  # the instance family that stands for the generation, and what users write for it
-    facts: Mapping[str, Fact] = field(hash=False)
+    facts: Mapping[str, Fact]
 
     # Memories. SBUF and PSUM are two-dimensional: partitions times bytes a partition.
     pmax: int

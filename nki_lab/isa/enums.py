@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 
 
-class engine(Enum):  # noqa: N801 - NKI's spelling
+class engine(Enum):
     """A NeuronCore engine; `unknown` lets the compiler choose."""
 
     unknown = 0
@@ -17,7 +17,7 @@ class engine(Enum):  # noqa: N801 - NKI's spelling
     sync = 6
 
 
-class reduce_cmd(Enum):  # noqa: N801
+class reduce_cmd(Enum):
     """What an instruction does with its engine's accumulation registers."""
 
     idle = 0
@@ -27,7 +27,7 @@ class reduce_cmd(Enum):  # noqa: N801
     load_reduce = 4
 
 
-class dge_mode(Enum):  # noqa: N801
+class dge_mode(Enum):
     """Where the descriptors of a DMA come from."""
 
     unknown = 0
@@ -36,21 +36,21 @@ class dge_mode(Enum):  # noqa: N801
     none = 3
 
 
-class oob_mode(Enum):  # noqa: N801
+class oob_mode(Enum):
     """What a dynamic DMA does with an address outside the tensor."""
 
     error = 0
     skip = 1
 
 
-class matmul_perf_mode(Enum):  # noqa: N801
+class matmul_perf_mode(Enum):
     """Throughput modes of the tensor engine."""
 
     none = "none"
     double_row = "double_row"
 
 
-class nc_version(IntEnum):  # noqa: N801
+class nc_version(IntEnum):
     """NeuronCore generation; ordered, so that kernels can ask for `>= gen3`."""
 
     gen2 = 2
@@ -58,7 +58,7 @@ class nc_version(IntEnum):  # noqa: N801
     gen4 = 4
 
 
-class dma_engine(Enum):  # noqa: N801
+class dma_engine(Enum):
     """Transfer mechanism of `sendrecv`."""
 
     dma = 1

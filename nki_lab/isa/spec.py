@@ -117,7 +117,7 @@ class Limit:
     right_text: str
 
     def sides(self, names: Mapping[str, Any]) -> tuple[Any, Any]:
-        return eval(self.left, {"__builtins__": {}}, names), eval(self.right, {"__builtins__": {}}, names)  # noqa: S307 - own text, parsed at import
+        return eval(self.left, {"__builtins__": {}}, names), eval(self.right, {"__builtins__": {}}, names)
 
     def holds(self, left: Any, right: Any) -> bool:
         return _OPERATORS[self.compare](left, right)

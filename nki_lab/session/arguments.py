@@ -24,17 +24,18 @@ _PLAIN: Final = (type(None), bool, int, float, str, bytes, slice, type(Ellipsis)
 _CONSTANTS: Final = (*_PLAIN, Enum, np.dtype, NamedDType, DType, type, np.generic, np.ufunc)
 
 
-def bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by parameter name, for messages and cache keys; a `*args` parameter gives a tuple.
+def bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+    """The arguments by parameter name; a `*args` parameter holds a tuple, `**kwargs` a dict.
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
     """
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a callable without one, such as a C function
-        return {f"argument {i}": value for i, value in enumerate(args)} | dict(kwargs)
+    except (TypeError, ValueError):  # a callable that does not say, such as a C function
+        kinds = inspect.Parameter
+        signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
     try:
-        return dict(signature.bind(*args, **kwargs).arguments)
+        return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise error_of(_misfit(function, signature, args, kwargs, str(error))) from None
 

@@ -1,6 +1,6 @@
 """Scalar Engine: activation functions with fused scale, bias and accumulation."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ class activation:
                 default=1.0)  # fmt: skip
     reduce_op = attr("alu", "nl.add, or None", default=None)
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the registers", optional=True)
-    reduce_cmd = attr("enum", "what happens to the accumulation registers", default=enums.reduce_cmd.idle,
-                      enum=enums.reduce_cmd)
+    reduce_cmd = attr(
+        "enum", "what happens to the accumulation registers", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd
+    )
 
     known = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
                       help="use a function that the target has", accepts={"op": "gelu"},
@@ -117,7 +118,7 @@ class activation:
         base = engine_cost(arch, use, free_size(use, "dst"))
         if use.types["reduce_res"] is None:
             return base
-        extra = arch.accumulator_read_cycles
+        extra = arch.act_read_accumulator_cycles
         return Cost(
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )

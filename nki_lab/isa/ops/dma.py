@@ -1,6 +1,6 @@
 """DMA engines: moves between HBM and SBUF."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class dma_copy:
         partitions = view.partitions if use.space("dst") == SBUF or use.space("src") == SBUF else 128
         engines = max(1, min(arch.dma_engines, -(-partitions // arch.dma_partitions_per_engine)))
         each = total / engines
-        busy = max(arch.dma_issue_interval_ns, each / arch.dma_bytes_per_ns + arch.dma_transfer_overhead_ns)
+        busy = max(arch.dma_issue_interval_ns, each / arch.dma_bytes_per_ns + arch.dma_engine_overhead_ns)
         return Cost(
             bytes=total,
             fixed_ns=busy,

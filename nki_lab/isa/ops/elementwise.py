@@ -1,6 +1,6 @@
 """Vector Engine (and GpSimd, Scalar) arithmetic on tiles of one shape."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations
@@ -135,8 +135,10 @@ class tensor_tensor:
         sixteen = all(d in (BF16, F16) for d in use.dtypes.values())
         if arch.generation >= 3:
             if mixed:
-                extra = arch.vector_overhead_cycles
-                return engine_cost(arch, use, n + extra, source="NKI profiler screenshots of trn2", confidence="measured")
+                extra = arch.vector_issue_overhead_cycles
+                return engine_cost(
+                    arch, use, n + extra, source="NKI profiler screenshots of trn2", confidence="measured"
+                )
             factor = 0.5 if sixteen else 1.0
             return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "multiply", "subtract")

@@ -1,6 +1,6 @@
 """Tensor Engine: matrix multiplication and transposition."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
-from nki_lab.isa import enums
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost
 from nki_lab.isa.spec import (
@@ -316,8 +316,9 @@ class nc_transpose:
 
     dst = out("F P", ONCHIP, "transposed tile, dtype of data; in PSUM for the Tensor Engine")
     data = arg("P F", ONCHIP, "tile to transpose; in SBUF for the Tensor Engine")
-    engine = attr("enum", "tensor, vector, or unknown: by the place of dst", default=enums.engine.unknown,
-                  enum=enums.engine)
+    engine = attr(
+        "enum", "tensor, vector, or unknown: by the place of dst", default=enums.engine.unknown, enum=enums.engine
+    )
 
     spaces = predicate("NKI201", "Tensor Engine: data in SBUF, dst in PSUM", _transpose_spaces, operand="dst",
                        help="put dst in PSUM and data in SBUF, or use the Vector Engine up to 32 x 32",

@@ -1,6 +1,6 @@
 """Copies and constants on the chip."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class tensor_copy:
             half = arch.generation >= 4 and all(d in quick for d in use.dtypes.values())
             return engine_cost(arch, use, n * (0.5 if half else 1.0))
         if arch.generation >= 3 and all(d is F32 for d in use.dtypes.values()) and PSUM not in use.spaces():
-            return engine_cost(arch, use, n / 2 + arch.vector_overhead_cycles,
+            return engine_cost(arch, use, n / 2 + arch.vector_issue_overhead_cycles,
                                source="NKI profiler screenshots of trn2", confidence="measured")  # fmt: skip
         factor = vector_factor(arch, use, "dst", "src")
         return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else engine_cost(arch, use, n).source)

@@ -1,6 +1,6 @@
 """Vector Engine reductions along the free dimension."""
 
-# ruff: noqa: N801 - a declaration's class is spelled as NKI spells the instruction
+
 # mypy: disable-error-code="misc"
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import nki_lab.isa.ops  # noqa: F401 - fills the table
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.context import local
 from nki_lab.kernel_runtime.frontend.context import current as current_builder
+from nki_lab.kernel_runtime.frontend.context import local
 from nki_lab.kernel_runtime.frontend.legality import fixed_names, live_names
 
 # Keywords that real kernels pass although the current signature has no such argument, and what becomes of them.
@@ -56,7 +56,7 @@ def make_door(instruction: Instruction) -> Callable[..., Any]:
         "_surplus": refuse_surplus,
         "__name__": __name__,
     } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.operands.values())}
-    exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)  # noqa: S102 - text made of declared names
+    exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)
     door: Callable[..., Any] = scope[instruction.name]
     door.__doc__ = describe(instruction)
     door.__module__ = "nki.isa"
@@ -67,7 +67,7 @@ def make_door(instruction: Instruction) -> Callable[..., Any]:
 
 def signature_of(instruction: Instruction) -> inspect.Signature:
     """The documented signature, for help() and editors."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     empty = inspect.Parameter.empty
     parameters = [
         inspect.Parameter(name, kind, default=empty if operand.default is REQUIRED else operand.default)
@@ -88,7 +88,8 @@ def describe(instruction: Instruction) -> str:
         place = f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
         kinds = f", {'|'.join(dtype.name for dtype in operand.dtypes)}" if operand.dtypes else ""
         lines.append(f"    {name}{place}{kinds}: {operand.doc}")
-    rules = [(item.code, item.text) for item in (*instruction.limits, *instruction.predicates)]
+    rules = [(item.code, item.text) for item in instruction.limits]
+    rules += [(item.code, item.text) for item in instruction.predicates]
     if rules:
         lines += ["", "Limits:", *(f"    {code}  {text}" for code, text in rules)]
     engines = " or ".join(instruction.engines)
@@ -100,7 +101,9 @@ def describe(instruction: Instruction) -> str:
 def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[str, Any]) -> None:
     """Refuse arguments that the instruction does not have, or note those that are known to be harmless."""
     if more:
-        raise _unknown(instruction, f"takes {len(instruction.operands) + 1} arguments, {len(more)} more were given", "", "")
+        raise _unknown(
+            instruction, f"takes {len(instruction.operands) + 1} arguments, {len(more)} more were given", "", ""
+        )
     for keyword in extra:
         builder = local.builder
         tolerated = _TOLERATED.get((instruction.name, keyword))

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, Span, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend.context import is_ours
-from nki_lab.kernel_runtime.frontend.legality import Legal, legalise
+from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
 from nki_lab.kernel_runtime.ir import Program, Site, Variant, View
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
@@ -150,7 +151,7 @@ class Builder:
             key = (*parts[:-1], _frozen(fixed))
             found = self._variants.get(key)
         if found is None:
-            found = self._variants[key] = self._new_variant(legalise(instruction, live, fixed, self.arch))
+            found = self._variants[key] = self._new_variant(instruction, live, fixed)
         variant, notes = found
         program = self.program
         index = len(program.op_variant)
@@ -171,10 +172,26 @@ class Builder:
             program.op_names[index] = name
         return NkiInstruction(program, index)
 
-    def _new_variant(self, legal: Legal) -> tuple[Variant, tuple[Diagnostic, ...]]:
+    def _new_variant(
+        self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]
+    ) -> tuple[Variant, tuple[Diagnostic, ...]]:
+        try:
+            legal = legalise(instruction, live, fixed, self.arch)
+        except NkiError as error:
+            origins = dict(zip(live_names(instruction), live, strict=True))
+            error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)
+            raise
         variant = Variant(len(self.program.variants), legal.instruction, legal.use, legal.names)
         self.program.variants.append(variant)
         return variant, legal.notes
+
+    def _with_origin(self, item: Diagnostic, operands: dict[str, Any]) -> Diagnostic:
+        """The finding with the line where the operand it is about was allocated."""
+        tensor = operands.get(item.operand)
+        if not isinstance(tensor, NkiTensor) or not item.note or tensor._buffer.site < 0:
+            return item
+        line = self.program.sites[tensor._buffer.site].line
+        return replace(item, note=f"{item.note}, made at line {line}") if line else item
 
     def view_of(self, tensor: NkiTensor) -> int:
         """Interned number of a tensor's view."""
@@ -198,7 +215,7 @@ class Builder:
             )
             views.append(View(known, buffer, tensor._offset, kind, indirect, full))
         tensor._view = known
-        return known
+        return int(known)
 
     def _endless(self) -> Exception:
         return error_of(
@@ -233,22 +250,20 @@ class Builder:
 
     def assign(self, target: NkiTensor, value: Any) -> None:
         """`target[...] = value`: a copy."""
-        from nki_lab.kernel_runtime.frontend import language  # noqa: PLC0415 - language is written over this module
+        from nki_lab.kernel_runtime.frontend import language
 
         language.assign(target, value)
 
     def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
         """`left <name> right` on tiles."""
-        from nki_lab.kernel_runtime.frontend import language  # noqa: PLC0415 - language is written over this module
+        from nki_lab.kernel_runtime.frontend import language
 
         if reflected:
             left, right = right, left
         return language.operator(name, left, right)
 
 
-_REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {
-    "hbm": MemoryRegion.shared_hbm
-}
+_REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}
 
 
 def _scalar_key(value: Any) -> Any:
@@ -285,7 +300,7 @@ def span_of(site: Site) -> Span:
 
 def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
     """The diagnostic at a site, narrowed to the operand it is about."""
-    from nki_lab.kernel_runtime.frontend.locate import place  # noqa: PLC0415 - parses source, only for findings
+    from nki_lab.kernel_runtime.frontend.locate import place
 
     return place(diagnostic, site)
 

@@ -6,7 +6,7 @@ returns the tile. Operator functions (`nl.add`, `nl.exp`, ...) double as the `op
 
 from __future__ import annotations
 
-import functools
+import builtins
 from collections.abc import Callable
 from numbers import Number
 from typing import Any
@@ -21,6 +21,8 @@ from nki_lab.isa.dtype import DTYPES, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.frontend.context import current
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.objects import NKIObject
+from nki_lab.kernel_runtime.frontend.target import tile_size
 from nki_lab.kernel_runtime.tensor import (
     DynamicSlice,
     MemoryRegion,
@@ -66,7 +68,7 @@ def fill(tensor: NkiTensor, value: Any) -> None:
     builder = current()
     flat = _rows(tensor)
     for start in range(0, flat._shape[0], builder.arch.pmax):
-        part = flat[start : min(start + builder.arch.pmax, flat._shape[0])]
+        part = flat[start : builtins.min(start + builder.arch.pmax, flat._shape[0])]
         tile = builder.allocate(part._shape, tensor._dtype, sbuf)
         isa("memset")(tile, value)
         isa("dma_copy")(part, tile)
@@ -204,7 +206,7 @@ def _conform(x: NkiTensor, y: NkiTensor, name: str) -> tuple[NkiTensor, NkiTenso
     """Both tiles in one free shape: size-1 free dimensions repeat."""
     if x._shape == y._shape:
         return x, y
-    shape = tuple(max(a, b) for a, b in zip(x._shape, y._shape, strict=False))
+    shape = tuple(builtins.max(a, b) for a, b in zip(x._shape, y._shape, strict=False))
     if len(x._shape) != len(y._shape) or x._shape[0] != y._shape[0]:
         raise _no_broadcast(x, y, name)
     try:
@@ -309,7 +311,7 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
     return tile
 
 
-def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001 - NKI's name
+def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Sum over trailing free dimensions."""
     return reduction("add", x, axis, dtype, keepdims)
 
@@ -319,12 +321,12 @@ def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> 
     return reduction("multiply", x, axis, dtype, keepdims)
 
 
-def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001
+def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Maximum over trailing free dimensions."""
     return reduction("maximum", x, axis, dtype, keepdims)
 
 
-def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:  # noqa: A001
+def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """Minimum over trailing free dimensions."""
     return reduction("minimum", x, axis, dtype, keepdims)
 
@@ -431,100 +433,6 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
         print(f"{print_prefix} {builder.read(tensor)}")
 
 
-class _TileSize:
-    """Hardware sizes of the current target; outside a kernel those of the default target."""
-
-    _NAMES = (
-        "pmax", "psum_fmax", "psum_bank_fmax", "psum_bank_fmax_bytes", "psum_num_banks", "gemm_stationary_fmax",
-        "gemm_moving_fmax", "bn_stats_fmax", "psum_min_align", "sbuf_min_align", "sbuf_size_bytes", "sbuf_fmax",
-        "sbuf_fmax_bytes", "total_available_sbuf_size",
-    )  # fmt: skip
-
-    def __getattr__(self, name: str) -> int:
-        from nki_lab.kernel_runtime.frontend.target import current_arch  # noqa: PLC0415 - reads the doors' choice
-
-        arch = current_arch()
-        sizes: dict[str, Any] = {
-            "psum_bank_fmax_bytes": arch.psum_bank_bytes,
-            "psum_num_banks": arch.psum_banks,
-            "sbuf_size_bytes": arch.sbuf_bytes,
-            "sbuf_fmax_bytes": arch.sbuf_usable_bytes,
-            "total_available_sbuf_size": arch.sbuf_usable_bytes,
-            "sbuf_fmax": arch.sbuf_usable_bytes // 4,
-            # guess: published allocators align to the dtype only.
-            "psum_min_align": 4,
-            "sbuf_min_align": 1,
-        }
-        if name in sizes:
-            return int(sizes[name])
-        if name in self._NAMES:
-            return int(getattr(arch, name))
-        raise error_of(
-            diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
-        )
-
-    def __dir__(self) -> list[str]:
-        return list(self._NAMES)
-
-
-tile_size = _TileSize()
-
-
-class NKIObject:
-    """Base of classes that kernels use: fields from annotations, constructed by position or keyword.
-
-    Annotated fields without a value default to None; class attributes without annotation are keywords as well.
-    `@dataclass` on top changes nothing.
-    """
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        own = cls.__dict__
-        annotations = dict(own.get("__annotations__", {}))
-        for name, value in list(own.items()):
-            if name.startswith("_") or name in annotations or callable(value):
-                continue
-            if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
-                continue
-            annotations[name] = type(value)
-        for name in annotations:
-            if name not in own:
-                setattr(cls, name, None)
-        cls.__annotations__ = annotations
-        if "__init__" not in own and not any("__init__" in base.__dict__ for base in cls.__mro__[1:-2]):
-            cls.__init__ = _init_from_fields  # type: ignore[method-assign]
-
-    def __post_init__(self) -> None:
-        """Called after the fields are set."""
-
-
-def _fields_of(cls: type) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        for name in base.__dict__.get("__annotations__", {}):
-            fields[name] = getattr(cls, name, None)
-    return fields
-
-
-def _init_from_fields(self: NKIObject, *args: Any, **kwargs: Any) -> None:
-    fields = _fields_of(type(self))
-    names = list(fields)
-    if len(args) > len(names):
-        raise TypeError(f"{type(self).__name__}() takes {len(names)} arguments, {len(args)} were given")
-    for name, default in fields.items():
-        object.__setattr__(self, name, _fresh(default))
-    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
-        if name not in fields:
-            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
-        object.__setattr__(self, name, value)
-    self.__post_init__()
-
-
-def _fresh(default: Any) -> Any:
-    """A default of its own for each object, where it is a container."""
-    return type(default)(default) if isinstance(default, (list, dict, set)) else default
-
-
 _ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name != "copy"]
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
@@ -540,7 +448,9 @@ def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-_FUNCTIONS["reciprocal"] = _dress(_reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`.")
+_FUNCTIONS["reciprocal"] = _dress(
+    _reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`."
+)
 _dress(copy, "copy", copy.__doc__ or "")
 equal = _FUNCTIONS["equal"]
 
@@ -576,9 +486,9 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `import nki.isa` gives, by name."""
-    from nki_lab.isa.spec import TABLE  # noqa: PLC0415 - grows with declarations
-    from nki_lab.kernel_runtime.frontend.issue import NkiInstruction  # noqa: PLC0415 - name only
-    from nki_lab.kernel_runtime.frontend.target import get_nc_version  # noqa: PLC0415 - name only
+    from nki_lab.isa.spec import TABLE
+    from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
+    from nki_lab.kernel_runtime.frontend.target import get_nc_version
 
     own: dict[str, Any] = {name: door_of(name) for name in TABLE}
     for item in (enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.matmul_perf_mode,

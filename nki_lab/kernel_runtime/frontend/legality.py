@@ -63,7 +63,9 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
     for predicate in instruction.predicates:
         message = predicate.test(use)
         if message is not None:
-            raise _refusal(instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help)
+            raise _refusal(
+                instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
+            )
     for name, view in types.items():
         if view is not None and use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
@@ -145,7 +147,11 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
     if operand.scalar and isinstance(value, (Number, np.generic)) and not isinstance(value, complex):
         return None, value.item() if isinstance(value, np.generic) else value
     wanted = "a tensor or a number" if operand.scalar else "a tensor"
-    what = {"ndarray": "a NumPy array", "Tensor": "a framework tensor", "NkiInstruction": "the handle of an instruction"}
+    what = {
+        "ndarray": "a NumPy array",
+        "Tensor": "a framework tensor",
+        "NkiInstruction": "the handle of an instruction",
+    }
     found = what.get(type(value).__name__, f"{value!r} ({type(value).__name__})")
     if type(value).__name__ == "NkiInstruction":
         hint = "nisa functions write to dst and return no tensor: pass the tensor that was its dst"
@@ -399,7 +405,7 @@ def _engine(instruction: Instruction, use: Use) -> str:
 def _check_limits(instruction: Instruction, use: Use) -> None:
     if not instruction.limits:
         return
-    names: dict[str, Any] = _arch_names(use.arch) | use.dims
+    names: dict[str, Any] = _arch_names(use.arch) | dict(use.dims)
     for name, dtype in use.dtypes.items():
         names[f"{name}_bytes"] = dtype.nbytes if dtype is not None else 0
     for limit in instruction.limits:

@@ -13,22 +13,47 @@ from nki_lab.kernel_runtime.ir import Site
 
 
 def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
-    """The diagnostic with its span: the operand's expression in the call at `site`, else the call itself."""
+    """The diagnostic with its span: the operand's expression in the call at `site`, else the call itself.
+
+    A site that is a whole `if`, `while`, `for` or `with` statement, as Python places a failing truth test or iteration,
+    becomes its condition.
+    """
     if diagnostic.span is not None or not site.file:
         return diagnostic
-    whole = Span.from_bytes(site.file, site.line, site.column, site.end_line, site.end_column)
     if not diagnostic.operand:
-        return replace(diagnostic, span=whole)
+        return replace(diagnostic, span=_span(site, _header_at(site) if site.end_line > site.line else None))
     call = _call_at(site)
     found = None if call is None else argument_of(call, diagnostic.operand, _parameters(diagnostic))
+    span = _span(site, found)
     if found is None:
-        return replace(diagnostic, span=whole)
-    end_line, end_column = found.end_lineno or found.lineno, found.end_col_offset or found.col_offset
-    span = Span.from_bytes(site.file, found.lineno, found.col_offset, end_line, end_column)
+        return replace(diagnostic, span=span)
     note = diagnostic.note
     if isinstance(found, (ast.Name, ast.Attribute)) and note.startswith(f"{diagnostic.operand}: "):
         note = f"{ast.unparse(found)}: {note.removeprefix(f'{diagnostic.operand}: ')}"
     return replace(diagnostic, span=span, note=note)
+
+
+def _span(site: Site, found: ast.expr | None) -> Span:
+    """The span of `found`, of the whole site without one."""
+    if found is None:
+        place_of = (site.line, site.column, site.end_line, site.end_column)
+    else:
+        end_line, end_column = found.end_lineno or found.lineno, found.end_col_offset or found.col_offset
+        place_of = (found.lineno, found.col_offset, end_line, end_column)
+    return Span.from_bytes(site.file, *place_of)
+
+
+def _header_at(site: Site) -> ast.expr | None:
+    tree = _tree_of(site.file)
+    wanted = (site.line, site.column, site.end_line, site.end_column)
+    for node in ast.walk(tree) if tree is not None else ():
+        if not isinstance(node, ast.If | ast.While | ast.For | ast.With) or node.lineno != site.line:
+            continue
+        if (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset) == wanted:
+            if isinstance(node, ast.With):
+                return node.items[0].context_expr
+            return node.iter if isinstance(node, ast.For) else node.test
+    return None
 
 
 def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
@@ -44,14 +69,16 @@ def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.e
 
 
 def _parameters(diagnostic: Diagnostic) -> tuple[str, ...]:
-    from nki_lab.isa.spec import TABLE  # noqa: PLC0415 - only for findings
+    from nki_lab.isa.spec import TABLE
 
     name = diagnostic.message.split(":", 1)[0].removeprefix("nl.")
     if name in TABLE:
         return tuple(TABLE[name].operands)
-    return {"load": ("src", "dtype"), "store": ("dst", "value"), "ndarray": ("shape", "dtype", "buffer", "name", "address")}.get(
-        name, ("x", "y", "dtype")
-    )
+    return {
+        "load": ("src", "dtype"),
+        "store": ("dst", "value"),
+        "ndarray": ("shape", "dtype", "buffer", "name", "address"),
+    }.get(name, ("x", "y", "dtype"))
 
 
 def _call_at(site: Site) -> ast.Call | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.enums import nc_version
 from nki_lab.kernel_runtime.frontend.context import local
@@ -29,3 +31,40 @@ def current_arch() -> Arch:
 def get_nc_version() -> nc_version:
     """The NeuronCore generation of the current target."""
     return nc_version(current_arch().generation)
+
+
+class _TileSize:
+    """Hardware sizes of the current target; outside a kernel those of the default target."""
+
+    _NAMES = (
+        "pmax", "psum_fmax", "psum_bank_fmax", "psum_bank_fmax_bytes", "psum_num_banks", "gemm_stationary_fmax",
+        "gemm_moving_fmax", "bn_stats_fmax", "psum_min_align", "sbuf_min_align", "sbuf_size_bytes", "sbuf_fmax",
+        "sbuf_fmax_bytes", "total_available_sbuf_size",
+    )  # fmt: skip
+
+    def __getattr__(self, name: str) -> int:
+        arch = current_arch()
+        sizes: dict[str, Any] = {
+            "psum_bank_fmax_bytes": arch.psum_bank_bytes,
+            "psum_num_banks": arch.psum_banks,
+            "sbuf_size_bytes": arch.sbuf_bytes,
+            "sbuf_fmax_bytes": arch.sbuf_usable_bytes,
+            "total_available_sbuf_size": arch.sbuf_usable_bytes,
+            "sbuf_fmax": arch.sbuf_usable_bytes // 4,
+            # guess: published allocators align to the dtype only.
+            "psum_min_align": 4,
+            "sbuf_min_align": 1,
+        }
+        if name in sizes:
+            return int(sizes[name])
+        if name in self._NAMES:
+            return int(getattr(arch, name))
+        raise error_of(
+            diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
+        )
+
+    def __dir__(self) -> list[str]:
+        return list(self._NAMES)
+
+
+tile_size = _TileSize()

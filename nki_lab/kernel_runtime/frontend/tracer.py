@@ -70,7 +70,9 @@ def wrapped(error: Exception) -> NkiError:
         help_text = _explain(error)
     site = innermost_site(error.__traceback__)
     item = diagnose(code, message, help=help_text)
-    base = kind if kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins" else None
+    base = (
+        kind if kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins" else None
+    )
     made = error_class(base if base is not None and not issubclass(kind, (OSError, UnicodeError)) else RuntimeError)(
         (placed(item, site) if site is not None else item,)
     )
@@ -79,7 +81,7 @@ def wrapped(error: Exception) -> NkiError:
 
 
 def _near_names(error: NameError) -> str:
-    from nki_lab.isa.spelling import did_you_mean  # noqa: PLC0415 - only for findings
+    from nki_lab.isa.spelling import did_you_mean
 
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -158,7 +160,9 @@ def map_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
         mapped = {name: map_structure(item, leaf) for name, item in fields.items()}
-        if any(mapped[name] is not fields[name] for name in fields if not isinstance(fields[name], (tuple, list, dict))):
+        if any(
+            mapped[name] is not fields[name] for name in fields if not isinstance(fields[name], (tuple, list, dict))
+        ):
             return dataclasses.replace(value, **mapped)
         return value
     return leaf(value)

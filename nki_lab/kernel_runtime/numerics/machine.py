@@ -339,7 +339,7 @@ def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free
 
 def _row_pitch(src: View, tile: Buffer) -> int | None:
     """Elements from row to row when the source is read as the tile's partitions x dense row; None otherwise."""
-    from nki_lab.kernel_runtime.tensor import reshape_strides  # noqa: PLC0415 - one use
+    from nki_lab.kernel_runtime.tensor import reshape_strides
 
     strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
     if strides is None or (strides[1] != 1 and tile.row_elements > 1) or (strides[0] < tile.row_elements):

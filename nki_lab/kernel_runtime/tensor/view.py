@@ -252,7 +252,9 @@ class NkiTensor(TensorOperators):
         """Dimension `dim` split into `shape`, of which one size may be -1."""
         number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
         grown = len(sizes) - len(self._shape)
-        record = self._indirect if grown == 0 else self._shifted(number, grown)
+        record = self._indirect
+        if grown and record is not None:
+            record = moved(record, None) if record.frozen_dim == number else self._shifted(number, grown)
         return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:

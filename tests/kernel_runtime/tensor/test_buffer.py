@@ -31,7 +31,8 @@ BF16 = dtype_of("bfloat16")
 
 def test_a_region_equals_its_name_and_hashes_like_it() -> None:
     assert sbuf == "sbuf"
-    assert ["psum"] == [psum]
+    name = "psum"
+    assert name == psum
     assert hash(shared_hbm) == hash("shared_hbm")
     assert {"private_hbm": 1}[private_hbm] == 1
     assert sbuf != psum
@@ -61,7 +62,9 @@ def test_buffers_compare_and_hash_by_identity() -> None:
     one, two = Buffer(0, sbuf, F32, (1, 1)), Buffer(0, sbuf, F32, (1, 1))
     assert one != two
     assert len({one, two}) == 2
-    assert "float32" in repr(one)
+    assert repr(one) == "<buffer 0 (1, 1) float32 in sbuf>"
+    placed = Buffer(4, psum, F32, (1, 8), name="acc", address=(0, 2048))
+    assert repr(placed) == "<buffer 4 'acc' (1, 8) float32 in psum at (0, 2048)>"
 
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (2, 3, 4), (7, 1, 1, 2)])

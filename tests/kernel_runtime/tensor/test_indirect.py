@@ -166,7 +166,7 @@ def test_a_vector_index_is_one_integer_per_partition(in_hbm, on_chip, refused) -
 
 def test_a_register_start_keeps_the_dimension(in_hbm, on_chip) -> None:
     view = in_hbm(512, 64)[ds(register, 128), 0:32]
-    assert (view.shape, view.offset) == ((128, 32), 0)
+    assert (view.shape, view.strides, view.offset) == ((128, 32), (64, 1), 0)
     record = view._indirect
     assert (record.index, record.stride, record.dim, record.highest, record.frozen_dim) == (register, 64, 0, 384, 0)
     assert on_chip(128, 64)[:, ds(register, 8)]._indirect.stride == 1
@@ -191,6 +191,23 @@ def test_the_dimension_of_a_register_start_is_frozen_wherever_it_goes(in_hbm, re
     assert turned.squeeze_dim(1)._indirect.frozen_dim == 1
     assert turned.flatten_dims(0, 1)._indirect.frozen_dim == 1
     assert turned.reshape_dim(0, (2, 4))._indirect.frozen_dim == 3
+    deep = in_hbm(2, 3, 4, 16)[..., ds(register, 4)]
+    assert deep.flatten_dims(1, 2)._indirect.frozen_dim == 2
+    assert deep.flatten_dims(3, 3)._indirect.frozen_dim == 3
+    assert deep.permute((3, 0, 1, 2)).flatten_dims(1, 3)._indirect.frozen_dim == 0
+
+
+def test_a_new_layout_melts_the_frozen_dimension(in_hbm, on_chip) -> None:
+    """The indexed elements are the same whatever their arrangement; only the dimension itself is gone."""
+    view = on_chip(128, 64)[:, ds(register, 8)]
+    assert view.reshape((128, 2, 4))._indirect.frozen_dim is None
+    assert view.reshape((128, 8))._indirect.frozen_dim == 1
+    assert view.reshape_dim(1, (2, 4))._indirect.frozen_dim is None
+    assert view.reshape_dim(1, (8,))._indirect.frozen_dim == 1
+    assert in_hbm(8, 16)[:, ds(register, 16)].flatten_dims(0, 1)._indirect.frozen_dim is None
+    one = on_chip(128, 64)[:, ds(register, 1)]
+    assert one.squeeze_dim(1)._indirect.frozen_dim == 1
+    assert one.expand_dim(1).squeeze_dim(2)._indirect.frozen_dim is None
 
 
 def test_a_start_outside_is_a_matter_of_the_run_but_a_size_is_not(in_hbm, refused) -> None:

@@ -206,6 +206,7 @@ def test_more_than_slicing_is_no_slices(in_hbm, on_chip) -> None:
     assert as_slices(tensor.reshape((128,))) is None
     assert as_slices(tensor[0:1].broadcast(0, 4)) is None
     assert as_slices(tensor.ap([[-1, 8]], 7)) is None
+    assert as_slices(tensor[2].expand_dim(0)).axes == (-1, 1)
     assert as_slices(on_chip(128, 16)[0:64, 4:8]) == ((slice(0, 64, 1), slice(4, 8, 1)), (0, 1))
 
 

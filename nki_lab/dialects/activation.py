@@ -1,0 +1,79 @@
+"""`activate`: makes both dialects importable, and `deactivate` takes them away again."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.dialects import current
+from nki_lab.dialects.modules import DialectModule, is_ours
+
+# Rooms of further module trees, in files of this package that provide `modules()`.
+_PROVIDERS = ("nki_lab.dialects.neuronxcc", "nki_lab.dialects.frameworks")
+_replaced: dict[str, ModuleType] = {}
+_installed: dict[str, DialectModule] = {}
+
+
+def activate(force: bool = False) -> None:
+    """Make `nki`, its submodules and the older `neuronxcc.nki` importable, on the simulator.
+
+    Where a real package of such a name is installed, NKI015 is raised; `force=True` puts the simulator in front of it
+    in this process until `deactivate()`. Calling it again changes nothing.
+    """
+    table = _tables()
+    roots = sorted({name.partition(".")[0] for name in table})
+    if not force:
+        for root in roots:
+            place = _real(root)
+            if place:
+                raise error_of(
+                    diagnose(
+                        "NKI015",
+                        f"a package called {root} is installed: {place}",
+                        limit="a real package is not shadowed silently",
+                        help="activate(force=True) simulates in this process all the same",
+                    )
+                )
+    for name in [name for name in sys.modules if name.partition(".")[0] in roots and not is_ours(sys.modules[name])]:
+        _replaced[name] = sys.modules.pop(name)
+    for name, module in table.items():
+        sys.modules[name] = _installed[name] = module
+
+
+def deactivate() -> None:
+    """Take the dialects' modules out of `sys.modules`, and put back what `activate(force=True)` replaced."""
+    for name, module in _installed.items():
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+    sys.modules.update(_replaced)
+    _installed.clear()
+    _replaced.clear()
+
+
+def is_active() -> bool:
+    """Whether `import nki` finds the simulator."""
+    return is_ours(sys.modules.get("nki"))
+
+
+def _tables() -> dict[str, DialectModule]:
+    table = dict(current.modules())
+    for name in _PROVIDERS:
+        if importlib.util.find_spec(name) is not None:
+            table.update(importlib.import_module(name).modules())
+    return table
+
+
+def _real(root: str) -> str:
+    """Where a package that is not ours would be imported from; empty where there is none."""
+    loaded = sys.modules.get(root)
+    if loaded is not None:
+        return "" if is_ours(loaded) else str(getattr(loaded, "__file__", None) or "loaded already")
+    try:
+        spec = importlib.util.find_spec(root)
+    except (ImportError, ValueError):
+        return ""
+    # A folder without __init__.py, such as a checkout's own `nki`, is found too: it has no origin.
+    return "" if spec is None or spec.origin is None else str(spec.origin)

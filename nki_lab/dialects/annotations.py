@@ -1,0 +1,86 @@
+"""`nki.typing`: what kernels write behind the colon of a parameter or a tile."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.kernel_runtime.tensor import NkiTensor
+
+
+class TensorAnnotation:
+    """A tensor of known shape: `nt.tensor[128, 512]`, or with its dtype `nt.tensor[(128, 512), nl.float32]`.
+
+    `shape` is None where the annotation leaves it open, and so is each dimension that is no number. `dtype` is None or
+    what was written. `mutable` marks the annotation with which Beta 1 allows a kernel to write an argument.
+    """
+
+    __slots__ = ("dtype", "mutable", "shape")
+
+    def __init__(self, key: Any, *, mutable: bool = False) -> None:
+        items = key if isinstance(key, tuple) else (key,)
+        self.dtype = None
+        if items and isinstance(items[0], (tuple, list)):
+            self.dtype = items[1] if len(items) > 1 else None
+            items = tuple(items[0])
+        self.shape = tuple(item if isinstance(item, int) else None for item in items)
+        self.mutable = mutable
+
+    def __repr__(self) -> str:
+        sizes = ", ".join("..." if size is None else str(size) for size in self.shape)
+        return f"nt.{'mutable_tensor' if self.mutable else 'tensor'}[{sizes}]"
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        raise TypeError(f"{self!r} is an annotation")
+
+    def __or__(self, other: Any) -> Any:
+        return self
+
+    __ror__ = __or__
+
+
+class _TensorType(type):
+    """The class of the bare annotations: subscripted they give a TensorAnnotation, in isinstance they mean tensors."""
+
+    mutable = False
+
+    def __getitem__(cls, key: Any) -> TensorAnnotation:
+        return TensorAnnotation(key, mutable=cls.mutable)
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, NkiTensor)
+
+
+class tensor(metaclass=_TensorType):  # noqa: N801 - NKI's spelling
+    """Annotation of a tensor: `nt.tensor`, or with its shape `nt.tensor[128, 512]`."""
+
+
+class mutable_tensor(tensor):  # noqa: N801 - NKI's spelling
+    """Annotation of a tensor argument that the kernel may write."""
+
+    mutable = True
+
+
+def check_shapes(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Compare the arguments with the shapes that the parameters declare; NKI203 for the first that differs."""
+    declared = getattr(inspect.unwrap(function), "__annotations__", None) or {}
+    for name, value in arguments.items():
+        wanted = declared.get(name)
+        shape = getattr(value, "shape", None)
+        if not isinstance(wanted, TensorAnnotation) or shape is None:
+            continue
+        have = tuple(shape)
+        if len(have) != len(wanted.shape) or any(
+            size is not None and size != given for size, given in zip(wanted.shape, have, strict=True)
+        ):
+            raise error_of(
+                diagnose(
+                    "NKI203",
+                    f"argument {name} is {have}, its annotation says {wanted!r}",
+                    operand=name,
+                    limit="an annotated argument has the declared shape",
+                    help=f"pass an array of that shape, or change the annotation of {name}",
+                )
+            )

@@ -1,0 +1,257 @@
+"""The kernel object: what `@nki.jit` makes of a function."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, MethodType
+from typing import Any, Final, Self
+
+from nki_lab import session
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
+from nki_lab.dialects.annotations import check_shapes
+from nki_lab.dialects.environment import default_options, resolve_target
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend.context import local, user_frame
+from nki_lab.kernel_runtime.frontend.issue import placed, site_at
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.rules.kernel_code import Dialect
+from nki_lab.session.arguments import bound
+from nki_lab.session.sources import code_of
+
+_KEYWORDS: Final = ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags",
+                    "additional_compile_opt")  # fmt: skip
+_CODE_FIELDS: Final = ("co_filename", "co_firstlineno", "co_name", "co_qualname")
+_FUNCTION_FIELDS: Final = ("__code__", "__globals__", "__defaults__", "__kwdefaults__", "__closure__")
+
+
+class Kernel:
+    """A kernel: called with arrays it runs on the simulator, called inside another kernel it is inlined.
+
+    `kernel[n]` launches it on n physical cores of a logical one. The results are arrays of the caller's library.
+    """
+
+    dialect: Dialect = "current"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        keywords: Mapping[str, Any] | None = None,
+        grid: tuple[int, ...] = (),
+        schedule: tuple[Any, ...] = (),
+        notes: tuple[Diagnostic, ...] = (),
+    ) -> None:
+        self.function = function
+        self.keywords = dict(keywords or {})
+        self.grid = grid
+        self.schedule = schedule
+        self.notes = notes
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__"):
+            if hasattr(function, name):
+                self.__dict__[name] = getattr(function, name)
+        self.__dict__.setdefault("__name__", type(function).__name__)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the simulator, or, inside a kernel, as a part of it."""
+        if local.builder is not None:
+            return self.inline(args, kwargs)
+        execution = self.execute(args, kwargs)
+        announce(execution.diagnostics)
+        return results(execution)
+
+    def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The call as a part of the kernel that makes it."""
+        if self.grid:
+            raise error_of(
+                diagnose("NKI016", f"{self.__name__} is called inside a kernel with the grid {_shown(self.grid)}",
+                         limit="a called kernel runs on its caller's core", help=f"call {self.__name__}(...)")
+            )  # fmt: skip
+        return self.function(*args, **kwargs)
+
+    def execute(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        target: str | Arch | None = None,
+        options: Options | None = None,
+        on_error: session.OnError = "raise",
+    ) -> session.Execution:
+        """The call with everything that it leaves; see `session.execute`."""
+        arch = self.target(target)
+        self._check_launch(arch, args, kwargs)
+        return session.execute(
+            self.function,
+            args,
+            kwargs,
+            target=arch,
+            options=options or default_options(self.dialect),
+            grid=self.grid,
+            dialect=self.dialect,
+            on_error=on_error,
+            notes=self.notes,
+        )
+
+    def target(self, argument: str | Arch | None = None) -> Arch:
+        """The target of a call that names `argument`."""
+        return resolve_target(argument, kernel=self.keywords.get("platform_target") or "")
+
+    def _check_launch(self, arch: Arch, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        if not args and not kwargs:
+            raise error_of(
+                diagnose("NKI009", f"{self.__name__} is called without arguments", limit="a kernel takes at least one tensor",
+                         help="pass an array, if only for its shape")
+            )  # fmt: skip
+        self.check_grid(arch)
+        check_shapes(self.function, bound(self.function, args, kwargs).arguments)
+
+    # -- launch ------------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, grid: Any) -> Self:
+        """The same kernel on `grid` physical cores."""
+        return self._with(grid=self.grid_of(grid))
+
+    def grid_of(self, key: Any) -> tuple[int, ...]:
+        """The launch grid that the bracket says; NKI016 where it says none."""
+        if isinstance(key, int) and not isinstance(key, bool) and key > 0:
+            return (key,)
+        raise error_of(
+            diagnose("NKI016", f"{self.__name__} is launched with [{_shown(key)}]",
+                     limit="the bracket holds one whole number: the physical cores of a logical core",
+                     help=f"write {self.__name__}[2](...), and loop over the rest of the work inside")
+        )  # fmt: skip
+
+    def check_grid(self, arch: Arch) -> None:
+        """NKI016 for a grid that the target does not have."""
+        cores = 1 if arch.generation < 3 else 2
+        if self.grid and self.grid[0] > cores:
+            raise error_of(
+                diagnose("NKI016", f"{self.__name__}[{self.grid[0]}] asks for {self.grid[0]} physical cores",
+                         limit=f"physical cores of a logical core <= {cores} ({arch.name})",
+                         help=f"launch {self.__name__}[{cores}], and loop over the rest of the work inside")
+            )  # fmt: skip
+
+    def with_schedule(self, edges: Iterable[Any]) -> Self:
+        """The same kernel with scheduling edges: pairs (consumer, producer or producers) of instruction names.
+
+        The order of instructions with respect to time changes, their results do not.
+        """
+        return self._with(schedule=(*self.schedule, *edges))
+
+    def _with(self, **changes: Any) -> Self:
+        fields = {"keywords": self.keywords, "grid": self.grid, "schedule": self.schedule, "notes": self.notes}
+        made = type(self)(self.function, **(fields | changes))
+        made.__dict__["_plain"] = self.__dict__.get("_plain", self)
+        return made
+
+    # -- a function as others see it -------------------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__signature__":
+            return inspect.signature(self.function)
+        if name in _CODE_FIELDS and (code := code_of(self.__dict__["function"])) is not None:
+            return getattr(code, name)
+        if name in _FUNCTION_FIELDS:
+            return getattr(self.function, name)
+        raise AttributeError(f"a kernel has no attribute {name!r}")
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        # inspect.getsource knows functions, code objects and `__wrapped__`, and nothing else. With `__wrapped__`, and
+        # as a function, a kernel called test_* would be collected by pytest. type() tells the truth.
+        return CodeType if sys._getframe(1).f_globals.get("__name__") == "inspect" else Kernel
+
+    def __reduce__(self) -> Any:
+        plain = self.__dict__.get("_plain")
+        if plain is None:
+            return self.__qualname__
+        return (plain._with_fields, (self.grid, self.schedule))
+
+    def _with_fields(self, grid: tuple[int, ...], schedule: tuple[Any, ...]) -> Self:
+        return self._with(grid=grid, schedule=schedule)
+
+    def __repr__(self) -> str:
+        return f"<nki kernel {self.__name__}{f'[{_shown(self.grid)}]' if self.grid else ''}>"
+
+
+def _shown(grid: Any) -> str:
+    return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)
+
+
+def as_kernel(function: Any) -> Kernel:
+    """`function` itself where it is a kernel, else a kernel of it; NKI001 for what cannot be called."""
+    if isinstance(function, Kernel):
+        return function
+    if not callable(function):
+        raise error_of(
+            diagnose("NKI001", f"the kernel is a {type(function).__name__}", operand="kernel",
+                     limit="a kernel is a function", help="decorate a function with @nki.jit")
+        )  # fmt: skip
+    return Kernel(function)
+
+
+def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
+    """The kernel of a function: `@nki.jit`, `@nki.jit()`, or `nki.jit(function)`.
+
+    Of the keywords that earlier releases had, `platform_target` is used where neither the call nor the environment
+    names a target, and the others are accepted without effect.
+    """
+    for name in kwargs:
+        near = did_you_mean(name, _KEYWORDS)
+        if name not in _KEYWORDS and near:
+            raise error_of(diagnose("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near))
+    notes = tuple(_notes(kwargs)) if kwargs else ()
+
+    def decorate(function: Callable[..., Any]) -> Kernel:
+        plain = as_kernel(function)
+        return plain if not kwargs else plain._with(keywords=plain.keywords | kwargs, notes=(*plain.notes, *notes))
+
+    return decorate if fn is None else decorate(fn)
+
+
+def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
+    frame = user_frame(2)
+    for name, remedy in (
+        ("platform_target", "set NEURON_PLATFORM_TARGET_OVERRIDE"),
+        ("mode", "drop it: the arguments tell which framework calls"),
+    ):
+        if name in keywords:
+            note = diagnose("NKI604", f"nki.jit({name}=...) is deprecated", operand=name,
+                            limit="NKI 0.3 and later have nki.jit without it", help=remedy)  # fmt: skip
+            yield note if frame is None else placed(note, site_at(frame.f_code, frame.f_lasti))
+
+
+def simulate(kernel: Callable[..., Any]) -> Kernel:
+    """The kernel on the simulator: `nki.simulate(kernel)(a, b)`, also of a function without `@nki.jit`."""
+    return as_kernel(kernel)
+
+
+def results(execution: session.Execution) -> Any:
+    """What the kernel returned, as arrays of the caller's library."""
+    flat = iter(execution.flat)
+    tensors = {id(array) for array in execution.flat}
+
+    def give(leaf: Any) -> Any:
+        return session.give_back(next(flat), execution.kind) if id(leaf) in tensors else leaf
+
+    return session.map_leaves(execution.outputs, give)
+
+
+_announced: set[tuple[str, Any, str]] = set()
+
+
+def announce(diagnostics: Iterable[Diagnostic]) -> None:
+    """Print errors and warnings to the error stream, each once in a process: a plain call has no other place for them."""
+    for item in diagnostics:
+        key = (item.code, item.span, item.message)
+        if item.severity in ("error", "warning") and key not in _announced:
+            _announced.add(key)
+            print(f"{item.severity}: {render(item)}", file=sys.stderr)

@@ -1,0 +1,122 @@
+"""Bounds of an evaluation: hostile or endless source ends in a diagnostic, in bounded time and memory."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+_LOOK: int = 1024  # steps between two looks at the clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What one evaluation may use.
+
+    `steps` counts statements, loop trips and calls, and large values by their size; `seconds` is wall time; `calls`
+    the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer.
+    """
+
+    steps: int = 2_000_000
+    seconds: float = 10.0
+    calls: int = 64
+    items: int = 1_000_000
+    characters: int = 1_000_000
+    bits: int = 1024
+
+
+class OverBudget(BaseException):
+    """Ends the evaluation: steps or time are used up. Not an Exception: nothing in between may swallow it."""
+
+    def __init__(self, reason: str, node: ast.AST | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.node = node
+
+
+class TooLarge(Exception):  # noqa: N818 - a value, not a mistake of the user's
+    """One value would be larger than the budget allows; it counts as unknown."""
+
+
+class Meter:
+    """Counts the steps of one evaluation and watches its clock."""
+
+    __slots__ = ("budget", "deadline", "look_at", "node", "steps")
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.steps = 0
+        self.look_at = min(_LOOK, budget.steps)
+        self.deadline = perf_counter() + budget.seconds
+        self.node: ast.AST | None = None
+
+    def spend(self, steps: int) -> None:
+        """Use `steps`; OverBudget where they, or the seconds, are used up."""
+        self.steps += steps
+        if self.steps >= self.look_at:
+            self.look()
+
+    def look(self) -> None:
+        """Compare steps and time with the budget."""
+        if self.steps >= self.budget.steps:
+            raise OverBudget(f"{self.budget.steps} steps", self.node)
+        if perf_counter() >= self.deadline:
+            raise OverBudget(f"{self.budget.seconds:g} seconds", self.node)
+        self.look_at = min(self.steps + _LOOK, self.budget.steps)
+
+    def sized(self, count: int) -> int:
+        """`count` items of a container, paid for; TooLarge beyond the budget."""
+        if count > self.budget.items:
+            raise TooLarge(f"a container of {shown(count)} items")
+        self.spend(count >> 3)
+        return count
+
+    def text(self, length: int) -> int:
+        """`length` characters of a text, paid for; TooLarge beyond the budget."""
+        if length > self.budget.characters:
+            raise TooLarge(f"a text of {shown(length)} characters")
+        self.spend(length >> 6)
+        return length
+
+    def bits(self, count: int) -> None:
+        """TooLarge where an integer of `count` bits is beyond the budget."""
+        if count > self.budget.bits:
+            raise TooLarge(f"an integer of {shown(count)} bits")
+
+    def items(self, values: Any) -> list[Any]:
+        """The items of an iterable, which may be endless."""
+        found: list[Any] = []
+        stream = iter(values)
+        while part := list(islice(stream, 4096)):
+            found += part
+            self.sized(len(found))
+            self.spend(len(part) >> 1)
+        return found
+
+    def walked(self, value: Any) -> Any:
+        """`value`, after paying for a walk through its containers.
+
+        Lists that hold the same list twice, again and again, are small in memory and endless to print or compare.
+        """
+        if type(value) not in _CONTAINERS:
+            return value
+        stack, seen = [value], 0
+        while stack:
+            item = stack.pop()
+            if type(item) in _CONTAINERS:
+                seen += len(item) + 1
+                if seen > self.budget.items >> 3:
+                    raise TooLarge("a nested container")
+                stack.extend((*item.keys(), *item.values()) if type(item) is dict else item)
+        self.spend(seen >> 3)
+        return value
+
+
+_CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
+
+
+def shown(count: int) -> str:
+    """A count in a message: huge ones as a power of two."""
+    return str(count) if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"

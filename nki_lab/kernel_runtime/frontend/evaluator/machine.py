@@ -1,0 +1,260 @@
+"""The state of one evaluation: what it knows, what it found, and how it goes on after a fault."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.isa.spec import Instruction
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Meter, OverBudget, TooLarge
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports
+from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of
+from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    Frame,
+    Function,
+    Instance,
+    Partial,
+    Unknown,
+    UserClass,
+)
+from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
+from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.tensor import DynamicSlice, NkiTensor
+
+BUILTINS = frozenset(dir(builtins))
+
+
+class Left(BaseException):
+    """A function of the user's was left by a failing assert or a raise that has been reported."""
+
+
+class Thrown(BaseException):
+    """A fault inside a `try` with handlers, on its way to them."""
+
+    def __init__(self, error: Exception, found: tuple[Diagnostic, ...]) -> None:
+        super().__init__(error)
+        self.error = error
+        self.found = found
+
+
+class RecordingBuilder(Builder):
+    """The tracer's Builder with the evaluation's meter: instructions cost steps, and notes go to its findings."""
+
+    def __init__(self, program: Program, machine: Machine) -> None:
+        super().__init__(program)
+        self.machine = machine
+
+    def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
+              ) -> NkiInstruction:  # fmt: skip
+        self.machine.meter.spend(1)
+        return super().issue(instruction, live, fixed, name)
+
+    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
+                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+        self.machine.meter.spend(1)
+        return super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
+
+    def note(self, diagnostic: Diagnostic, site: int) -> None:
+        super().note(diagnostic, site)
+        self.machine.findings.extend(self.notes)
+        self.notes.clear()
+
+    def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
+        raise Unobservable
+
+
+class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run has values, an evaluation has none
+    """A tensor's values were asked for."""
+
+
+class Machine:
+    """One evaluation of a module.
+
+    `host` evaluates what launches kernels: calls of kernels are handed to `launched` and not entered. `doubtful` holds
+    containers and objects that code which was not evaluated may have changed; `tainted` the numbers of buffers that it
+    may have written.
+    """
+
+    def __init__(self, module: ModuleSource, budget: Budget, imports: Imports, *, host: bool = False) -> None:
+        self.module = module
+        self.meter = Meter(budget)
+        self.imports = imports
+        self.host = host
+        self.launched: Callable[[Function, list[Any], dict[str, Any], tuple[int, ...], ast.AST], None] | None = None
+        self.globals: dict[str, Any] = {"__name__": "__main__" if host else module.name, "__debug__": True}
+        self.base = Frame(self, None, None, self.globals)
+        self.builder: Builder | None = None
+        self.findings: list[Diagnostic] = []
+        self.types: dict[tuple[int, int], tuple[str, Any]] = {}
+        self.doubtful: dict[int, Any] = {}
+        self.tainted: set[int] = set()
+        self.guards = 0
+        self.depth = 0
+        self._seen: set[Any] = set()
+        self._sites: dict[int, int] = {}
+        self._open = any(imports.module(name) is UNKNOWN for name in module.stars)
+
+    # -- findings --------------------------------------------------------------------------------------------------
+
+    def site(self, node: ast.AST, frame: Frame) -> Site:
+        """The place of an expression."""
+        place = place_of(node)
+        name = frame.function.qualname if frame.function is not None else "<module>"
+        return Site(self.module.file, *place, name)
+
+    def pin(self, node: ast.AST, frame: Frame) -> None:
+        """Make `node` the call site of what is recorded next."""
+        builder = self.builder
+        if builder is not None:
+            number = self._sites.get(id(node))
+            if number is None:
+                number = self._sites[id(node)] = builder.site_of(self.site(node, frame))
+            builder.pinned = number
+
+    def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
+        """Keep a finding, once for each code and place."""
+        if node is not None:
+            item = placed(item, self.site(node, frame))
+        key = (item.code, item.span or item.message)
+        if key not in self._seen:
+            self._seen.add(key)
+            self.findings.append(item)
+
+    def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
+        """Report what an operation of the user's raised; its result is unknown from here on."""
+        match error:
+            case NkiError():
+                found = error.diagnostics
+            case TooLarge():
+                self.record(budget_reached(f"{error} is not built"), node, frame)
+                return UNKNOWN
+            case Unobservable():
+                return UNKNOWN
+            case RecursionError() | MemoryError():
+                raise OverBudget("the nesting", node) from None
+            case _:
+                found = (kernel_raised(error),)
+        if self.guards:
+            raise Thrown(error, tuple(placed(item, self.site(node, frame)) for item in found))
+        for item in found:
+            if item.code == "NKI007" and (frame.doubtful or frame.function is None):
+                continue  # may not be reached; or host code, which is not judged
+            self.record(item, node, frame)
+        return UNKNOWN
+
+    def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Any:
+        """The value of a name that nothing has bound when it is read: NKI102, unless it may have been bound unseen."""
+        if frame.function is None or (not local and (self._open or name in self.module.scope.names)):
+            return UNKNOWN
+        if local:
+            text = f"cannot access local variable {name!r} where it is not associated with a value"
+            error: NameError = UnboundLocalError(text)
+        else:
+            error = NameError(f"name {name!r} is not defined")
+        near = did_you_mean(name, [*frame.locals, *self.globals])
+        item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
+        if self.guards:
+            raise Thrown(error, (placed(item, self.site(node, frame)),))
+        self.record(item, node, frame)
+        return UNKNOWN
+
+    def unevaluated(self, what: str, node: ast.AST, frame: Frame) -> None:
+        """Say that code is not looked at because a value is unknown."""
+        if frame.function is not None and not self.host:
+            limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
+            self.record(diagnose("NKI122", what, limit=limit), node, frame)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def global_value(self, name: str, node: ast.AST, frame: Frame) -> Any:
+        """The value of a global or builtin name."""
+        found = self.globals.get(name, MISSING)
+        if found is not MISSING:
+            return found
+        if name in BUILTINS and name not in self.module.scope.names:
+            return getattr(builtins, name) if name in _PLAIN_BUILTINS else UNKNOWN
+        return self.undefined(name, node, frame)
+
+    # -- what was not evaluated ------------------------------------------------------------------------------------
+
+    def doubt(self, values: Iterable[Any], *, contents: bool = True) -> None:
+        """Code that is not evaluated may have changed these: tensors count as written, containers as unknown."""
+        stack = list(values)
+        seen: set[int] = set()
+        while stack and len(seen) < _DOUBT_LIMIT:
+            value = stack.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            match value:
+                case NkiTensor():
+                    self.tainted.add(value._buffer.id)
+                case list() | dict() | set():
+                    stack.extend(value.values() if isinstance(value, dict) else value)
+                    if contents:
+                        self.doubtful[id(value)] = value
+                case tuple():
+                    stack.extend(value)
+                case Instance():
+                    stack.extend(value.fields.values())
+                    if contents:
+                        self.doubtful[id(value)] = value
+                case BoundMethod():
+                    stack.append(value.instance)
+                case Partial():
+                    stack.extend((*value.args, *value.kwargs.values()))
+                case Function(closure=Frame() as closure) if closure is not self.base:
+                    stack.extend(closure.locals.values())
+                case DynamicSlice():
+                    stack.append(value.start)
+                case UserClass():
+                    stack.extend(value.attributes.values())
+                case _:
+                    pass
+        self.meter.spend(len(seen))
+
+    def is_doubtful(self, value: Any) -> bool:
+        """Whether the contents of a container or object are unknown."""
+        return bool(self.doubtful) and id(value) in self.doubtful
+
+
+_DOUBT_LIMIT = 10_000
+# Builtins that the evaluator has a meaning for; the others exist, and what they give is unknown.
+_PLAIN_BUILTINS = frozenset(
+    """
+    abs all any bool callable chr dict divmod enumerate filter float format frozenset getattr hasattr int isinstance
+    issubclass len list map max min object ord pow print property range repr reversed round set setattr slice sorted
+    staticmethod classmethod str sum super tuple type zip bin hex Ellipsis NotImplemented
+    """.split()
+) | {name for name in BUILTINS if isinstance(getattr(builtins, name), type) and issubclass(getattr(builtins, name), BaseException)}
+
+
+def kernel_raised(error: Exception) -> Diagnostic:
+    """The finding for what the kernel's own Python raised, in the tracer's words."""
+    kind = type(error).__name__
+    text = f"the kernel raised {kind}: {error}" if str(error) else f"the kernel raised {kind}"
+    if isinstance(error, AssertionError):
+        hint = "the kernel's own assert does not hold for these arguments"
+    else:
+        hint = "specialisation runs the kernel as Python; the error is in its own code"
+    return diagnose("NKI007", text, help=hint)
+
+
+def budget_reached(message: str) -> Diagnostic:
+    """The NKI120 finding."""
+    return diagnose(
+        "NKI120",
+        message,
+        limit="an editor answers in bounded time and memory",
+        help="run the kernel to check the rest",
+    )

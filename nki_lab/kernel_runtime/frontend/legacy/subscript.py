@@ -1,0 +1,293 @@
+"""`tensor[key]` of Beta 1: index grids, integers, slices and index tiles give lazy strided views.
+
+The shape of `t[i, j, k]` is the broadcast shape of the indices, whatever the rank of t. A view remembers the axes that
+its dimensions walk, for masks, and the ranges of its indices: one that leaves the tensor is an error only when an
+instruction uses it unmasked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index
+from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.tensor import NkiTensor, make_view
+from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, resolve
+from nki_lab.kernel_runtime.tensor.indirect import Indirect, moved, vector_select
+from nki_lab.kernel_runtime.tensor.refusal import refuse
+
+
+class Subscript(NamedTuple):
+    """What a view keeps of its key: `axes` of each of its dimensions, and (dimension, size, index) that stay in range.
+
+    The indices are broadcast to the view's rank. A key without index expressions keeps nothing.
+    """
+
+    axes: tuple[Axes, ...]
+    spans: tuple[tuple[int, int, Index], ...]
+
+
+class OutsideView(NkiTensor):
+    """A view whose index leaves the tensor: a mask may bring it back inside, nothing else may use it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> NkiTensor:
+        return checked(self)[key]
+
+
+def axes_of(tensor: NkiTensor) -> tuple[Axes, ...] | None:
+    """The axes that each dimension walks, where the view was made by index expressions."""
+    extra = tensor._extra
+    return extra.axes if type(extra) is Subscript else None
+
+
+def checked(tensor: NkiTensor) -> NkiTensor:
+    """The tensor itself; NKI303 where its index leaves the tensor it was taken from."""
+    if tensor.__class__ is not OutsideView:
+        return tensor
+    for dim, size, index in tensor._extra.spans:
+        low, high = index.span()
+        if low < 0 or high >= size:
+            raise _outside(tensor, dim, size, low, high)
+    return _inside(tensor)
+
+
+def _inside(tensor: NkiTensor) -> NkiTensor:
+    view = make_view(
+        tensor._buffer, tensor._shape, tensor._strides, tensor._offset, tensor._dtype, tensor._indirect
+    )
+    view._extra = tensor._extra
+    return view
+
+
+def _outside(tensor: NkiTensor, dim: int, size: int, low: int, high: int) -> NkiError:
+    return refuse(
+        "NKI303",
+        f"indices {low} to {high} of dimension {dim}, which has {size} elements",
+        tensor,
+        limit=f"0 <= index < {size}, unless a mask leaves out what is beyond",
+        help="mask the instruction, as in mask=i_p < n, or end the index range earlier",
+    )
+
+
+def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor:
+    """The part of a view from `low` to `high`, both included, of each dimension; checked to lie inside its tensor."""
+    offset = tensor._offset + sum(low * step for (low, _), step in zip(box, tensor._strides, strict=True))
+    shape = tuple([high - low + 1 for low, high in box])
+    record = tensor._indirect
+    if record is not None:
+        record = _restricted_record(tensor, record, box)
+    view = make_view(tensor._buffer, shape, tensor._strides, offset, tensor._dtype, record)
+    extra = tensor._extra
+    if type(extra) is Subscript:
+        spans = []
+        for dim, size, whole in extra.spans:
+            index = whole
+            for place, (low, high) in enumerate(box):
+                if index.shape[place] != 1:
+                    index = index.restricted(place, low, high)
+            least, most = index.span()
+            if least < 0 or most >= size:
+                raise _outside(tensor, dim, size, least, most)
+            spans.append((dim, size, index))
+        view._extra = Subscript(extra.axes, tuple(spans))
+    return view
+
+
+def _restricted_record(tensor: NkiTensor, record: Indirect, box: tuple[tuple[int, int], ...]) -> Indirect:
+    """The run-time part for fewer rows: a vector of row numbers shrinks with the rows."""
+    if record.kind != "vector" or isinstance(record.index, NkiTensor) is False:
+        return record
+    low, high = box[0]
+    if (low, high) == (0, tensor._shape[0] - 1):
+        return record
+    rows = record.index
+    assert isinstance(rows, NkiTensor)
+    return replace(record, index=resolve_basic(rows, (slice(low, high + 1),)))
+
+
+def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
+    """The view `tensor[key]`; see the module."""
+    keys = _flattened(key)
+    if any(isinstance(item, (Index, NkiTensor)) for item in keys):
+        return _advanced(checked(tensor), keys)
+    if any(isinstance(item, Mask) for item in keys):
+        raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
+                     help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
+    return resolve_basic(checked(tensor), keys)
+
+
+def resolve_basic(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
+    """A view by integers, slices, `nl.ds` and `...`."""
+    sizes, steps, offset, record = resolve(tensor, keys)
+    return make_view(tensor._buffer, sizes, steps, offset, tensor._dtype, record)
+
+
+def _flattened(key: Any) -> tuple[Any, ...]:
+    """The key's items, with a grid in the place of its indices."""
+    keys = key if isinstance(key, tuple) else (key,)
+    if any(isinstance(item, Grid) for item in keys):
+        return tuple(part for item in keys for part in (item.indices if isinstance(item, Grid) else (item,)))
+    return keys
+
+
+def _advanced(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
+    rank = len(tensor._shape)
+    if len(keys) != rank:
+        raise refuse(
+            "NKI304",
+            f"{len(keys)} indices for the {rank} dimensions of {tensor._shape}",
+            tensor,
+            limit="index expressions name every dimension of the tensor",
+            help="index each dimension with nl.arange, nl.mgrid or an integer",
+        )
+    for dim, item in enumerate(keys):
+        if isinstance(item, (slice, DynamicSlice)) or item is Ellipsis:
+            raise refuse(
+                "NKI304",
+                f"dimension {dim} is sliced and others are indexed by nl.arange or nl.mgrid",
+                tensor,
+                limit="one subscript uses slices or index expressions; integers go with both",
+                help="index every dimension with nl.arange or nl.mgrid",
+            )
+    tiles = [dim for dim, item in enumerate(keys) if isinstance(item, NkiTensor)]
+    return _gathered(tensor, keys, tiles) if tiles else _strided(tensor, keys)
+
+
+def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None = None) -> NkiTensor:
+    """The view of static indices."""
+    indices = [item if isinstance(item, Index) else _constant(tensor, dim, item) for dim, item in enumerate(keys)]
+    rank = max(index.ndim for index in indices)
+    indices = [_padded(index, rank) for index in indices]
+    shape = tuple([max(index.shape[k] for index in indices) for k in range(rank)])
+    for dim, index in enumerate(indices):
+        if any(size not in (1, full) for size, full in zip(index.shape, shape, strict=True)):
+            raise refuse(
+                "NKI203",
+                f"the index of dimension {dim} has shape {index.shape}, the others broadcast to {shape}",
+                tensor,
+                limit="the indices of one subscript broadcast against each other",
+                help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]",
+            )
+    strides = [0] * rank
+    offset = tensor._offset
+    axes: list[Axes] = [frozenset()] * rank
+    outside = False
+    spans = []
+    for dim, (index, size, unit) in enumerate(zip(indices, tensor._shape, tensor._strides, strict=True)):
+        offset += index.offset * unit
+        for k in range(rank):
+            strides[k] += index.steps[k] * unit
+            axes[k] |= index.axes[k]
+        low, high = index.span()
+        outside = outside or low < 0 or high >= size
+        spans.append((dim, size, index))
+    if tensor._buffer.on_chip:
+        _keep_partitions(tensor, indices[0], indices[1:], shape, strides)
+    view = make_view(tensor._buffer, shape, tuple(strides), offset, tensor._dtype, record)
+    view._extra = Subscript(tuple(axes), tuple(spans))
+    if outside:
+        lazy = object.__new__(OutsideView)
+        for slot in NkiTensor.__slots__:
+            setattr(lazy, slot, getattr(view, slot))
+        return lazy
+    return view
+
+
+def _constant(tensor: NkiTensor, dim: int, item: Any) -> Index:
+    value = integer_of(item)
+    if value is None:
+        resolve(tensor, (*(slice(None),) * dim, item, Ellipsis))  # raises the error of this kind of key
+        raise AssertionError(f"{item!r} is no key and was not refused")
+    return Index((), (), value, ())
+
+
+def _padded(index: Index, rank: int) -> Index:
+    """The index with leading size-1 dimensions up to `rank`."""
+    missing = rank - index.ndim
+    if not missing:
+        return index
+    return Index(
+        (1,) * missing + index.shape, (0,) * missing + index.steps, index.offset, (frozenset(),) * missing + index.axes
+    )
+
+
+def _keep_partitions(
+    tensor: NkiTensor, partition: Index, free: list[Index], shape: tuple[int, ...], strides: list[int]
+) -> None:
+    """Check that dimension 0 of an on-chip view, and no other, walks partitions, and set its stride where it has one."""
+    if len(shape) < 2:
+        raise refuse(
+            "NKI304",
+            f"an on-chip tensor is indexed by a flat index of {shape[0] if shape else 1} element(s)",
+            tensor,
+            limit="views of SBUF and PSUM have a partition dimension and at least one free dimension",
+            help="write nl.arange(n)[:, None] for partitions and nl.arange(n)[None, :] for the free dimension",
+        )
+    across = [k for k in range(1, len(shape)) if partition.steps[k]]
+    if across or any(index.steps[0] for index in free):
+        where = f"dimension {across[0]} of the view walks partitions" if across else (
+            "dimension 0 of the view walks the free dimension"
+        )  # fmt: skip
+        raise refuse(
+            "NKI312",
+            f"{where}",
+            tensor,
+            limit="dimension 0 of an on-chip view walks partitions, the others do not",
+            help="put the partition index in dimension 0, or transpose the tile with nisa.nc_transpose",
+        )
+    if shape[0] == 1:
+        strides[0] = tensor._strides[0]
+
+
+def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> NkiTensor:
+    """A view of rows that an index tile picks: one row number for each partition, or one for the whole view."""
+    place = tiles[0]
+    rows = checked(keys[place])
+    if len(tiles) > 1:
+        raise refuse("NKI309", f"{len(tiles)} index tiles in one subscript", tensor, limit="one index tile a subscript",
+                     help="load in two steps, through a tile")  # fmt: skip
+    for dim in range(place):
+        position = _position(keys[dim])
+        if position is None:
+            raise refuse(
+                "NKI309",
+                f"an index tile picks dimension {place} behind dimension {dim}, which is walked",
+                tensor,
+                limit="before an index tile there are integers only",
+                help="reshape the HBM tensor so that the picked rows come first",
+            )
+        tensor = _without_first(tensor, dim, position)
+    rest = keys[place + 1 :]
+    walks = [item for item in rest if isinstance(item, Index)]
+    rank = max((item.ndim for item in walks), default=0)
+    if rows.size == 1 and any(item.ndim == rank and item.shape[0] > 1 for item in walks):
+        picked = tensor.select(0, rows)
+        return _strided(picked, rest, picked._indirect)
+    _, record = vector_select(tensor, 0, rows)
+    walk = Index((rows._shape[0], 1), (1, 0), 0, (axes_of(rows) or (frozenset(),))[:1] + (frozenset(),))
+    view = _strided(tensor, (walk, *rest), moved(record, 0))
+    if view._extra.spans[0][2].shape[0] != view._shape[0]:
+        raise refuse("NKI309", f"{rows._shape[0]} row numbers for {view._shape[0]} rows", tensor,
+                     limit="one row number for each row of the view")  # fmt: skip
+    view._extra = Subscript(view._extra.axes, view._extra.spans[1:])
+    return checked(view)
+
+
+def _position(key: Any) -> int | None:
+    """A key that is one integer; None for a walk."""
+    if isinstance(key, Index):
+        return key.offset if key.constant else None
+    return integer_of(key)
+
+
+def _without_first(tensor: NkiTensor, dim: int, position: int) -> NkiTensor:
+    size = tensor._shape[0]
+    if not 0 <= position < size:
+        raise _outside(tensor, dim, size, position, position)
+    offset = tensor._offset + position * tensor._strides[0]
+    return make_view(tensor._buffer, tensor._shape[1:], tensor._strides[1:], offset, tensor._dtype, tensor._indirect)

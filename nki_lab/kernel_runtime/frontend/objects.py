@@ -1,0 +1,61 @@
+"""`NKIObject`: the base of classes that kernels may use."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+
+class NKIObject:
+    """Base of classes that kernels use: fields from annotations, constructed by position or keyword.
+
+    Annotated fields without a value default to None; class attributes without annotation are keywords as well.
+    `@dataclass` on top changes nothing.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = cls.__dict__
+        annotations = dict(own.get("__annotations__", {}))
+        for name, value in list(own.items()):
+            if name.startswith("_") or name in annotations or callable(value):
+                continue
+            if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
+                continue
+            annotations[name] = type(value)
+        for name in annotations:
+            if name not in own:
+                setattr(cls, name, None)
+        cls.__annotations__ = annotations
+        if "__init__" not in own and not any("__init__" in base.__dict__ for base in cls.__mro__[1:-2]):
+            cls.__init__ = _init_from_fields  # type: ignore[assignment, method-assign]
+
+    def __post_init__(self) -> None:
+        """Called after the fields are set."""
+
+
+def _fields_of(cls: type) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name in base.__dict__.get("__annotations__", {}):
+            fields[name] = getattr(cls, name, None)
+    return fields
+
+
+def _init_from_fields(self: NKIObject, *args: Any, **kwargs: Any) -> None:
+    fields = _fields_of(type(self))
+    names = list(fields)
+    if len(args) > len(names):
+        raise TypeError(f"{type(self).__name__}() takes {len(names)} arguments, {len(args)} were given")
+    for name, default in fields.items():
+        object.__setattr__(self, name, _fresh(default))
+    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+        if name not in fields:
+            raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
+        object.__setattr__(self, name, value)
+    self.__post_init__()
+
+
+def _fresh(default: Any) -> Any:
+    """A default of its own for each object, where it is a container."""
+    return type(default)(default) if isinstance(default, (list, dict, set)) else default

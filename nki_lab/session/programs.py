@@ -1,0 +1,238 @@
+"""Programs of earlier calls, for calls that must specialise to the same.
+
+A program is kept under everything that its trace can have read: the bytecode and constants of the kernel and of every
+function it names, the values of the globals and closure cells they name, the arguments' shapes, dtypes and constants,
+grid, options, target and version. Only what is provably constant counts: a kernel that names a list, an object, a
+module other than NKI's, NumPy and math, or a builtin that reads or writes anything (print among them) is specialised
+anew each time, and so is every kernel while a debugger traces. A trace that observed a value is never kept.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import DType, NamedDType
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.tensor import whole as whole_of
+
+KEPT: Final = 64
+"""Programs that are kept; the one unused for longest goes first."""
+
+ROWS: Final = 1_000_000
+"""Instructions of all kept programs together: columns, views and buffers take up to some 300 bytes each."""
+
+# Builtins that give the same for the same and do nothing else.
+_PURE: Final = frozenset({
+    "abs", "all", "any", "bool", "divmod", "enumerate", "float", "frozenset", "int", "isinstance", "len", "list", "max",
+    "min", "pow", "range", "reversed", "round", "slice", "sorted", "str", "sum", "tuple", "zip", "dict", "type",
+    "Ellipsis", "NotImplemented", "AssertionError", "ValueError", "TypeError",
+})  # fmt: skip
+_PURE_TYPES: Final = (bool, int, float, str, tuple, type(None))
+_OURS: Final = frozenset({"nki", "neuronxcc", "nki_lab"})
+_ROOTS: Final = _OURS | {"numpy", "ml_dtypes", "math"}
+# Attributes behind which those modules hold files or state.
+_IMPURE: Final = frozenset({"device_print", "shared_constant"})
+_IMPURE_NUMPY: Final = frozenset({"random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap", "lib", "geterr"})
+_OPCODES_REFUSED: Final = frozenset({"IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "LOAD_BUILD_CLASS"})
+_OPCODES_OF_CELLS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
+
+
+class _NotConstant(Exception):
+    """The kernel reads something that may change from call to call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A program with what its trace returned and noted."""
+
+    program: Program
+    structure: Any
+    notes: tuple[Diagnostic, ...]
+
+
+_kept: OrderedDict[Hashable, Kept] = OrderedDict()
+_lock = threading.Lock()
+
+
+def key_of(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    arch: Arch,
+    options: Options,
+    grid: tuple[int, ...],
+    dialect: str,
+) -> Hashable | None:
+    """What the program of this call is kept under; None where it may not be kept."""
+    if _is_debugged() or not isinstance(function, FunctionType):
+        return None
+    seen: dict[Any, Any] = {}
+    inputs: dict[int, int] = {}
+    try:
+        given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
+        return (_function(function, seen), given, arch.name, options, grid, dialect)
+    except (_NotConstant, RecursionError):
+        return None
+
+
+def recall(key: Hashable | None) -> Kept | None:
+    """The program that was kept under `key`."""
+    if key is None:
+        return None
+    with _lock:
+        known = _kept.get(key)
+        if known is not None:
+            _kept.move_to_end(key)
+        return known
+
+
+def keep(key: Hashable | None, program: Program, structure: Any, notes: list[Diagnostic]) -> None:
+    """Keep a complete program whose trace observed nothing."""
+    if key is None or len(program) > ROWS:
+        return
+    with _lock:
+        _kept[key] = Kept(program, structure, tuple(notes))
+        while len(_kept) > KEPT or sum(len(item.program) for item in _kept.values()) > ROWS:
+            _kept.popitem(last=False)
+
+
+def _is_debugged() -> bool:
+    """Whether somebody follows the trace line by line: breakpoints in the kernel have to be met."""
+    monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
+    return sys.gettrace() is not None or (monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None)
+
+
+def forget() -> None:
+    """Drop every program that is kept."""
+    with _lock:
+        _kept.clear()
+
+
+def _argument(value: Any, seen: dict[Any, Any], inputs: dict[int, int]) -> Hashable:
+    if isinstance(value, NkiTensor):
+        position = inputs.setdefault(value._buffer.id, len(inputs))
+        return ("input", position, value._buffer.name, value._shape, value._dtype.name, value._buffer.space)
+    if type(value) is tuple:
+        return (tuple, *(_argument(item, seen, inputs) for item in value))
+    return _value(value, seen)
+
+
+def _value(value: Any, seen: dict[Any, Any]) -> Hashable:
+    """A constant as a key that equals that of no other constant: 1, 1.0 and True differ, 0.0 and -0.0 too."""
+    kind = type(value)
+    if kind is float:
+        return (float, value.hex())
+    if value is None or value is Ellipsis or kind in (int, bool, str, bytes, range):
+        return (kind, value)
+    if kind is tuple:
+        return (tuple, *(_value(item, seen) for item in value))
+    if isinstance(value, (np.dtype, NamedDType, DType)):
+        return ("dtype", str(value))
+    if isinstance(value, np.generic):
+        return (kind, value.tobytes())
+    if isinstance(value, FunctionType):
+        return _function(value, seen)
+    inner = getattr(value, "function", None)
+    if isinstance(inner, FunctionType) and _root(kind.__module__) in _OURS:  # a kernel
+        return (kind, _function(inner, seen))
+    if value in _PURE_TYPES if isinstance(value, type) else False:
+        return (type, value)
+    if isinstance(value, (Enum, np.ufunc, BuiltinFunctionType, type, ModuleType)):
+        known = _is_known(value)
+    else:  # an operator that is only a token, an instruction
+        known = callable(value) and not isinstance(value, MethodType) and _root(kind.__module__) in _OURS
+    if not known:
+        raise _NotConstant
+    return (kind, value)
+
+
+def _root(module: Any) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""
+
+
+def _is_known(value: Any) -> bool:
+    """Whether it belongs to NKI, NumPy or math, whose functions and classes do not change."""
+    if isinstance(value, ModuleType):
+        return _root(value.__name__) in _ROOTS and value.__name__ != "numpy.random"
+    if isinstance(value, (Enum, np.ufunc)):
+        return _root(type(value).__module__) in _ROOTS
+    if isinstance(value, BuiltinFunctionType) and not isinstance(value.__self__, (type(None), ModuleType)):
+        return False  # the method of an object, such as the generator behind numpy.random.rand
+    return _root(getattr(value, "__module__", None)) in _ROOTS
+
+
+def _function(function: FunctionType, seen: dict[Any, Any]) -> Hashable:
+    """A function by its code and by what the names in it mean now."""
+    if _root(function.__module__) in _OURS or (_root(function.__module__) == "numpy" and function.__name__ != "load"):
+        return function
+    if function in seen:
+        return seen[function]  # type: ignore[no-any-return]
+    seen[function] = ("again", len(seen))
+    code = function.__code__
+    names = _globals_of(code)
+    if names is None or function.__dict__:
+        raise _NotConstant
+    read: list[Hashable] = []
+    for name in names:
+        if name in function.__globals__:
+            value = function.__globals__[name]
+            if value is np and _attributes_of(code) & _IMPURE_NUMPY:
+                raise _NotConstant
+            read.append((name, _value(value, seen)))
+        elif name not in _PURE and hasattr(builtins, name):
+            raise _NotConstant
+        else:
+            read.append(name)
+    try:
+        closure = tuple(_value(cell.cell_contents, seen) for cell in function.__closure__ or ())
+    except ValueError:  # a cell that is still empty
+        raise _NotConstant from None
+    defaults = tuple(_value(item, seen) for item in function.__defaults__ or ())
+    named = tuple((name, _value(item, seen)) for name, item in (function.__kwdefaults__ or {}).items())
+    return (code, code.co_filename, tuple(read), closure, defaults, named)
+
+
+@lru_cache(maxsize=1024)
+def _globals_of(code: CodeType) -> tuple[str, ...] | None:
+    """The globals and builtins that a code object and those inside it name; None where it does more than read them."""
+    names: dict[str, None] = {}
+    for step in dis.get_instructions(code):
+        if step.opname in _OPCODES_REFUSED or (step.opname in _OPCODES_OF_CELLS and step.argval in code.co_freevars):
+            return None
+        if step.opname == "LOAD_GLOBAL":
+            names[step.argval] = None
+    if _IMPURE.intersection(code.co_names):
+        return None
+    for inner in _codes_in(code):
+        found = _globals_of(inner)
+        if found is None:
+            return None
+        names |= dict.fromkeys(found)
+    return tuple(names)
+
+
+@lru_cache(maxsize=1024)
+def _attributes_of(code: CodeType) -> frozenset[str]:
+    return frozenset(code.co_names).union(*(_attributes_of(inner) for inner in _codes_in(code)))
+
+
+def _codes_in(code: CodeType) -> list[CodeType]:
+    return [item for item in code.co_consts if isinstance(item, CodeType)]
+
+
+__all__ = ["KEPT", "ROWS", "Kept", "forget", "keep", "key_of", "recall", "whole_of"]

@@ -1,0 +1,66 @@
+"""Counts of a program, read off its columns and the declarations of its instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nki_lab.isa.spec import HBM, Unmodelled
+from nki_lab.kernel_runtime.ir import Program, Variant
+
+
+class Summary(dict[str, Any]):
+    """A dict whose names are attributes as well."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the summary has no {name}; it has {', '.join(self)}") from None
+
+
+def summarise(program: Program) -> Summary:
+    """What is known of a program without a model of time.
+
+    `instructions`; `flops` of matrix products, transposes not counted; `dma_bytes` moved by DMA; `hbm_read_bytes` and
+    `hbm_write_bytes` of all accesses to HBM; `target`. A name of which some part is not modelled is left out.
+    """
+    counts = np.bincount(np.frombuffer(program.op_variant, np.uint32), minlength=len(program.variants)) if len(program) else []
+    totals = {"flops": 0, "dma_bytes": 0, "hbm_read_bytes": 0, "hbm_write_bytes": 0}
+    unknown: set[str] = set()
+    for variant, count in zip(program.variants, counts, strict=False):
+        totals["flops"] += int(count) * flops_of(variant)
+        moved = _dma_bytes(variant)
+        if moved is None:
+            unknown.add("dma_bytes")
+        else:
+            totals["dma_bytes"] += int(count) * moved
+        for name, is_out in zip(variant.names, variant.outs, strict=True):
+            view = variant.use.types[name]
+            if variant.use.space(name) == HBM:
+                key = "hbm_write_bytes" if is_out else "hbm_read_bytes"
+                totals[key] += int(count) * view.partitions * view.free_size * view.dtype.nbytes
+    known = {name: value for name, value in totals.items() if name not in unknown}
+    return Summary(target=program.arch.target, instructions=len(program), **known)
+
+
+def flops_of(variant: Variant) -> int:
+    """Multiplications and additions of one matrix product; 0 for other instructions and for transposes.
+
+    Each element of the stationary tile meets each column of dst once, in the double-row mode as well.
+    """
+    types = variant.use.types
+    if not {"stationary", "moving", "dst"} <= types.keys() or variant.use.attrs.get("is_transpose"):
+        return 0
+    stationary, result = types["stationary"], types["dst"]
+    return int(2 * stationary.partitions * stationary.free_size * result.free_size)
+
+
+def _dma_bytes(variant: Variant) -> int | None:
+    if variant.engine != "dma":
+        return 0
+    cost = variant.instruction.cost
+    return None if isinstance(cost, Unmodelled) else int(cost(variant.use.arch, variant.use).bytes)

@@ -1,0 +1,147 @@
+"""tensor_tensor, tensor_scalar, scalar_tensor_tensor and reciprocal by their documentation.
+
+Every operator is evaluated in float32: computed in float64 and rounded to float32 once, which for the four basic
+operations and the square root is the correctly rounded float32 result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tests.reference.grid import EPSILON, SMALLEST, Array, Operand, Result, Rounded, Stored, single, wide
+
+BITS = frozenset({"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"})
+UNARY = frozenset({"invert", "abs", "square", "relu", "rsqrt", "reciprocal", "logical_not"})
+
+
+def _truth(x: Array) -> Array:
+    return np.not_equal(x, 0)
+
+
+FORMULAS: dict[str, Callable[[Array, Array], Array]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "greater_equal": np.greater_equal,
+    "greater": np.greater,
+    "less_equal": np.less_equal,
+    "less": np.less,
+    "logical_and": lambda a, b: _truth(a) & _truth(b),
+    "logical_or": lambda a, b: _truth(a) | _truth(b),
+    "logical_xor": lambda a, b: _truth(a) ^ _truth(b),
+    "power": np.power,
+    "abs_max": lambda a, b: np.where(np.abs(a) > np.abs(b), a, b),
+    "abs_min": lambda a, b: np.where(np.abs(a) < np.abs(b), a, b),
+    "abs": lambda a, _: np.abs(a),
+    "square": lambda a, _: a * a,
+    "relu": lambda a, _: np.maximum(a, 0),
+    "rsqrt": lambda a, _: 1 / np.sqrt(a),
+    "reciprocal": lambda a, _: 1 / a,
+    "logical_not": lambda a, _: a == 0,
+}
+# Not one correctly rounded operation: units of relative error that a float32 evaluation may have.
+LOOSE = {"power": 16, "rsqrt": 4}
+
+
+def arithmetic(op: str, a: Rounded, b: Rounded) -> Rounded:
+    """One operator in float32. An inexact input may only be multiplied: nothing else bounds what its error becomes."""
+    with np.errstate(all="ignore"):
+        value = single(np.asarray(FORMULAS[op](a.value, b.value), np.float64))
+        if op in LOOSE:
+            return Rounded(value, LOOSE[op] * 2 * EPSILON * np.abs(value) + SMALLEST)
+        if not np.any(a.slack) and not np.any(b.slack):
+            return Rounded(value)
+        assert op == "multiply"
+        slack = np.abs(a.value) * b.slack + np.abs(b.value) * a.slack
+        return Rounded(value, 1.01 * slack + 2 * EPSILON * np.abs(value) + SMALLEST)
+
+
+def bitwise(op: str, a: Array, b: Array) -> Array:
+    """One operator on unsigned integers of one width; a shift by the width or more leaves no bit."""
+    if op == "invert":
+        return np.invert(a)
+    if op in ("left_shift", "right_shift"):
+        width = 8 * a.dtype.itemsize
+        inside = b < width
+        amount = np.where(inside, b, 0).astype(a.dtype)
+        moved = np.left_shift(a, amount) if op == "left_shift" else np.right_shift(a, amount)
+        return np.where(inside, moved, 0).astype(a.dtype)
+    return {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op](a, b)
+
+
+def _unsigned(operand: Operand) -> Array:
+    return operand.array.view(f"u{operand.array.dtype.itemsize}")
+
+
+def _float(operand: Operand) -> Rounded:
+    return Rounded(wide(operand.array, operand.dtype))
+
+
+def tensor_tensor(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    op, dst = attrs["op"], ins["dst"]
+    if op in BITS:
+        bits = bitwise(op, _unsigned(ins["data1"]), _unsigned(ins["data2"]))
+        return {"dst": Stored(bits.view(dst.array.dtype))}
+    whole = all(ins[name].dtype in ("int32", "uint32") for name in ("dst", "data1", "data2"))
+    in_psum = any(ins[name].space == "psum" for name in ("dst", "data1", "data2"))
+    native = op not in ("power", "abs_max", "abs_min")
+    if whole and native and not in_psum and attrs.get("engine", "unknown") != "vector":
+        # Python's integers: exact, and cut to 32 bits.
+        a, b = ins["data1"].array.astype(object), ins["data2"].array.astype(object)
+        exact = np.asarray(FORMULAS[op](a, b)).astype(object) & 0xFFFFFFFF
+        return {"dst": Stored(exact.astype(np.uint32).view(dst.array.dtype))}
+    return {"dst": arithmetic(op, _float(ins["data1"]), _float(ins["data2"]))}
+
+
+def _scalar(given: Any, like: Array) -> Rounded:
+    """A number, or a tile of one column, against the free dimension."""
+    if isinstance(given, Operand):
+        column = wide(given.array, given.dtype).reshape(-1, *(1,) * (like.ndim - 1))
+        return Rounded(column)
+    return Rounded(single(np.float64(given)))
+
+
+def _scalar_bits(given: Any, like: Array) -> Array:
+    if isinstance(given, Operand):
+        return _unsigned(given).reshape(-1, *(1,) * (like.ndim - 1))
+    return np.array(int(given) & (2 ** (8 * like.dtype.itemsize) - 1), like.dtype)
+
+
+def tensor_scalar(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    ops = [(attrs.get("op0"), ins.get("operand0"), attrs.get("reverse0", False)),
+           (attrs.get("op1"), ins.get("operand1"), attrs.get("reverse1", False))]  # fmt: skip
+    if any(op in BITS for op, _, _ in ops):
+        bits = _unsigned(ins["data"])
+        for op, other, reverse in ops:
+            if op is not None:
+                sides = [bits, bits if op == "invert" else np.broadcast_to(_scalar_bits(other, bits), bits.shape)]
+                bits = bitwise(op, *(reversed(sides) if reverse else sides))
+        return {"dst": Stored(bits.view(ins["dst"].array.dtype))}
+    stage = _float(ins["data"])
+    for op, other, reverse in ops:
+        if op is not None:
+            second = stage if op in UNARY else _scalar(other, stage.value)
+            first, second = (second, stage) if reverse and op not in UNARY else (stage, second)
+            stage = arithmetic(op, first, second)
+    return {"dst": stage}
+
+
+def scalar_tensor_tensor(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    data = _float(ins["data"])
+    sides = [data, _scalar(ins["operand0"], data.value)]
+    stage = arithmetic(attrs["op0"], *(reversed(sides) if attrs.get("reverse0") else sides))
+    tile = ins["operand1"]
+    sides = [stage, Rounded(wide(tile.array, tile.dtype).reshape(stage.value.shape))]
+    return {"dst": arithmetic(attrs["op1"], *(reversed(sides) if attrs.get("reverse1") else sides))}
+
+
+def reciprocal(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    with np.errstate(all="ignore"):
+        return {"dst": Rounded(single(1 / wide(ins["data"].array, ins["data"].dtype)))}

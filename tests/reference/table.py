@@ -1,0 +1,27 @@
+"""The reference of each instruction, by its NKI name.
+
+A reference takes its operands (dst with its old contents), its attributes as names and numbers, and the registers of
+the engines; it gives each output's result. Attributes that were not passed are missing. `generation` is among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.reference.activation import activation
+from tests.reference.elementwise import reciprocal, scalar_tensor_tensor, tensor_scalar, tensor_tensor
+from tests.reference.grid import Result
+from tests.reference.matmul import nc_matmul, nc_transpose
+from tests.reference.move import dma_copy, iota, memset, tensor_copy
+from tests.reference.reduce import tensor_reduce
+
+Reference = Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Result]]
+
+REFERENCES: dict[str, Reference] = {
+    function.__name__: function
+    for function in (
+        activation, dma_copy, iota, memset, nc_matmul, nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy,
+        tensor_reduce, tensor_scalar, tensor_tensor,
+    )
+}  # fmt: skip
