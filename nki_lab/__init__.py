@@ -1,1 +1,61 @@
-"""NKI kernels on any computer: compile, check, simulate and draw them."""
+"""NKI kernels on any computer: compile, check and simulate them.
+
+`nki_lab.activate()` makes `nki` and `neuronxcc.nki` importable; `nki_lab.run(kernel, *arrays)` runs a kernel and gives
+its outputs with everything that was found.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nki_lab import testing
+    from nki_lab.diagnostic import Diagnostic, NkiError
+    from nki_lab.dialects import activate, deactivate
+    from nki_lab.kernel_runtime.options import Options
+    from nki_lab.result import Run, check, compile, run, spec  # noqa: A004 - the contract's names
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Diagnostic",
+    "NkiError",
+    "Options",
+    "Run",
+    "activate",
+    "check",
+    "compile",
+    "deactivate",
+    "run",
+    "spec",
+    "testing",
+]
+
+# Where each public name is made. Modules are loaded when a name is asked for: `import nki_lab` itself costs nothing.
+_PLACES = {
+    "Diagnostic": "nki_lab.diagnostic",
+    "NkiError": "nki_lab.diagnostic",
+    "Options": "nki_lab.kernel_runtime.options",
+    "Run": "nki_lab.result",
+    "activate": "nki_lab.dialects",
+    "check": "nki_lab.result",
+    "compile": "nki_lab.result",
+    "deactivate": "nki_lab.dialects",
+    "run": "nki_lab.result",
+    "spec": "nki_lab.result",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("nki_lab.testing")
+    if name not in _PLACES:
+        raise AttributeError(f"module 'nki_lab' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal, cast
 
 from nki_lab import codes
@@ -215,22 +214,26 @@ class NkiError(Exception):
 
 
 def _rebuild(base: type[Exception], diagnostics: tuple[Diagnostic, ...]) -> NkiError:
-    return error_class(base)(diagnostics)  # type: ignore[arg-type]  # typeshed: a class is hashable by its metaclass
+    return error_class(base)(diagnostics)
 
 
 def _builtin_of(cls: type[NkiError]) -> type[Exception]:
     return next((base for base in cls.__mro__[1:] if base is not NkiError and issubclass(base, Exception)), Exception)
 
 
-@cache
+_CLASSES: dict[type[Exception], type[NkiError]] = {Exception: NkiError, NkiError: NkiError}
+
+
 def error_class(base: type[Exception]) -> type[NkiError]:
     """The NkiError that is also a `base`."""
-    if base is Exception or issubclass(NkiError, base):
-        return NkiError
-    return cast("type[NkiError]", type(f"Nki{base.__name__}", (NkiError, base), {"__module__": __name__}))
+    made = _CLASSES.get(base)
+    if made is None:
+        made = cast("type[NkiError]", type(f"Nki{base.__name__}", (NkiError, base), {"__module__": __name__}))
+        _CLASSES[base] = made
+    return made
 
 
 def error_of(*diagnostics: Diagnostic) -> NkiError:
     """The error that carries `diagnostics`, of the built-in kind that the first one's code names."""
     kind = codes.get(diagnostics[0].code).exception
-    return error_class(kind)(diagnostics)  # type: ignore[arg-type]  # as above
+    return error_class(kind)(diagnostics)

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
 from nki_lab.dialects.environment import default_options, resolve_target
@@ -18,7 +16,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec, spec
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
-from nki_lab.summary import Summary, summarise
+from nki_lab.session.summary import Summary, summarise
 from nki_lab.testing import assert_close
 
 
@@ -83,8 +81,9 @@ class Run:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
+        left = 'style="text-align:left"'
         rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(label)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(value)}</td></tr>"
             for label, value in self._rows()
         )
         title = html.escape(f"{self.name} on {self.target}")
@@ -131,7 +130,9 @@ def _counts(diagnostics: Sequence[Diagnostic]) -> str:
         counts[item.severity] = counts.get(item.severity, 0) + 1
     order = ("error", "warning", "information", "hint")
     return ", ".join(
-        f"{counts[kind]} {kind}{'s' if counts[kind] > 1 and kind != 'information' else ''}" for kind in order if kind in counts
+        f"{counts[kind]} {kind}{'s' if counts[kind] > 1 and kind != 'information' else ''}"
+        for kind in order
+        if kind in counts
     )
 
 
@@ -227,7 +228,9 @@ def check(
     from nki_lab import query  # the evaluator is loaded by those who check
 
     plain = function.function if isinstance(function, Kernel) else function
-    return query.check(path, source=source, function=plain, args=args, kwargs=kwargs, target=resolve_target(target).target)
+    return query.check(
+        path, source=source, function=plain, args=args, kwargs=kwargs, target=resolve_target(target).target
+    )
 
 
 __all__ = ["Run", "TensorSpec", "check", "compile", "run", "spec"]

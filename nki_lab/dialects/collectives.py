@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.kernel_runtime.frontend.language import NKIObject
+from nki_lab.kernel_runtime.frontend.objects import NKIObject
 
 
 class ReplicaGroup(NKIObject):

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects import annotations, published
+from nki_lab.dialects import annotation, published
 from nki_lab.dialects.collectives import ReplicaGroup
 from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
@@ -23,7 +23,9 @@ class _DTypeType(type):
     """What `isinstance(x, nki.dtype)` asks."""
 
     def __instancecheck__(cls, value: object) -> bool:
-        return any(value is kind.host or (type(value) is type(kind.host) and value == kind.host) for kind in DTYPES.values())
+        return any(
+            value is kind.host or (type(value) is type(kind.host) and value == kind.host) for kind in DTYPES.values()
+        )
 
 
 class _DType(metaclass=_DTypeType):
@@ -54,17 +56,17 @@ def modules() -> dict[str, DialectModule]:
         make_module("nki.isa.constants", constants, doc="The enumerations of nki.isa.", missing=missing),
         make_module("nki.collectives", published.absent("nki.collectives", ()) | {"ReplicaGroup": ReplicaGroup},
                     doc="Operations between ranks: their names; none of them is modelled.", missing=missing),
-        make_module("nki.typing", {"tensor": annotations.tensor, "mutable_tensor": annotations.mutable_tensor},
+        make_module("nki.typing", {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor},
                     doc="Annotations of tensors.", missing=missing),
         make_module("nki.dtype", hosts | {"bool": hosts["bool_"]}, doc="The dtypes; also the type of one.",
                     missing=missing, stands_for=_DType),
-        make_module("nki.tensor", {"tensor": annotations.tensor, "NkiTensor": NkiTensor}, doc="The type of tensors.",
-                    missing=missing, stands_for=annotations.tensor),
+        make_module("nki.tensor", {"tensor": annotation.tensor, "NkiTensor": NkiTensor}, doc="The type of tensors.",
+                    missing=missing, stands_for=annotation.tensor),
         make_module("nki.compiler", {}, doc="The compiler's own names; kernels need none of them.", missing=missing),
         make_module("nki.meta", {}, doc="Types of the meta-programming language.", missing=missing),
-        make_module("nki.meta.tensor", {"tensor": annotations.tensor, "NkiTensor": NkiTensor}, doc="The type of tensors.",
-                    missing=missing, stands_for=annotations.tensor),
-        make_module("nki.experimental", {"while_loop": names["while_loop"]}, doc="Names on their way into nki.language.",
-                    missing=missing),
+        make_module("nki.meta.tensor", {"tensor": annotation.tensor, "NkiTensor": NkiTensor},
+                    doc="The type of tensors.", missing=missing, stands_for=annotation.tensor),
+        make_module("nki.experimental", {"while_loop": names["while_loop"]},
+                    doc="Names on their way into nki.language.", missing=missing),
     ]  # fmt: skip
     return attach(made)

@@ -9,8 +9,8 @@ from types import CodeType, MethodType
 from typing import Any, Final, Self
 
 from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
-from nki_lab.dialects.annotations import check_shapes
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
@@ -18,7 +18,6 @@ from nki_lab.kernel_runtime.frontend.context import local, user_frame
 from nki_lab.kernel_runtime.frontend.issue import placed, site_at
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.rules.kernel_code import Dialect
-from nki_lab.session.arguments import bound
 from nki_lab.session.sources import code_of
 
 _KEYWORDS: Final = ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags",
@@ -84,13 +83,20 @@ class Kernel:
     ) -> session.Execution:
         """The call with everything that it leaves; see `session.execute`."""
         arch = self.target(target)
-        self._check_launch(arch, args, kwargs)
+        chosen = options or default_options(self.dialect)
+        try:
+            self._check_launch(arch, args, kwargs)
+        except NkiError as error:
+            _place(error)
+            if on_error == "raise":
+                raise
+            return session.not_executed(self.__name__, arch, chosen, self.dialect, error)
         return session.execute(
             self.function,
             args,
             kwargs,
             target=arch,
-            options=options or default_options(self.dialect),
+            options=chosen,
             grid=self.grid,
             dialect=self.dialect,
             on_error=on_error,
@@ -104,11 +110,11 @@ class Kernel:
     def _check_launch(self, arch: Arch, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if not args and not kwargs:
             raise error_of(
-                diagnose("NKI009", f"{self.__name__} is called without arguments", limit="a kernel takes at least one tensor",
-                         help="pass an array, if only for its shape")
+                diagnose("NKI009", f"{self.__name__} is called without arguments",
+                         limit="a kernel takes at least one tensor", help="pass an array, if only for its shape")
             )  # fmt: skip
         self.check_grid(arch)
-        check_shapes(self.function, bound(self.function, args, kwargs).arguments)
+        check_shapes(self.function, args, kwargs)
 
     # -- launch ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +170,7 @@ class Kernel:
         raise AttributeError(f"a kernel has no attribute {name!r}")
 
     @property
-    def __class__(self) -> type:  # type: ignore[override]
+    def __class__(self) -> type:  # type: ignore[misc]  # object has it writeable
         # inspect.getsource knows functions, code objects and `__wrapped__`, and nothing else. With `__wrapped__`, and
         # as a function, a kernel called test_* would be collected by pytest. type() tells the truth.
         return CodeType if sys._getframe(1).f_globals.get("__name__") == "inspect" else Kernel
@@ -180,6 +186,14 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.__name__}{f'[{_shown(self.grid)}]' if self.grid else ''}>"
+
+
+def _place(error: NkiError) -> None:
+    """Give findings about a launch the place of the call."""
+    frame = user_frame(2)
+    if frame is not None:
+        site = site_at(frame.f_code, frame.f_lasti)
+        error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
 
 
 def _shown(grid: Any) -> str:
@@ -207,7 +221,9 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     for name in kwargs:
         near = did_you_mean(name, _KEYWORDS)
         if name not in _KEYWORDS and near:
-            raise error_of(diagnose("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near))
+            raise error_of(
+                diagnose("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near)
+            )
     notes = tuple(_notes(kwargs)) if kwargs else ()
 
     def decorate(function: Callable[..., Any]) -> Kernel:
@@ -249,7 +265,7 @@ _announced: set[tuple[str, Any, str]] = set()
 
 
 def announce(diagnostics: Iterable[Diagnostic]) -> None:
-    """Print errors and warnings to the error stream, each once in a process: a plain call has no other place for them."""
+    """Print errors and warnings to the error stream, each once in a process: a plain call has no other place."""
     for item in diagnostics:
         key = (item.code, item.span, item.message)
         if item.severity in ("error", "warning") and key not in _announced:

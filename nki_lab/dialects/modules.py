@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
-from typing import Any, Final, NoReturn, Union
+from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_class, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_class, error_of
 from nki_lab.isa.spelling import did_you_mean
 
 Missing = Callable[[str, str, Iterable[str]], "Diagnostic"]
@@ -30,16 +30,16 @@ class DialectModule(ModuleType):
         if later is not None:
             own[name] = value = later()
             return value
-        self._refuse(name)
+        raise self._refusal(name)
 
-    def _refuse(self, name: str) -> NoReturn:
+    def _refusal(self, name: str) -> NkiError:
         own = vars(self)
         names = [key for key in (*own, *own[MARK]) if not key.startswith("_")]
         diagnostic = own["__nki_missing__"](self.__name__, name, names)
         if _is_import(sys._getframe(2)):
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
-            raise error_class(ImportError)((diagnostic,))
-        raise error_of(diagnostic)
+            return error_class(ImportError)((diagnostic,))
+        return error_of(diagnostic)
 
     def __dir__(self) -> list[str]:
         return sorted({*vars(self), *vars(self)[MARK]} - {MARK, "__nki_missing__"})
@@ -49,13 +49,13 @@ class DialectModule(ModuleType):
 
 
 class TypeModule(DialectModule):
-    """A module that kernels also use as a type: `x: nki.tensor`, `dtype: nki.dtype | None`, `isinstance(x, nki.tensor)`."""
+    """A module that kernels use as a type too: `x: nki.tensor`, `nki.dtype | None`, `isinstance(x, nki.dtype)`."""
 
     def __or__(self, other: Any) -> Any:
-        return Union[self._type, _meant(other)]
+        return self._type | _meant(other)
 
     def __ror__(self, other: Any) -> Any:
-        return Union[_meant(other), self._type]
+        return _meant(other) | self._type
 
     def __getitem__(self, key: Any) -> Any:
         return self._type[key]

@@ -14,9 +14,9 @@ from nki_lab.dialects.modules import unknown_name
 
 PUBLISHED: Final[Mapping[str, str]] = {
     "nki.language": """
-        abs abs_max abs_min add affine_range all arctan average bitwise_and bitwise_or bitwise_xor broadcast_to bypass ceil
-        copy cos device_print divide dropout ds dynamic_range empty_like equal erf erf_dx exp expand_dims floor fmod
-        fori_loop full gather_flattened gelu gelu_apprx_sigmoid gelu_apprx_sigmoid_dx gelu_apprx_tanh gelu_dx greater
+        abs abs_max abs_min add affine_range all arctan average bitwise_and bitwise_or bitwise_xor broadcast_to bypass
+        ceil copy cos device_print divide dropout ds dynamic_range empty_like equal erf erf_dx exp expand_dims floor
+        fmod fori_loop full gather_flattened gelu gelu_apprx_sigmoid gelu_apprx_sigmoid_dx gelu_apprx_tanh gelu_dx greater
         greater_equal invert is_hbm is_on_chip is_psum is_sbuf left_shift less less_equal load load_transpose2d log
         logical_and logical_not logical_or logical_xor matmul max maximum mean min minimum mish mod multiply ndarray
         negative no_reorder not_equal num_programs ones power prelu prod program_id program_ndim rand random_seed
@@ -116,6 +116,7 @@ def _stand_in(module: str, name: str) -> Callable[..., Any]:
         )
 
     function.__name__ = function.__qualname__ = name
+    function.is_stand_in = True  # type: ignore[attr-defined]
     function.__module__ = module
     function.__doc__ = f"{module}.{name} of NKI 0.6; not modelled here, calling it is NKI010."
     return function

@@ -112,10 +112,10 @@ class Region:
     def _strided(self, view: View) -> np.ndarray[Any, Any]:
         bits = self._bits()
         if self.unit == 1:
-            return np.ndarray(view.type.shape, np.uint8, bits, view.offset, view.type.strides)  # type: ignore[call-overload,no-any-return]
+            return np.ndarray(view.type.shape, np.uint8, bits, view.offset, view.type.strides)
         width = view.type.dtype.nbytes
         strides = (*(step * width for step in view.type.strides), 1)
-        return np.ndarray((*view.type.shape, width), np.uint8, bits, view.offset * width, strides)  # type: ignore[call-overload,no-any-return]
+        return np.ndarray((*view.type.shape, width), np.uint8, bits, view.offset * width, strides)
 
 
 def _join(a: Rect, b: Rect) -> Rect | None:

@@ -1,7 +1,7 @@
 """Sessions: a kernel's call from arrays to results, and what is kept between calls."""
 
 from nki_lab.session.arrays import Kind, give_back, map_leaves
-from nki_lab.session.execution import Execution, OnError, Timings, execute, specialise
+from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, specialise
 from nki_lab.session.programs import forget
 
-__all__ = ["Execution", "Kind", "OnError", "Timings", "execute", "forget", "give_back", "map_leaves", "specialise"]
+__all__ = ["Execution", "Kind", "OnError", "Timings", "execute", "forget", "give_back", "map_leaves", "not_executed", "specialise"]

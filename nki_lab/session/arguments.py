@@ -16,7 +16,7 @@ from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.language import NKIObject
+from nki_lab.kernel_runtime.frontend.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
 
@@ -55,12 +55,16 @@ def _misfit(
     if unknown:
         return diagnose("NKI002", f"{name} got an unexpected keyword argument {unknown[0]!r}", operand=unknown[0],
                         limit=limit, help=did_you_mean(unknown[0], parameters))  # fmt: skip
-    positional = [item for item in parameters.values() if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        item for item in parameters.values() if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)
+    ]
     given = {item.name for item in positional[: len(args)]} | set(kwargs)
     missing = [
         item.name
         for item in parameters.values()
-        if item.default is item.empty and item.name not in given and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+        if item.default is item.empty
+        and item.name not in given
+        and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
     ]
     if missing and len(args) <= len(positional):
         plural = "argument" if len(missing) == 1 else "arguments"
@@ -178,7 +182,7 @@ class Intake:
         return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
 
     def _record(self, name: str, value: Any) -> Any:
-        """A dataclass or NKIObject: a shallow copy with tensors in place of arrays; `__post_init__` is not run again."""
+        """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
         made = value
         for field in _fields(value):
             item = getattr(value, field, None)

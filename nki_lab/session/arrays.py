@@ -47,18 +47,22 @@ def host_array(value: Any, kind: Kind, name: str) -> tuple[Array, DType]:
     The result may share the caller's memory and is not to be written. NKI001 names the argument where the array has
     no place on the chip: a 64-bit, complex or object dtype, no elements, no values.
     """
-    if kind == "numpy":
-        if isinstance(value, np.ma.MaskedArray):
-            raise refused(name, "a masked array", "pass its data and its mask as two arrays")
-        array = np.asarray(value)
-    elif kind == "torch":
-        array = _from_torch(value, name)
-    else:
-        array = _from_jax(value, name)
+    array = plain(value, kind, name)
     dtype = _dtype(array, name)
     if array.size == 0:
         raise refused(name, f"an array of shape {array.shape}, without elements", "tensors have at least one element")
     return array, dtype
+
+
+def plain(value: Any, kind: Kind, name: str) -> Array:
+    """An array as NumPy sees it, whatever its dtype; it may share the caller's memory."""
+    if kind == "torch":
+        return _from_torch(value, name)
+    if kind == "jax":
+        return _from_jax(value, name)
+    if isinstance(value, np.ma.MaskedArray):
+        raise refused(name, "a masked array", "pass its data and its mask as two arrays")
+    return np.asarray(value)
 
 
 def native(array: Array, dtype: DType) -> Array:
@@ -115,7 +119,7 @@ def _from_torch(value: Any, name: str) -> Array:
         array: Array = plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
     elif label in _UNSIGNED:
         array = plain.contiguous().view(getattr(torch, _UNSIGNED[label])).numpy().view(label)
-    elif label.startswith("float8") or label.startswith("float4") or label.startswith(("q", "bits")):
+    elif label.startswith(("float8", "float4", "q", "bits")):
         raise refused(name, f"a torch tensor of {label}", "NKI has float8_e4m3fn, float8_e5m2 and float8_e8m0fnu")
     else:
         array = plain.numpy()

@@ -16,6 +16,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.issue import Builder, placed
+from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
@@ -24,7 +25,7 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
-from nki_lab.session.launch import GridBuilder
+from nki_lab.session.launch import GridBuilder, builder_of
 from nki_lab.session.sources import syntax_findings
 
 OnError = Literal["raise", "report"]
@@ -133,6 +134,11 @@ def specialise(
     return call.program, call.diagnostics()
 
 
+def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
+    """What is left of a call that was refused before it began."""
+    return Execution(program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error)
+
+
 class _Call:
     """The state of one call while it runs."""
 
@@ -152,7 +158,7 @@ class _Call:
         self.arch = arch_of(target)
         self.name = getattr(function, "__name__", type(function).__name__)
         self.program = Program(self.name, self.arch, options, dialect)
-        self.builder: Builder = GridBuilder(self.program) if grid else Builder(self.program)
+        self.builder = builder_of(self.program, grid, dialect)
         self.tracker = Tracker(self.program)
         self.machine: Machine | None = None
         self.inputs: list[Input] = []
@@ -186,10 +192,10 @@ class _Call:
             self.seconds["numeric"] += time.perf_counter() - start
 
     def specialise(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, values: bool) -> None:
-        call = bound(self.function, args, kwargs)
         start = time.perf_counter()
         intake = Intake(self.builder, shared=math.prod(self.grid) > 1, dialect=self.dialect)
         try:
+            call = bound(self.function, args, kwargs)
             for name, value in call.arguments.items():
                 call.arguments[name] = intake.take(name, value)
         except NkiError as error:
@@ -241,7 +247,7 @@ class _Call:
         builder.reader = self._observe if values else None
         try:
             for number, ids in enumerate(itertools.product(*(range(size) for size in self.grid))):
-                if isinstance(builder, GridBuilder):
+                if isinstance(builder, (GridBuilder, LegacyBuilder)):
                     builder.start(self.grid, ids)
                 structure = trace(self.function, args, kwargs, builder)
                 if number == 0:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.legacy import make_builder
+from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
+from nki_lab.rules.kernel_code import Dialect
+
+
+def builder_of(program: Program, grid: tuple[int, ...], dialect: Dialect) -> Builder:
+    """What records a kernel of `dialect` that is launched on `grid`."""
+    if dialect == "legacy":
+        return make_builder(program)
+    return GridBuilder(program) if grid else Builder(program)
 
 
 class GridBuilder(Builder):

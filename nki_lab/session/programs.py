@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +53,7 @@ _OPCODES_REFUSED: Final = frozenset({"IMPORT_NAME", "STORE_GLOBAL", "DELETE_GLOB
 _OPCODES_OF_CELLS: Final = frozenset({"STORE_DEREF", "DELETE_DEREF"})
 
 
-class _NotConstant(Exception):
+class _NotConstantError(Exception):
     """The kernel reads something that may change from call to call."""
 
 
@@ -81,12 +81,12 @@ def key_of(
     """What the program of this call is kept under; None where it may not be kept."""
     if _is_debugged() or not isinstance(function, FunctionType):
         return None
-    seen: dict[Any, Any] = {}
+    seen: dict[Any, Hashable] = {}
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
         return (_function(function, seen), given, arch.name, options, grid, dialect)
-    except (_NotConstant, RecursionError):
+    except (_NotConstantError, RecursionError):
         return None
 
 
@@ -114,7 +114,9 @@ def keep(key: Hashable | None, program: Program, structure: Any, notes: list[Dia
 def _is_debugged() -> bool:
     """Whether somebody follows the trace line by line: breakpoints in the kernel have to be met."""
     monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
-    return sys.gettrace() is not None or (monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None)
+    return sys.gettrace() is not None or (
+        monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
+    )
 
 
 def forget() -> None:
@@ -123,7 +125,7 @@ def forget() -> None:
         _kept.clear()
 
 
-def _argument(value: Any, seen: dict[Any, Any], inputs: dict[int, int]) -> Hashable:
+def _argument(value: Any, seen: dict[Any, Hashable], inputs: dict[int, int]) -> Hashable:
     if isinstance(value, NkiTensor):
         position = inputs.setdefault(value._buffer.id, len(inputs))
         return ("input", position, value._buffer.name, value._shape, value._dtype.name, value._buffer.space)
@@ -132,7 +134,7 @@ def _argument(value: Any, seen: dict[Any, Any], inputs: dict[int, int]) -> Hasha
     return _value(value, seen)
 
 
-def _value(value: Any, seen: dict[Any, Any]) -> Hashable:
+def _value(value: Any, seen: dict[Any, Hashable]) -> Hashable:
     """A constant as a key that equals that of no other constant: 1, 1.0 and True differ, 0.0 and -0.0 too."""
     kind = type(value)
     if kind is float:
@@ -147,17 +149,19 @@ def _value(value: Any, seen: dict[Any, Any]) -> Hashable:
         return (kind, value.tobytes())
     if isinstance(value, FunctionType):
         return _function(value, seen)
-    inner = getattr(value, "function", None)
-    if isinstance(inner, FunctionType) and _root(kind.__module__) in _OURS:  # a kernel
-        return (kind, _function(inner, seen))
-    if value in _PURE_TYPES if isinstance(value, type) else False:
+    if isinstance(value, type) and value in _PURE_TYPES:
         return (type, value)
     if isinstance(value, (Enum, np.ufunc, BuiltinFunctionType, type, ModuleType)):
         known = _is_known(value)
-    else:  # an operator that is only a token, an instruction
-        known = callable(value) and not isinstance(value, MethodType) and _root(kind.__module__) in _OURS
+    elif _root(kind.__module__) in _OURS:  # a kernel, an operator that is only a token
+        inner = getattr(value, "function", None)
+        if isinstance(inner, FunctionType):
+            return (kind, _function(inner, seen))
+        known = callable(value)
+    else:
+        known = False
     if not known:
-        raise _NotConstant
+        raise _NotConstantError
     return (kind, value)
 
 
@@ -176,32 +180,32 @@ def _is_known(value: Any) -> bool:
     return _root(getattr(value, "__module__", None)) in _ROOTS
 
 
-def _function(function: FunctionType, seen: dict[Any, Any]) -> Hashable:
+def _function(function: FunctionType, seen: dict[Any, Hashable]) -> Hashable:
     """A function by its code and by what the names in it mean now."""
     if _root(function.__module__) in _OURS or (_root(function.__module__) == "numpy" and function.__name__ != "load"):
         return function
     if function in seen:
-        return seen[function]  # type: ignore[no-any-return]
+        return seen[function]
     seen[function] = ("again", len(seen))
     code = function.__code__
     names = _globals_of(code)
     if names is None or function.__dict__:
-        raise _NotConstant
+        raise _NotConstantError
     read: list[Hashable] = []
     for name in names:
         if name in function.__globals__:
             value = function.__globals__[name]
             if value is np and _attributes_of(code) & _IMPURE_NUMPY:
-                raise _NotConstant
+                raise _NotConstantError
             read.append((name, _value(value, seen)))
         elif name not in _PURE and hasattr(builtins, name):
-            raise _NotConstant
+            raise _NotConstantError
         else:
             read.append(name)
     try:
         closure = tuple(_value(cell.cell_contents, seen) for cell in function.__closure__ or ())
     except ValueError:  # a cell that is still empty
-        raise _NotConstant from None
+        raise _NotConstantError from None
     defaults = tuple(_value(item, seen) for item in function.__defaults__ or ())
     named = tuple((name, _value(item, seen)) for name, item in (function.__kwdefaults__ or {}).items())
     return (code, code.co_filename, tuple(read), closure, defaults, named)

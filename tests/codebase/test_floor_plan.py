@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("rules",),),
     (("session", "query", "wire"),),
     (("widgets", "export", "lsp"),),
-    (("testing", "dialects"), ("result",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
+    (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
 )
 PLACE = {room: (floor, group) for floor, row in enumerate(FLOORS) for group, rooms in enumerate(row) for room in rooms}
 # Downstairs, and shut all the same. The right side may name a part of a room.

@@ -90,35 +90,35 @@ def apply(op: str, z: Array) -> Rounded:
 
 def activation(ins: Mapping[str, Any], attrs: Mapping[str, Any], state: Registers) -> dict[str, Result]:
     data = ins["data"]
+    rows = data.array.shape[0]
     with np.errstate(all="ignore"):
-        z = wide(data.array, data.dtype)
-        z = single(z * _column(ins.get("scale", 1.0), z)) if ins.get("scale") is not None else z
+        z = wide(data.array.reshape(rows, -1), data.dtype)
+        if "scale" in ins:
+            z = single(z * _column(ins["scale"]))
         if ins.get("bias") is not None:
-            z = single(z + _column(ins["bias"], z))
+            z = single(z + _column(ins["bias"]))
     out: dict[str, Result] = {"dst": apply(attrs["op"], z)}
     command = attrs.get("reduce_cmd", "idle")
-    lanes = slice(data.start, data.start + data.array.shape[0])
+    lanes = slice(data.start, data.start + rows)
     if command in ("reset", "reset_reduce"):
         state.value[lanes] = 0
         state.slack[lanes] = 0
     if command in ("reduce", "reset_reduce"):
         _accumulate(state, lanes, out["dst"])
     if "reduce_res" in ins:
-        shape = ins["reduce_res"].array.shape
-        out["reduce_res"] = Rounded(state.value[lanes].reshape(shape), state.slack[lanes].reshape(shape))
+        out["reduce_res"] = Rounded(state.value[lanes].copy(), state.slack[lanes].copy())
     return out
 
 
 def _accumulate(state: Registers, lanes: slice, results: Rounded) -> None:
-    free = tuple(range(1, results.value.ndim))
     with np.errstate(all="ignore"):
-        added = total(results.value, free)
-        slack = added.slack + np.broadcast_to(results.slack, results.value.shape).sum(axis=free)
+        added = total(results.value, (1,))
+        slack = added.slack + np.broadcast_to(results.slack, results.value.shape).sum(axis=1)
         state.value[lanes] += added.value
         state.slack[lanes] += slack + 2.0**-23 * np.abs(state.value[lanes])
 
 
-def _column(given: Any, like: Array) -> Array:
+def _column(given: Any) -> Array:
     if isinstance(given, Operand):
-        return wide(given.array, given.dtype).reshape(-1, *(1,) * (like.ndim - 1))
+        return wide(given.array, given.dtype).reshape(-1, 1)
     return single(np.float64(given))

@@ -76,12 +76,17 @@ def bitwise(op: str, a: Array, b: Array) -> Array:
     return {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op](a, b)
 
 
+def _flat(operand: Operand) -> Array:
+    """Partitions by elements of a partition: the shape in which operands of different free shapes meet."""
+    return operand.array.reshape(operand.array.shape[0], -1)
+
+
 def _unsigned(operand: Operand) -> Array:
-    return operand.array.view(f"u{operand.array.dtype.itemsize}")
+    return _flat(operand).view(f"u{operand.array.dtype.itemsize}")
 
 
 def _float(operand: Operand) -> Rounded:
-    return Rounded(wide(operand.array, operand.dtype))
+    return Rounded(wide(_flat(operand), operand.dtype))
 
 
 def tensor_tensor(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
@@ -94,23 +99,22 @@ def tensor_tensor(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: 
     native = op not in ("power", "abs_max", "abs_min")
     if whole and native and not in_psum and attrs.get("engine", "unknown") != "vector":
         # Python's integers: exact, and cut to 32 bits.
-        a, b = ins["data1"].array.astype(object), ins["data2"].array.astype(object)
+        a, b = _flat(ins["data1"]).astype(object), _flat(ins["data2"]).astype(object)
         exact = np.asarray(FORMULAS[op](a, b)).astype(object) & 0xFFFFFFFF
         return {"dst": Stored(exact.astype(np.uint32).view(dst.array.dtype))}
     return {"dst": arithmetic(op, _float(ins["data1"]), _float(ins["data2"]))}
 
 
-def _scalar(given: Any, like: Array) -> Rounded:
+def _scalar(given: Any) -> Rounded:
     """A number, or a tile of one column, against the free dimension."""
     if isinstance(given, Operand):
-        column = wide(given.array, given.dtype).reshape(-1, *(1,) * (like.ndim - 1))
-        return Rounded(column)
+        return _float(given)
     return Rounded(single(np.float64(given)))
 
 
 def _scalar_bits(given: Any, like: Array) -> Array:
     if isinstance(given, Operand):
-        return _unsigned(given).reshape(-1, *(1,) * (like.ndim - 1))
+        return _unsigned(given)
     return np.array(int(given) & (2 ** (8 * like.dtype.itemsize) - 1), like.dtype)
 
 
@@ -127,7 +131,7 @@ def tensor_scalar(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any)
     stage = _float(ins["data"])
     for op, other, reverse in ops:
         if op is not None:
-            second = stage if op in UNARY else _scalar(other, stage.value)
+            second = stage if op in UNARY else _scalar(other)
             first, second = (second, stage) if reverse and op not in UNARY else (stage, second)
             stage = arithmetic(op, first, second)
     return {"dst": stage}
@@ -135,13 +139,12 @@ def tensor_scalar(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any)
 
 def scalar_tensor_tensor(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     data = _float(ins["data"])
-    sides = [data, _scalar(ins["operand0"], data.value)]
+    sides = [data, _scalar(ins["operand0"])]
     stage = arithmetic(attrs["op0"], *(reversed(sides) if attrs.get("reverse0") else sides))
-    tile = ins["operand1"]
-    sides = [stage, Rounded(wide(tile.array, tile.dtype).reshape(stage.value.shape))]
+    sides = [stage, _float(ins["operand1"])]
     return {"dst": arithmetic(attrs["op1"], *(reversed(sides) if attrs.get("reverse1") else sides))}
 
 
 def reciprocal(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     with np.errstate(all="ignore"):
-        return {"dst": Rounded(single(1 / wide(ins["data"].array, ins["data"].dtype)))}
+        return {"dst": Rounded(single(1 / _float(ins["data"]).value))}

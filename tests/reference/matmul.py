@@ -15,14 +15,14 @@ def nc_matmul(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any)
     left, right = (_contraction(ins[name], attrs) for name in ("stationary", "moving"))
     dst = ins["dst"]
     if attrs.get("is_transpose") and attrs["generation"] >= 3:
-        return {"dst": Rounded(left.T.reshape(dst.array.shape))}
+        return {"dst": Rounded(left.T)}
     with np.errstate(all="ignore"):
         value, size = left.T @ right, np.abs(left).T @ np.abs(right)
         old = wide(dst.array, dst.dtype).reshape(value.shape)
         add = _added(attrs.get("accumulate"), dst, value.shape)
         value = value + np.where(add, old, 0)
         slack = (left.shape[0] + 2) * EPSILON * (size + np.where(add, np.abs(old), 0))
-    return {"dst": Rounded(value.reshape(dst.array.shape), slack.reshape(dst.array.shape))}
+    return {"dst": Rounded(value, slack)}
 
 
 def _contraction(operand: Operand, attrs: Mapping[str, Any]) -> Array:
@@ -52,5 +52,5 @@ def nc_transpose(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: A
         values = wide(flat, data.dtype)
         with np.errstate(all="ignore"):
             product = values.T @ np.eye(values.shape[0])
-        return {"dst": Rounded(product.reshape(dst.array.shape))}
-    return {"dst": Stored(flat.T.reshape(dst.array.shape))}
+        return {"dst": Rounded(product)}
+    return {"dst": Stored(flat.T)}

@@ -13,8 +13,8 @@ from tests.reference.grid import INTEGERS, PACKED, Operand, Result, Rounded, Sto
 def _cast(source: Operand, dst: Operand) -> Result:
     """Equal dtypes are moved bit by bit, others go through float32."""
     if source.dtype == dst.dtype:
-        return Stored(source.array.reshape(dst.array.shape))
-    return Rounded(wide(source.array, source.dtype).reshape(dst.array.shape))
+        return Stored(source.array)
+    return Rounded(wide(source.array, source.dtype))
 
 
 def tensor_copy(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
@@ -41,7 +41,7 @@ def iota(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> d
         values = np.add.outer(values, step * np.arange(count, dtype=np.int64)).reshape(-1)
     lanes = attrs.get("channel_multiplier", 0) * np.arange(dst.array.shape[0], dtype=np.int64)
     wide_grid = attrs.get("offset", 0) + np.add.outer(lanes, values)
-    grid = ((wide_grid + 2**31) % 2**32 - 2**31).reshape(dst.array.shape)
+    grid = ((wide_grid + 2**31) % 2**32 - 2**31)
     if dst.dtype in INTEGERS:
         limits = np.iinfo(dst.dtype)
         return {"dst": Stored(np.clip(grid, limits.min, limits.max).astype(dst.dtype))}

@@ -39,10 +39,9 @@ def _fold(op: str, data: Array, axes: tuple[int, ...]) -> Rounded:
         if op == "add":
             return total(data, axes)
         if op == "subtract":
-            # x0 - x1 - x2 ...: twice the first less the sum.
-            first = data[(..., *(0,) * len(axes))]
-            found = total(data, axes)
-            return Rounded(2 * first - found.value, found.slack + 2 * EPSILON * np.abs(first))
+            flat = data.reshape(*data.shape[: data.ndim - len(axes)], -1)
+            rest = flat[..., 1:].sum(axis=-1)
+            return Rounded(flat[..., 0] - rest, total(data, axes).slack)
         if op == "multiply":
             value = data.prod(axis=axes)
             count = math.prod(data.shape[axis] for axis in axes)

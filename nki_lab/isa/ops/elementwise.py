@@ -122,7 +122,7 @@ class tensor_tensor:
         return "native" if _native_integer(use) else "float32"
 
     def exact(use: Use) -> bool:
-        return use.attrs["op"].selects
+        return bool(use.attrs["op"].selects)
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         use.attrs["op"].apply(ins.data1, ins.data2, out.dst)

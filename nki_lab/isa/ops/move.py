@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8
+from nki_lab.isa.dtype import BF16, BOOL, F16, F32, FP8
 from nki_lab.isa.ops.cycles import ARCH_V3, engine_cost, free_size, vector_factor
 from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
@@ -113,7 +113,7 @@ class memset:
         return use.attrs["value"] in (0, 1)
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        out.dst[...] = use.attrs["value"]
+        out.dst[...] = bool(use.attrs["value"]) if use.dtypes["dst"] is BOOL else use.attrs["value"]
 
     def cost(arch: Arch, use: Use) -> Cost:
         n = free_size(use, "dst")
@@ -182,7 +182,9 @@ class iota:
             values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
         lanes = use.attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
         grid = (use.attrs["offset"] + lanes[:, None] + values[None, :]).astype(np.int32)
-        if out.dst.dtype.kind in "iu":
+        if use.dtypes["dst"] is BOOL:
+            np.not_equal(grid, 0, out=out.dst, casting="unsafe")
+        elif out.dst.dtype.kind in "iu":
             info = np.iinfo(out.dst.dtype)
             np.copyto(out.dst, np.clip(grid.astype(np.int64), info.min, info.max), casting="unsafe")
         else:

@@ -246,6 +246,9 @@ class Builder:
     def has_values(self) -> bool:
         return self.reader is not None
 
+    def sync(self) -> None:
+        """Record what is held back: nothing, here."""
+
     elementwise_operators = False
 
     def assign(self, target: NkiTensor, value: Any) -> None:

@@ -23,6 +23,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     with recording(builder):
         try:
             result = function(*args, **kwargs)
+            builder.sync()
         except NkiError as error:
             locate_error(error)
             raise
@@ -70,12 +71,9 @@ def wrapped(error: Exception) -> NkiError:
         help_text = _explain(error)
     site = innermost_site(error.__traceback__)
     item = diagnose(code, message, help=help_text)
-    base = (
-        kind if kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins" else None
-    )
-    made = error_class(base if base is not None and not issubclass(kind, (OSError, UnicodeError)) else RuntimeError)(
-        (placed(item, site) if site is not None else item,)
-    )
+    plain = kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins"
+    base = kind if plain and not issubclass(kind, (OSError, UnicodeError)) else RuntimeError
+    made = error_class(base)((placed(item, site) if site is not None else item,))
     made.__cause__ = error
     return made
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
-from nki_lab.isa.dtype import BOOL, INTEGERS
+from nki_lab.isa.dtype import BOOL
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
@@ -33,10 +33,11 @@ from nki_lab.kernel_runtime.numerics.storage import (
     window,
 )
 from nki_lab.kernel_runtime.numerics.survey import Survey
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, view_type
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
 
 Array = NDArray[Any]
 
+_REMEMBERED: Final = 4096  # planned ops kept for when the same op comes again
 _CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
 
@@ -68,6 +69,8 @@ class Machine:
         self._pool = Pool()
         self._placed = PlacedMemory()
         self._resolver = Resolver(self.bound)
+        # Steps of ops that come again with the same views; valid while no binding changes.
+        self._planned: dict[Any, list[Step]] = {}
         self._views_seen = 0
         self._buffers_seen = 0
         self._recycle = False
@@ -95,11 +98,11 @@ class Machine:
             view = self.program.views[number]
             variant = _Reading(view, self.program)
             part, _ = self._resolver.read(view, self.bound(buffer), variant)  # type: ignore[arg-type]
-            return host_values(self.bound(buffer), tensor._dtype, part)
+            return host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         if tensor._dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
             self._make_bytes(buffer)
         part = window(self.bound(buffer), tensor._dtype, tensor._offset, tensor._shape, tensor._strides)
-        values = host_values(self.bound(buffer), tensor._dtype, part)
+        values = host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         return values.view(np.bool_) if tensor._dtype is BOOL and values.dtype != np.bool_ else values
 
     def bound(self, buffer: Buffer) -> Bound:
@@ -125,8 +128,7 @@ class Machine:
         self._buffers_seen = len(program.buffers)
 
     def _make_bytes(self, buffer: Buffer) -> None:
-        if _same_bits(buffer, self.program):
-            pass
+        self._planned.clear()
         self._kinds[buffer.id] = BYTES
         bound = self._bounds.get(buffer.id)
         if bound is not None and bound.kind != BYTES:
@@ -135,6 +137,7 @@ class Machine:
     def _share(self, buffer: Buffer) -> None:
         """Move a placed buffer into the memory that it shares with its neighbours."""
         self._kinds[buffer.id] = BYTES
+        self._planned.clear()
         former = self._bounds.get(buffer.id)
         bound = self._placed.bind(buffer)
         if former is not None and former.flat is not bound.flat:
@@ -147,6 +150,8 @@ class Machine:
     def _bind(self, buffer: Buffer) -> Bound:
         kind = self._kinds.get(buffer.id, kind_of(buffer))
         values = self.arrays.get(buffer.id)
+        if values is None:
+            values = self.program.constants.get(buffer.id)
         if values is not None:
             bound = of_array(buffer, values, kind)
             if bound.flat.base is not None and np.shares_memory(bound.flat, values) and self._is_written(buffer):
@@ -271,17 +276,28 @@ class Machine:
         program = self.program
         variant = program.variants[program.op_variant[index]]
         at = program.op_access[index]
-        views = [program.views[i] for i in program.access_view[at : at + len(variant.names)]]
+        numbers = program.access_view[at : at + len(variant.names)]
+        adds = add.get(index, False) if variant.instruction.accumulates is not None else False
+        repeat = (variant.id, numbers.tobytes(), adds) if adds is True or adds is False else None
+        planned = self._planned.get(repeat) if repeat is not None else None
+        if planned is not None:
+            steps.extend([(index, step) for step in planned])
+            return
+        views = [program.views[i] for i in numbers]
         known = self._bounds
         bounds = [known.get(view.buffer.id) or self._bind(view.buffer) for view in views]
         key = (variant.id, *(bound.kind for bound in bounds))
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = Recipe(variant, key[1:], program.options.precise)
-        adds = add.get(index, False) if variant.instruction.accumulates is not None else False
-        state = self._states[adds] if adds is True or adds is False else State(self._registers, adds)
-        for step in recipe.steps(views, bounds, state, self._scratch, self._resolver, overlapping(variant, views, bounds)):
-            steps.append((index, step))
+        state = self._states[adds] if repeat is not None else State(self._registers, adds)
+        clash = overlapping(variant, views, bounds)
+        made = recipe.steps(views, bounds, state, self._scratch, self._resolver, clash)
+        steps.extend([(index, step) for step in made])
+        if repeat is not None:
+            if len(self._planned) >= _REMEMBERED:
+                self._planned.clear()
+            self._planned[repeat] = made
 
     def _release(self, index: int, last: Any) -> None:
         """Give back the memory of tiles that op `index` touches last; later ops may be planned into it."""
@@ -339,16 +355,7 @@ def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free
 
 def _row_pitch(src: View, tile: Buffer) -> int | None:
     """Elements from row to row when the source is read as the tile's partitions x dense row; None otherwise."""
-    from nki_lab.kernel_runtime.tensor import reshape_strides
-
     strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
     if strides is None or (strides[1] != 1 and tile.row_elements > 1) or (strides[0] < tile.row_elements):
         return None
     return strides[0]
-
-
-def _same_bits(_buffer: Buffer, _program: Program) -> bool:
-    return False
-
-
-__all__ = ["INTEGERS", "Machine", "view_type"]

@@ -6,7 +6,7 @@ memory the step is a plain call; otherwise a general step gathers, converts, com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -18,10 +18,18 @@ from nki_lab.isa.spec import Unmodelled, Use
 from nki_lab.kernel_runtime.ir import Variant, View
 from nki_lab.kernel_runtime.numerics.conform import Presented, present
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
-from nki_lab.kernel_runtime.numerics.rounding import Scratch, convert_to_int, from_shadow, round_to, to_shadow
-from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, window
+from nki_lab.kernel_runtime.numerics.rounding import (
+    Scratch,
+    convert_to_int,
+    from_shadow,
+    round_to,
+    to_shadow,
+    to_storage,
+)
+from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, unit_of, window
 
 Array = NDArray[Any]
+ndarray: Final[Any] = np.ndarray
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
@@ -41,7 +49,7 @@ class State:
 class Recipe:
     """The execution of a variant under given bindings."""
 
-    __slots__ = ("compute", "direct", "empty", "kinds", "numerics", "presented", "rounds", "use", "variant")
+    __slots__ = ("compute", "direct", "empty", "kinds", "layout", "moves", "numerics", "presented", "rounds", "use", "variant")
 
     def __init__(self, variant: Variant, kinds: tuple[int, ...], precise: bool) -> None:
         self.variant = variant
@@ -52,15 +60,27 @@ class Recipe:
         self.numerics = numerics
         presented = present(variant.instruction, variant.use)
         self.presented: list[Presented] = [presented[name] for name in variant.names]
-        self.compute = self._compute_in(variant.instruction.precision(variant.use))
+        declared = variant.instruction.precision(variant.use)
+        self.compute = self._compute_in(declared)
+        self.moves = declared == "native"
         self.rounds = [self._rounding(i, precise) for i in range(len(variant.names))]
-        self.empty = {
+        self.layout = [self._laid_out(i) for i in range(len(variant.names))]
+        self.empty: dict[str, Any] = {
             name: None for name, operand in variant.instruction.operands.items()
             if operand.is_tensor and name not in variant.names
         }  # fmt: skip
         self.direct = all(
             shown.strides is not None and self._as_is(i) for i, shown in enumerate(self.presented)
         ) and not any(view is not None and view.indirect for view in variant.use.types.values())
+
+    def _laid_out(self, position: int) -> tuple[Any, ...]:
+        """Of an operand: name, shape, element strides, byte strides, NumPy dtype, whether it is written, rounding."""
+        shape, strides = self.presented[position]
+        unit = unit_of(self.kinds[position], self._dtype(position))
+        steps = None if strides is None else tuple(step * unit.itemsize for step in strides)
+        kind = np.dtype(f"u{self._dtype(position).nbytes}") if self.compute == "bits" else unit
+        name, into = self.variant.names[position], self.variant.outs[position]
+        return name, shape, strides, steps, kind, into, self.rounds[position]
 
     def _compute_in(self, declared: str) -> str:
         """float32, bits, or native; a same-dtype move between different bindings goes through float32, exactly."""
@@ -73,7 +93,7 @@ class Recipe:
         kind = self.kinds[position]
         if self.compute == "float32":
             return kind == SHADOW
-        return kind == SHADOW or kind == NATIVE or self._dtype(position).kind != "float"
+        return kind in (SHADOW, NATIVE) or self._dtype(position).kind != "float"
 
     def _dtype(self, position: int) -> DType:
         view = self.use.types[self.variant.names[position]]
@@ -103,27 +123,28 @@ class Recipe:
         ins = self.empty.copy()
         outs = self.empty.copy()
         rounding: list[Step] = []
-        for position, (name, is_out) in enumerate(zip(self.variant.names, self.variant.outs, strict=True)):
-            shape, strides = self.presented[position]
-            assert strides is not None
-            view = views[position]
-            array = window(bounds[position], view.type.dtype, view.offset, shape, strides)
-            if self.compute == "bits":
-                array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
-            if is_out:
-                outs[name] = array
-                dtype = self.rounds[position]
-                if dtype is not None:
-                    rounding.append((round_to, (array, dtype, scratch)))
+        for view, bound, layout in zip(views, bounds, self.layout, strict=True):
+            name, shape, strides, steps, kind, into, dtype = layout
+            if bound.pitch == bound.row and bound.kind != BYTES:
+                # The inner loop of planning: `window` for a dense binding, with the byte strides worked out before.
+                array = ndarray(shape, kind, bound.flat, (bound.base + view.offset) * bound.unit, steps)
             else:
+                array = window(bound, view.type.dtype, view.offset, shape, strides)
+                if self.compute == "bits":
+                    array = array.view(kind)
+            if not into:
                 ins[name] = array
+                continue
+            outs[name] = array
+            if dtype is not None:
+                rounding.append((round_to, (array, dtype, scratch)))
         call: Step = (self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))
         return [call, *rounding]
 
     def _general(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
                  resolver: Resolver) -> None:  # fmt: skip
-        ins = self.empty.copy()
-        outs = self.empty.copy()
+        ins: dict[str, Any] = self.empty.copy()
+        outs: dict[str, Any] = self.empty.copy()
         written: list[tuple[int, Array]] = []
         valid: Array | None = None
         for position, (name, is_out) in enumerate(zip(self.variant.names, self.variant.outs, strict=True)):
@@ -179,7 +200,7 @@ class Recipe:
             wanted = self.rounds[position]
             return values if wanted is None else round_to(values, wanted, scratch)
         if dtype.kind == "float":
-            return from_shadow(values, dtype).view(dtype.storage)
+            return to_storage(values, dtype) if self.moves else from_shadow(values, dtype).view(dtype.storage)
         return convert_to_int(values, dtype, None, scratch).view(dtype.storage)
 
 
@@ -201,10 +222,3 @@ def overlapping(variant: Variant, views: list[View], bounds: list[Bound]) -> boo
                 continue
             return True
     return False
-
-
-def empty_operands() -> Mapping[str, None]:
-    return {}
-
-
-__all__ = ["BYTES", "KEPT_WIDE", "Recipe", "State", "Step", "overlapping"]

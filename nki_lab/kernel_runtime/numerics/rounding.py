@@ -5,7 +5,8 @@ to even, for floating point; to nearest even, then saturating, for integers. Hen
 8-bit floats. Beyond the largest finite value float16, bfloat16, tfloat32, float8_e4m3 and float8_e5m2 give infinity;
 float8_e4m3fn, which has none, gives NaN from above 464; float8_e8m0fnu gives NaN for all that is not positive or rounds
 beyond 2**127, and its smallest value for anything below. All this is what ml_dtypes does, bit for bit, except that the
-payload of a NaN is not kept: NaN stays NaN of the same sign.
+payload of a NaN is not kept by a rounding: NaN stays NaN of the same sign. `to_shadow` and `to_storage` keep payloads,
+so that integers which a kernel moves as floats survive.
 
 All functions take arrays of any layout, work through them in blocks of `BLOCK` elements (so that a large array neither
 leaves the cache nor keeps an interrupt waiting) and are silent about infinities and NaN.
@@ -48,6 +49,8 @@ _SIXTEEN: Final = np.array(16, np.uint32)
 _ONE: Final = np.array(1, np.uint32)
 _ZERO: Final = np.array(0, np.float32)
 _INFINITY: Final = np.array(np.inf, np.float32)
+
+_WITH_PAYLOADS: Final = frozenset({F16, FP8_E4M3, FP8_E5M2})  # narrow floats with more than one NaN of a sign
 
 
 class Scratch:
@@ -156,6 +159,27 @@ def from_shadow(shadow: Array, dtype: DType, out: Array | None = None) -> Array:
                 np.take(_bytes_of_keys(dtype), key, out=target_block.view(np.uint8), mode="clip")
             else:
                 np.copyto(target_block, source_block, casting="unsafe")
+    return out
+
+
+def to_storage(shadow: Array, dtype: DType) -> Array:
+    """The array of the float `dtype` whose shadow this is, bit for bit: the inverse of `to_shadow`.
+
+    The values lie on the grid of `dtype`; a new array of its storage.
+    """
+    bits = np.ascontiguousarray(shadow).view(np.uint32)
+    if dtype.nbytes == 4:
+        return bits.view(np.float32).copy()
+    if dtype is BF16:
+        return (bits >> _SIXTEEN).astype(np.uint16).view(dtype.storage)
+    out = from_shadow(shadow, dtype)
+    if dtype in _WITH_PAYLOADS and shadow.size and _has_nan(shadow):
+        width, shift = 8 * dtype.nbytes, np.uint32(23 - dtype.mantissa_bits)
+        codes = out.view(f"u{dtype.nbytes}")
+        nan = bits[np.isnan(shadow)]
+        payload = (nan >> shift) & np.uint32((1 << dtype.mantissa_bits) - 1)
+        full = ((nan >> np.uint32(31)) << np.uint32(width - 1)) | np.uint32(_exponent_mask(dtype)) | payload
+        codes[np.isnan(shadow)] = np.where(payload != 0, full, codes[np.isnan(shadow)])
     return out
 
 
@@ -357,9 +381,24 @@ def _values_of_keys(dtype: DType) -> Array:
 @cache
 def _values_of_bytes(dtype: DType) -> Array:
     """The float32 value of each byte of an 8-bit float."""
-    return np.arange(256, dtype=np.uint8).view(dtype.storage).astype(np.float32)
+    return _values_of_codes(np.arange(256, dtype=np.uint8), dtype)
 
 
 @cache
 def _values_of_halves() -> Array:
-    return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    return _values_of_codes(np.arange(1 << 16, dtype=np.uint16), F16)
+
+
+def _values_of_codes(codes: Array, dtype: DType) -> Array:
+    with np.errstate(all="ignore"):
+        values = codes.view(dtype.storage).astype(np.float32)
+    if dtype in _WITH_PAYLOADS:
+        nan = np.isnan(values)
+        payload = codes[nan].astype(np.uint32) & np.uint32((1 << dtype.mantissa_bits) - 1)
+        sign = codes[nan].astype(np.uint32) >> np.uint32(8 * dtype.nbytes - 1) << np.uint32(31)
+        values.view(np.uint32)[nan] = sign | _EXPONENT | (payload << np.uint32(23 - dtype.mantissa_bits))
+    return values
+
+
+def _exponent_mask(dtype: DType) -> int:
+    return ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits

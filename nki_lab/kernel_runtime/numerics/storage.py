@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.isa.dtype import BOOL, DType
+from nki_lab.isa.dtype import BOOL, TF32, DType
 from nki_lab.kernel_runtime.ir import View
-from nki_lab.kernel_runtime.numerics.rounding import from_shadow, to_shadow
+from nki_lab.kernel_runtime.numerics.rounding import from_shadow, to_shadow, to_storage
 from nki_lab.kernel_runtime.tensor import Buffer
 
 Array = NDArray[Any]
@@ -90,10 +90,11 @@ def _byte_window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...]
     return np.ndarray(shape, dtype.storage, bound.flat, start, steps)
 
 
-def host_values(bound: Bound, dtype: DType, part: Array) -> Array:
-    """An array of a binding as users see it: a copy in the dtype's host type."""
+def host_values(bound: Bound, dtype: DType, part: Array, *, on_grid: bool) -> Array:
+    """An array of a binding as users see it: a copy in the dtype's host type; `on_grid`: nothing is left to round."""
     if bound.kind == SHADOW:
-        return from_shadow(np.ascontiguousarray(part), dtype)
+        exact = on_grid and dtype is not TF32  # kernel arguments of that dtype arrive as any float32
+        return to_storage(part, dtype) if exact else from_shadow(np.ascontiguousarray(part), dtype)
     values = np.array(part)
     return values.view(np.bool_) if dtype is BOOL else values
 
@@ -156,11 +157,11 @@ def poison(bound: Bound, dtype: DType) -> None:
 
 
 def to_bytes(bound: Bound, buffer: Buffer) -> Bound:
-    """The same contents bound as bytes."""
+    """The same contents bound as bytes; values of a shadow lie on the grid."""
     row = buffer.partition_bytes
     shape = (buffer.partitions, buffer.row_elements)
     part = window(bound, buffer.dtype, 0, shape, (buffer.row_elements, 1))
-    values = from_shadow(np.ascontiguousarray(part), buffer.dtype) if bound.kind == SHADOW else np.array(part)
+    values = to_storage(part, buffer.dtype) if bound.kind == SHADOW else np.array(part)
     flat = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
     return Bound(BYTES, flat, 0, row, row)
 

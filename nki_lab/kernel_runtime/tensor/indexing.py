@@ -100,7 +100,7 @@ def resolve(tensor: NkiTensor, key: Any) -> Indexed:
     if dropped >= 0 and len(sizes) < (2 if on_chip else 1):
         sizes.insert(dropped_at, 1)
         steps.insert(dropped_at, strides[dropped])
-    if place >= 0:
+    if indirect is not None and place >= 0:
         indirect = moved(indirect, place)
     return Indexed(tuple(sizes), tuple(steps), offset, indirect)
 

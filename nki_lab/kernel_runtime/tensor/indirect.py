@@ -48,11 +48,9 @@ class Indirect:
     num_elem: int | None = None
 
 
-def moved(indirect: Indirect | None, dim: int | None) -> Indirect | None:
+def moved(indirect: Indirect, dim: int | None) -> Indirect:
     """The record after the frozen dimension went to `dim`."""
-    if indirect is None or indirect.frozen_dim == dim:
-        return indirect
-    return replace(indirect, frozen_dim=dim)
+    return indirect if indirect.frozen_dim == dim else replace(indirect, frozen_dim=dim)
 
 
 def require_direct(tensor: NkiTensor, operation: str) -> None:

@@ -296,7 +296,7 @@ def rearrange(tensor: NkiTensor, src_pattern: Any, dst_pattern: Any, fixed_sizes
             tensor,
             limit="both patterns use the same names, each once",
         )
-    if first_is_fixed(tensor) and (len(source[0]) != 1 or not target or target[0] != source[0]):
+    if first_is_fixed(tensor) and (len(source[0]) != 1 or target[0] != source[0]):
         raise partition_refusal(tensor, "rearrange", f"{src_pattern!r} to {dst_pattern!r} changes dimension 0")
     shape, strides = [], []
     for group in target:

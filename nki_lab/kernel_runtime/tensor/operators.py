@@ -17,7 +17,9 @@ class TensorOperators:
     """Arithmetic, comparisons and conversions of a tensor.
 
     Arithmetic and comparisons are `owner.operator(name, tensor, other, reflected)` with the names of `nki.language`.
-    `==` and `!=` compare identity unless the owner computes elementwise. A tensor hashes by identity.
+    `==` and `!=` compare identity unless the owner computes elementwise. A tensor hashes by identity. An owner may
+    also have `inplace(name, tensor, other)` for `+=` and its kin, which otherwise make a new tensor, `truth(tensor)`
+    for conditions, and `member(tensor, name)` for attributes that tensors do not have.
     """
 
     __slots__ = ()
@@ -28,6 +30,23 @@ class TensorOperators:
         if owner is None:
             raise outside_kernel(tensor, f"the operator {name}")
         return owner.operator(name, tensor, other, reflected)
+
+    def _update(self, name: str, other: Any) -> Any:
+        tensor = cast("NkiTensor", self)
+        inplace = getattr(tensor._buffer.owner, "inplace", None)
+        return self._operate(name, other) if inplace is None else inplace(name, tensor, other)
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._update("add", other)
+
+    def __isub__(self, other: Any) -> Any:
+        return self._update("subtract", other)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._update("multiply", other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._update("divide", other)
 
     def __add__(self, other: Any) -> Any:
         return self._operate("add", other)
@@ -145,6 +164,13 @@ class TensorOperators:
             return False
         return getattr(cast("NkiTensor", self)._buffer.owner, "elementwise_operators", False) is True
 
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_"):
+            member = getattr(cast("NkiTensor", self)._buffer.owner, "member", None)
+            if member is not None:
+                return member(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def _needed(self, use: str) -> NoReturn:
         tensor = cast("NkiTensor", self)
         raise refuse(
@@ -156,6 +182,9 @@ class TensorOperators:
         )
 
     def __bool__(self) -> bool:
+        truth = getattr(cast("NkiTensor", self)._buffer.owner, "truth", None)
+        if truth is not None:
+            return truth(self)  # type: ignore[no-any-return]
         self._needed("used as a condition")
 
     def __int__(self) -> int:

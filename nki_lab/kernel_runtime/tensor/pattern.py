@@ -146,7 +146,7 @@ def _set_box(buffer_shape: Sizes, offset: int, shape: Sizes, strides: Sizes) -> 
         start, size = starts[dim], buffer_shape[dim]
         if start + (count - 1) * stride >= size:
             inner, odd = divmod(size, stride)
-            if odd or inner == 1 or count % inner or start >= stride:
+            if odd or count % inner or start >= stride:
                 return None
             runs.append((count // inner, step * inner))
             count = inner

@@ -169,6 +169,9 @@ class NkiTensor(TensorOperators):
                     view._view = -1
                     view._extra = None
                     return view
+        subscript = getattr(self._buffer.owner, "subscript", None)
+        if subscript is not None:
+            return subscript(self, key)  # type: ignore[no-any-return]
         sizes, steps, offset, index = resolve(self, key)
         return make_view(self._buffer, sizes, steps, offset, self._dtype, index)
 

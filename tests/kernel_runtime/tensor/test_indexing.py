@@ -120,7 +120,8 @@ def test_negative_slice_bounds_count_from_the_end(on_chip, in_hbm) -> None:
         np.s_[0:129], np.s_[:, 0:65], np.s_[:, 64:65], np.s_[:, 8:8], np.s_[:, 9:8], np.s_[:, -65:3], np.s_[:, 3:-62],
         np.s_[:, 64:], np.s_[128], np.s_[-129], np.s_[0, 64], np.s_[0, 0, 0], np.s_[:, ::-1], np.s_[:, 0:8:0],
         (slice(None), ds(60, 5)), (slice(None), ds(-1, 2)), (slice(None), ds(0, 0)), (slice(None), ds(0, 65)),
-        np.s_[0:200, 0:4], np.s_[0:4, 100:200],
+        np.s_[0:200, 0:4], np.s_[0:4, 100:200], np.s_[4:4, 0:4], np.s_[5:4, 0:4], np.s_[0:4, 4:4], np.s_[0:4, 5:4],
+        np.s_[-129:4, 0:4], np.s_[128:129, 0:4], np.s_[0:4, -65:4],
     ],
 )  # fmt: skip
 def test_keys_outside_the_tensor_are_refused(key, on_chip, in_hbm, refused) -> None:

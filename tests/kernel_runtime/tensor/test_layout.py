@@ -84,7 +84,8 @@ def test_reshape_infers_nothing_but_says_the_size(on_chip, refused) -> None:
 
 @pytest.mark.parametrize("shape", [64, None, (), "ab", (128, 8.0, 8), (128, None)])
 def test_a_reshape_takes_a_tuple_of_integers(shape, on_chip, refused) -> None:
-    refused("NKI305", lambda: on_chip(128, 64).reshape(shape))
+    found = refused("NKI305", lambda: on_chip(128, 64).reshape(shape))
+    assert found.help == ("write reshape((64,))" if shape == 64 else "")
 
 
 def test_permute_reorders(on_chip, in_hbm) -> None:
@@ -235,6 +236,7 @@ def test_rearrange_leaves_the_partitions_first_and_whole(on_chip, refused) -> No
     refused("NKI312", lambda: tile.rearrange(("p", "f"), ("f", "p")))
     refused("NKI312", lambda: tile.rearrange((("a", "p"), "f"), ("a", "p", "f"), {"a": 2}))
     refused("NKI312", lambda: tile.rearrange(("p", "f"), (("p", "f"),)))
+    refused("NKI312", lambda: tile.rearrange((("a", "p"), "f"), (("a", "p"), "f"), {"a": 2}))
 
 
 def test_contiguity_skips_partitions_and_dimensions_of_one(on_chip, in_hbm) -> None:

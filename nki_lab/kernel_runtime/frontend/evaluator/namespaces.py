@@ -62,9 +62,9 @@ class Imports:
             case "nki":
                 return Namespace(name, self._package(name))
             case "nki.language":
-                return self._closed(name, language.names() | {"no_reorder": _NO_REORDER})
+                return self._closed(name, {"no_reorder": _NO_REORDER} | language.names())
             case "nki.isa":
-                return self._closed(name, language.instruction_names() | {"constants": UNKNOWN})
+                return self._closed(name, language.instruction_names())
             case "nki.isa.constants":
                 return Namespace(name, self.module("nki.isa").names)
             case "nki.typing" | "neuronxcc.nki.typing":
@@ -76,7 +76,7 @@ class Imports:
             case "math":
                 return Namespace(name, {key: getattr(math, key) for key in _MATH})
             case "dataclasses":
-                return Namespace(name, {key: _marker(f"dataclasses.{key}") for key in ("dataclass", "field", "replace")})
+                return Namespace(name, {key: _marker(f"dataclasses.{key}") for key in ("dataclass", "field", "replace", "asdict", "astuple")})
             case "enum":
                 return Namespace(name, {key: _marker(f"enum.{key}") for key in _ENUM})
             case "functools":
@@ -107,12 +107,14 @@ class Imports:
         return self._closed(name, dict(names))
 
 
+SPECIALS: Final[dict[str, Special]] = {}
+"""Names that the evaluator gives a meaning of its own; `specials` says which."""
+
+
 def _marker(name: str) -> Special:
-    """A name that the evaluator gives a meaning of its own (see `specials`)."""
-    return _MARKERS.setdefault(name, Special(name, lambda *_: UNKNOWN))
+    return SPECIALS.setdefault(name, Special(name, lambda *_: UNKNOWN))
 
 
-_MARKERS: Final[dict[str, Special]] = {}
 _TENSOR: Final = _marker("nki.typing.tensor")
 _NO_REORDER: Final = _marker("nki.language.no_reorder")
 _ENUM: Final = ("Enum", "IntEnum", "StrEnum", "auto", "unique")

@@ -86,11 +86,10 @@ class LegacyBuilder(Builder):
             self._shared.append(tensor)
         return tensor
 
-    def start_instance(self, ids: tuple[int, ...]) -> None:
+    def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None:
         """Begin the instance `ids` of the launch grid; the first one makes the shared tensors."""
-        self.sync()
+        self.grid, self.program_ids = grid, ids
         self._shared_next = 0 if any(ids) else -1
-        self.program_ids = ids
 
     def _share(self, shape: Any, dtype: Any, name: str) -> NkiTensor:
         at = self._shared_next
@@ -147,6 +146,12 @@ class LegacyBuilder(Builder):
                      limit="Python decides at specialisation time, from shapes, dtypes and compile-time values",
                      help="test for `is not None`; combine tiles with & and |; select elements with mask= or nl.where",
                      )  # fmt: skip
+
+    def member(self, tensor: NkiTensor, name: str) -> Any:
+        """A method of Beta 1 tensors that the current dialect's do not have."""
+        from nki_lab.kernel_runtime.frontend.legacy import methods
+
+        return methods.member(tensor, name)
 
     # -- instructions ----------------------------------------------------------------------------------------------
 

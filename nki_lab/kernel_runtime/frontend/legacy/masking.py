@@ -8,7 +8,7 @@ from typing import Any
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.frontend.legacy.builder import Box, LegacyBuilder
 from nki_lab.kernel_runtime.frontend.legacy.mask import Bound, bounds_of
-from nki_lab.kernel_runtime.frontend.legacy.subscript import axes_of, restricted
+from nki_lab.kernel_runtime.frontend.legacy.subscript import axes_of, checked, restricted
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Shape = tuple[int, ...]
@@ -128,7 +128,7 @@ def masked(
         dtype, space = blank(full)
         return builder.unwritten(full, dtype, space)
     if made.whole:
-        return compute(*operands)
+        return compute(*map(checked, operands))
     result = compute(*made.of(operands))
     return builder.widen(result, shape_of(*shapes), made.result(shape_of, shapes))
 

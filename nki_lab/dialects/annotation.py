@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.session.arguments import bound
 
 
 class TensorAnnotation:
@@ -32,6 +32,12 @@ class TensorAnnotation:
         sizes = ", ".join("..." if size is None else str(size) for size in self.shape)
         return f"nt.{'mutable_tensor' if self.mutable else 'tensor'}[{sizes}]"
 
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether a tensor of `shape` is one of these."""
+        if len(shape) != len(self.shape):
+            return False
+        return all(size in (None, given) for size, given in zip(self.shape, shape, strict=True))
+
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
         raise TypeError(f"{self!r} is an annotation")
 
@@ -53,34 +59,32 @@ class _TensorType(type):
         return isinstance(value, NkiTensor)
 
 
-class tensor(metaclass=_TensorType):  # noqa: N801 - NKI's spelling
+class tensor(metaclass=_TensorType):
     """Annotation of a tensor: `nt.tensor`, or with its shape `nt.tensor[128, 512]`."""
 
 
-class mutable_tensor(tensor):  # noqa: N801 - NKI's spelling
+class mutable_tensor(tensor):
     """Annotation of a tensor argument that the kernel may write."""
 
     mutable = True
 
 
-def check_shapes(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+def check_shapes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Compare the arguments with the shapes that the parameters declare; NKI203 for the first that differs."""
-    declared = getattr(inspect.unwrap(function), "__annotations__", None) or {}
-    for name, value in arguments.items():
-        wanted = declared.get(name)
+    declared = getattr(function, "__annotations__", None) or {}
+    wanted = {name: item for name, item in declared.items() if isinstance(item, TensorAnnotation)}
+    if not wanted:
+        return
+    for name, value in bound(function, args, kwargs).arguments.items():
         shape = getattr(value, "shape", None)
-        if not isinstance(wanted, TensorAnnotation) or shape is None:
+        if name not in wanted or shape is None or wanted[name].fits(tuple(shape)):
             continue
-        have = tuple(shape)
-        if len(have) != len(wanted.shape) or any(
-            size is not None and size != given for size, given in zip(wanted.shape, have, strict=True)
-        ):
-            raise error_of(
-                diagnose(
-                    "NKI203",
-                    f"argument {name} is {have}, its annotation says {wanted!r}",
-                    operand=name,
-                    limit="an annotated argument has the declared shape",
-                    help=f"pass an array of that shape, or change the annotation of {name}",
-                )
+        raise error_of(
+            diagnose(
+                "NKI203",
+                f"argument {name} is {tuple(shape)}, its annotation says {wanted[name]!r}",
+                operand=name,
+                limit="an annotated argument has the declared shape",
+                help=f"pass an array of that shape, or change the annotation of {name}",
             )
+        )

@@ -28,21 +28,22 @@ def summarise(program: Program) -> Summary:
     `instructions`; `flops` of matrix products, transposes not counted; `dma_bytes` moved by DMA; `hbm_read_bytes` and
     `hbm_write_bytes` of all accesses to HBM; `target`. A name of which some part is not modelled is left out.
     """
-    counts = np.bincount(np.frombuffer(program.op_variant, np.uint32), minlength=len(program.variants)) if len(program) else []
+    rows = np.frombuffer(program.op_variant, np.uint32) if len(program) else np.zeros(0, np.uint32)
+    counts = np.bincount(rows, minlength=len(program.variants)).tolist()
     totals = {"flops": 0, "dma_bytes": 0, "hbm_read_bytes": 0, "hbm_write_bytes": 0}
     unknown: set[str] = set()
-    for variant, count in zip(program.variants, counts, strict=False):
-        totals["flops"] += int(count) * flops_of(variant)
+    for variant, count in zip(program.variants, counts, strict=True):
+        totals["flops"] += count * flops_of(variant)
         moved = _dma_bytes(variant)
         if moved is None:
             unknown.add("dma_bytes")
         else:
-            totals["dma_bytes"] += int(count) * moved
+            totals["dma_bytes"] += count * moved
         for name, is_out in zip(variant.names, variant.outs, strict=True):
             view = variant.use.types[name]
             if variant.use.space(name) == HBM:
                 key = "hbm_write_bytes" if is_out else "hbm_read_bytes"
-                totals[key] += int(count) * view.partitions * view.free_size * view.dtype.nbytes
+                totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
     return Summary(target=program.arch.target, instructions=len(program), **known)
 

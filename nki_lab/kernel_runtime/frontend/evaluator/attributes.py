@@ -1,0 +1,179 @@
+"""Attributes: read, written and asked for on an allow-list by type. Double-underscore names are never followed."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.frontend.evaluator import calls, host, methods
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import missing_name
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    EnumMember,
+    Frame,
+    Function,
+    Instance,
+    Launch,
+    Namespace,
+    Super,
+    UserClass,
+)
+
+_SILENT = (Function, BoundMethod, Launch)  # objects whose attributes the evaluator does not model
+
+
+def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
+    """`value.name`; an attribute that does not exist is reported at `node`."""
+    if value is UNKNOWN or (name.startswith("__") and name.endswith("__") and not isinstance(value, Super)):
+        return UNKNOWN
+    match value:
+        case Namespace():
+            return _of_namespace(m, frame, node, value, name)
+        case Instance():
+            return _of_instance(m, frame, node, value, name)
+        case UserClass():
+            return _of_class(m, frame, node, value, name)
+        case EnumMember():
+            if name in ("name", "value"):
+                return getattr(value, name)
+            return _bound(m, frame, node, value.cls.find(name), value, value.cls, name)
+        case Super():
+            return _of_super(value, name)
+        case TensorSpec():
+            return host.attribute(value, name)
+        case Function() | BoundMethod() | Launch():
+            return UNKNOWN
+        case _:
+            return methods.attribute(m, frame, node, value, name)
+
+
+def _of_namespace(m: Machine, frame: Frame, node: ast.AST, value: Namespace, name: str) -> Any:
+    found = value.names.get(name, MISSING)
+    if found is not MISSING:
+        return found
+    inner = m.imports.module(f"{value.name}.{name}")
+    if inner is not UNKNOWN or not value.closed:
+        return inner
+    return m.fault(missing_name(value.name, name, value.names), node, frame)
+
+
+def _of_instance(m: Machine, frame: Frame, node: ast.AST, value: Instance, name: str) -> Any:
+    if m.is_doubtful(value):
+        return UNKNOWN
+    if name in value.fields:
+        return value.fields[name]
+    return _bound(m, frame, node, value.cls.find(name), value, value.cls, name)
+
+
+def _bound(m: Machine, frame: Frame, node: ast.AST, found: Any, value: Any, cls: UserClass, name: str) -> Any:
+    """A class attribute as its object gives it."""
+    if isinstance(found, Function):
+        if found.kind == "property":
+            return calls.call_function(m, frame, node, found, [value], {})
+        if found.kind == "static":
+            return found
+        return BoundMethod(found, cls if found.kind == "class" else value)
+    if found is not MISSING:
+        return found
+    if cls.kind == "unknown" or cls.find("__getattr__") is not MISSING:
+        return UNKNOWN
+    return m.fault(AttributeError(f"{cls.name!r} object has no attribute {name!r}"), node, frame)
+
+
+def _of_class(m: Machine, frame: Frame, node: ast.AST, value: UserClass, name: str) -> Any:
+    member = value.members.get(name)
+    if member is not None:
+        return member
+    found = value.find(name)
+    if isinstance(found, Function) and found.kind == "class":
+        return BoundMethod(found, value)
+    if found is not MISSING:
+        return found
+    if any(cls.kind == "unknown" for cls in value.mro):
+        return UNKNOWN
+    return m.fault(AttributeError(f"type object {value.name!r} has no attribute {name!r}"), node, frame)
+
+
+def _of_super(value: Super, name: str) -> Any:
+    cls = value.instance.cls if isinstance(value.instance, Instance | EnumMember) else value.instance
+    if not isinstance(cls, UserClass):
+        return UNKNOWN
+    found = cls.find(name, after=value.after)
+    if isinstance(found, Function) and found.kind != "static":
+        return BoundMethod(found, value.instance)
+    return UNKNOWN if found is MISSING else found
+
+
+def has(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
+    """Whether `value` has an attribute: True, False or UNKNOWN."""
+    if value is UNKNOWN or m.is_doubtful(value) or name.startswith("_"):
+        return UNKNOWN
+    match value:
+        case Namespace():
+            if name in value.names:
+                return value.names[name] is not UNKNOWN or UNKNOWN
+            return False if value.closed else UNKNOWN
+        case Instance() | EnumMember():
+            if isinstance(value, Instance) and name in value.fields:
+                return True
+            if value.cls.find(name) is not MISSING or name in ("name", "value"):
+                return True
+            return UNKNOWN if any(cls.kind == "unknown" for cls in value.cls.mro) else False
+        case UserClass():
+            known = name in value.members or value.find(name) is not MISSING
+            return known or (UNKNOWN if value.kind == "unknown" else False)
+        case Super() | Function() | BoundMethod() | Launch() | TensorSpec():
+            return UNKNOWN
+        case _:
+            return hasattr(type(value), name) or name in methods.DATA.get(type(value), ()) or _public(value, name)
+
+
+def _public(value: Any, name: str) -> Any:
+    return name in dir(value) if methods.public(value) else False
+
+
+def store(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str, item: Any) -> None:
+    """`value.name = item`."""
+    match value:
+        case Instance():
+            method = value.cls.find("__setattr__")
+            if isinstance(method, Function):
+                m.doubt([value])
+            elif any(cls.dataclass is not None and cls.dataclass.get("frozen") for cls in value.cls.mro):
+                m.fault(AttributeError(f"cannot assign to field {name!r}"), node, frame)
+            else:
+                value.fields[name] = item
+        case UserClass():
+            value.attributes[name] = item
+        case Namespace() | Function() | BoundMethod() | Launch() | EnumMember() | Super():
+            m.doubt([value])
+        case _:
+            kind = type(value)
+            if value is UNKNOWN or methods.public(value) or hasattr(value, "__dict__"):
+                return
+            m.fault(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"), node, frame)
+
+
+def is_a(value: Any, cls: Any) -> Any:
+    """Whether `value` is an instance of `cls`: True, False or UNKNOWN."""
+    if value is UNKNOWN or cls is UNKNOWN:
+        return UNKNOWN
+    kind = value.cls if isinstance(value, Instance | EnumMember) else None
+    if isinstance(cls, UserClass):
+        if kind is None:
+            return False
+        return cls in kind.mro or (UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False)
+    if not isinstance(cls, type):
+        return UNKNOWN
+    if kind is None:
+        return isinstance(value, cls) if type(value).__module__ != UserClass.__module__ else UNKNOWN
+    if cls is object or (cls is language.NKIObject and any(item.kind == "nki" for item in kind.mro)):
+        return True
+    if isinstance(value, EnumMember) and kind.kind in ("intenum", "strenum"):
+        return isinstance(value.value, cls)
+    return UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False

@@ -1,0 +1,223 @@
+"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the evaluator's own."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.evaluator import calls
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
+    UNKNOWN,
+    EnumMember,
+    Field,
+    Frame,
+    Function,
+    Instance,
+    Special,
+    UserClass,
+    has_unknown,
+)
+
+AUTO = object()
+"""What `enum.auto()` gives until its class is made."""
+
+_ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum"}
+
+
+def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], attributes: dict[str, Any]) -> UserClass:
+    """The class of a `class` statement, before its decorators."""
+    parents: list[UserClass] = []
+    kind = "object"
+    for base in bases:
+        if isinstance(base, UserClass):
+            parents.append(base)
+            kind = base.kind if base.kind != "object" else kind
+        elif base is language.NKIObject:
+            kind = "nki"
+        elif isinstance(base, Special) and base.name in _ENUM_BASES:
+            mixed = int in bases or str in bases
+            kind = _ENUM_BASES[base.name] if not mixed else ("intenum" if int in bases else "strenum")
+        elif base not in (int, str, object):
+            kind = "unknown"
+    cls = UserClass(node.name, tuple(parents), kind, attributes)
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            cls.annotations[item.target.id] = ast.unparse(item.annotation)[:200]
+    for value in attributes.values():
+        if isinstance(value, Function) and value.owner is None:
+            value.owner = cls
+    if kind == "nki":
+        _complete_fields(cls)
+    elif kind in ("enum", "intenum", "strenum"):
+        _make_members(m, frame, node, cls)
+    return cls
+
+
+def _complete_fields(cls: UserClass) -> None:
+    """As `NKIObject.__init_subclass__`: attributes without annotation are fields, fields without a value are None."""
+    for name, value in cls.attributes.items():
+        if name.startswith("_") or name in cls.annotations or isinstance(value, Function | UserClass) or callable(value):
+            continue
+        cls.annotations[name] = ""
+    for name in cls.annotations:
+        cls.attributes.setdefault(name, None)
+
+
+def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
+    by_value: list[EnumMember] = []
+    for parent in cls.mro[1:]:
+        cls.members |= parent.members
+    for name, value in list(cls.attributes.items()):
+        if name.startswith("_") or isinstance(value, Function | UserClass):
+            continue
+        del cls.attributes[name]
+        if value is AUTO:
+            numbers = [item.value for item in by_value if isinstance(item.value, int)]
+            value = name.lower() if cls.kind == "strenum" else max(numbers, default=0) + 1  # noqa: PLW2901
+        same = next((item for item in by_value if type(item.value) is type(value) and item.value == value), None)
+        if same is None:
+            same = EnumMember(cls, name, value)
+            by_value.append(same)
+        cls.members[name] = same
+
+
+def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
+    """`@dataclass(**options)`."""
+    if not isinstance(cls, UserClass):
+        return UNKNOWN
+    cls.dataclass = options
+    for name, value in list(cls.attributes.items()):
+        if isinstance(value, Field) and cls.kind == "nki":
+            cls.attributes[name] = None if value.default is MISSING else value.default
+    return cls
+
+
+def instantiate(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`cls(*args, **kwargs)`."""
+    if cls.kind in ("enum", "intenum", "strenum"):
+        return _member_of(m, frame, node, cls, args)
+    if any(item.kind == "unknown" for item in cls.mro):
+        m.doubt([*args, *kwargs.values()])
+        return UNKNOWN
+    m.meter.spend(1)
+    instance = Instance(cls, {})
+    made = cls.find("__init__")
+    if isinstance(made, Function) and not _generates(cls, made):
+        calls.call_function(m, frame, node, made, [instance, *args], kwargs)
+        return instance
+    try:
+        if cls.kind == "nki":
+            _fill_nki(cls, instance, args, kwargs)
+        elif any(item.dataclass is not None for item in cls.mro):
+            _fill_dataclass(m, frame, node, cls, instance, args, kwargs)
+        elif args or kwargs:
+            raise TypeError(f"{cls.name}() takes no arguments")
+    except TypeError as error:
+        return m.fault(error, node, frame)
+    after = cls.find("__post_init__")
+    if isinstance(after, Function) and (cls.kind == "nki" or any(item.dataclass is not None for item in cls.mro)):
+        calls.call_function(m, frame, node, after, [instance], {})
+    return instance
+
+
+def _generates(cls: UserClass, made: Function) -> bool:
+    """Whether a dataclass decorator put an `__init__` before the inherited `made`."""
+    for item in cls.mro:
+        if made is item.attributes.get("__init__"):
+            return False
+        if item.dataclass is not None and cls.kind != "nki":
+            return item.dataclass.get("init", True) is not False
+    return False
+
+
+def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any]) -> Any:
+    if len(args) != 1 or has_unknown(args[0]) or isinstance(args[0], Instance):
+        return UNKNOWN
+    if isinstance(args[0], EnumMember) and args[0].cls is cls:
+        return args[0]
+    for member in cls.members.values():
+        if member.value is UNKNOWN:
+            return UNKNOWN
+        if m.meter.walked(member.value) == m.meter.walked(args[0]):
+            return member
+    return m.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node, frame)
+
+
+def _fill_nki(cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """As the constructor that `NKIObject` gives its subclasses."""
+    fields: dict[str, Any] = {}
+    for item in reversed(cls.mro):
+        for name in item.annotations:
+            found = cls.find(name)
+            fields[name] = None if found is MISSING else found
+    names = list(fields)
+    if len(args) > len(names):
+        raise TypeError(f"{cls.name}() takes {len(names)} arguments, {len(args)} were given")
+    for name, value in fields.items():
+        instance.fields[name] = type(value)(value) if isinstance(value, list | dict | set) else value
+    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+        if name not in fields:
+            raise TypeError(f"{cls.name}() got an unexpected keyword argument {name!r}")
+        instance.fields[name] = value
+
+
+def fields_of(cls: UserClass) -> dict[str, Any]:
+    """The fields of a dataclass with their defaults, MISSING for none."""
+    fields: dict[str, Any] = {}
+    for item in reversed(cls.mro):
+        if item.dataclass is None:
+            continue
+        for name, annotation in item.annotations.items():
+            if "ClassVar" not in annotation and name != "_":
+                fields[name] = item.attributes.get(name, MISSING)
+    return fields
+
+
+def _fill_dataclass(
+    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
+) -> None:
+    """As the constructor that `dataclasses.dataclass` generates."""
+    fields = fields_of(cls)
+    taken = {name: value for name, value in fields.items() if not (isinstance(value, Field) and not value.init)}
+    called = f"{cls.name}.__init__()"
+    keyword_only = bool(cls.dataclass and cls.dataclass.get("kw_only"))
+    places = [
+        name for name, value in taken.items() if not keyword_only and not (isinstance(value, Field) and value.kw_only)
+    ]
+    if len(args) > len(places):
+        raise TypeError(f"{called} takes {len(places) + 1} positional arguments but {len(args) + 1} were given")
+    given = dict(zip(places, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in taken:
+            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
+        if name in given:
+            raise TypeError(f"{called} got multiple values for argument {name!r}")
+        given[name] = value
+    missing = []
+    for name, value in fields.items():
+        if name in given:
+            instance.fields[name] = given[name]
+        elif isinstance(value, Field):
+            if value.factory is not MISSING:
+                instance.fields[name] = calls.call(m, frame, node, value.factory, [], {})
+            elif value.default is not MISSING:
+                instance.fields[name] = value.default
+            elif value.init:
+                missing.append(name)
+        elif value is MISSING:
+            missing.append(name)
+        else:
+            instance.fields[name] = value
+    if missing:
+        raise TypeError(calls.missing_text(called, missing, "positional"))
+
+
+def replace_fields(m: Machine, frame: Frame, node: ast.AST, instance: Any, changes: dict[str, Any]) -> Any:
+    """`dataclasses.replace(instance, **changes)`."""
+    if not isinstance(instance, Instance) or m.is_doubtful(instance):
+        return UNKNOWN
+    known = {name: value for name, value in instance.fields.items() if name in fields_of(instance.cls)}
+    return instantiate(m, frame, node, instance.cls, [], known | changes)

@@ -1,0 +1,35 @@
+"""The Beta 1 dialect (`neuronxcc.nki`): calls that return tiles, index expressions, masks, block dimensions.
+
+It differs from the current dialect in namespaces and in its builder only: every call ends in the same `issue` over the
+same declarations, and what it leaves is the same IR.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nki_lab.kernel_runtime.frontend.issue import Read
+from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy.launch import grid_sizes
+from nki_lab.kernel_runtime.frontend.legacy.names import constant_names, instruction_names, missing, names
+from nki_lab.kernel_runtime.ir import Program
+
+DEFAULT_PRECISE: Final = False
+"""`Options.precise` of Beta 1 kernels: AWS's Beta 1 simulator kept low-precision floats in float32."""
+
+
+def make_builder(program: Program, *, reader: Read | None = None) -> LegacyBuilder:
+    """The builder that records a Beta 1 kernel into `program`."""
+    return LegacyBuilder(program, reader=reader)
+
+
+__all__ = [
+    "DEFAULT_PRECISE",
+    "LegacyBuilder",
+    "constant_names",
+    "grid_sizes",
+    "instruction_names",
+    "make_builder",
+    "missing",
+    "names",
+]

@@ -1,0 +1,139 @@
+"""Comparing results of kernels with references, as closely as their dtypes allow.
+
+| dtype | unit roundoff u | growth | rtol |
+|-|-|-|-|
+| float32 | 2^-24 | 64 | 3.8e-6 |
+| tfloat32, float16 | 2^-11 | 4 | 2.0e-3 |
+| bfloat16 | 2^-8 | 4 | 1.6e-2 |
+| float8_e4m3, float8_e4m3fn | 2^-4 | 2 | 0.125 |
+| float8_e5m2 | 2^-3 | 2 | 0.25 |
+| integers, bool, packed | | | exact |
+
+rtol is growth times u. A kernel computes in float32 and rounds where it writes: a result that is stored two or three
+times in a narrow dtype is some u off, and a float32 sum of n products in another order some sqrt(n) u, which is 64 for
+n = 4096. The absolute tolerance is rtol times the root mean square of the expected values, because the error of a sum
+is relative to its terms and not to what they cancel to.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType, dtype_of
+from nki_lab.session.arrays import Array, kind_of, plain
+
+GROWTH: Final = {F32: 64, TF32: 4, F16: 4, BF16: 4, FP8_E4M3: 2, FP8_E4M3FN: 2, FP8_E5M2: 2}
+"""Rounding errors that a result may have gathered, in unit roundoffs of its dtype."""
+
+
+def tolerance(dtype: Any) -> float:
+    """The relative tolerance for results of `dtype`; 0 for dtypes that are compared exactly."""
+    kind = dtype_of(dtype)
+    return GROWTH[kind] * 2.0 ** -(kind.mantissa_bits + 1) if kind in GROWTH else 0.0
+
+
+def assert_close(
+    actual: Any, expected: Any, dtype: Any = None, rtol: float | None = None, atol: float | None = None
+) -> None:
+    """AssertionError where an element of `actual` is further from `expected` than rounding explains.
+
+    Arrays are NumPy's (ml_dtypes included), torch's or jax's, or numbers. `dtype` is the precision in which the kernel
+    computed; it is that of `actual` where not given. An element is close where |actual - expected| <= atol + rtol *
+    |expected|, or where it is `expected` rounded to `dtype`. NaN is close to NaN, an infinity to itself.
+    The message names the worst element, its values, and its error in units in the last place.
+    """
+    have, want = _array(actual, "actual"), _array(expected, "expected")
+    if have.shape != want.shape:
+        raise AssertionError(f"shapes differ: actual is {have.shape}, expected {want.shape}")
+    kind = _precision(have, dtype)
+    if kind is not None and kind.kind == "packed":
+        have, want = _bits(have), _bits(want)
+    if kind is None or kind not in GROWTH:
+        _assert_equal(have, want, rtol, atol)
+        return
+    wide, goal = have.astype(np.float64), want.astype(np.float64)
+    finite = goal[np.isfinite(goal)]
+    rtol = tolerance(kind) if rtol is None else rtol
+    if atol is None:
+        atol = rtol * math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        difference = np.abs(wide - goal)
+        close = (difference <= atol + rtol * np.abs(goal)) & np.isfinite(goal)
+        rounded = want.astype(np.dtype(kind.host)) if isinstance(kind.host, np.dtype) else want
+        close |= (wide == goal) | (np.isnan(wide) & np.isnan(goal)) | (wide == rounded.astype(np.float64))
+    if not close.all():
+        raise AssertionError(_message(wide, goal, close, difference, kind, rtol, atol))
+
+
+def _array(value: Any, name: str) -> Array:
+    kind = kind_of(value)
+    return np.asarray(value) if kind is None else plain(value, kind, name)
+
+
+def _precision(array: Array, dtype: Any) -> DType | None:
+    """The NKI dtype to compare in; None for arrays of other numbers, compared exactly unless they are floats."""
+    if dtype is not None:
+        return dtype_of(dtype)
+    if array.dtype == np.float64:  # a kernel's results widened by the caller
+        return F32
+    if array.dtype.kind in "iub" and array.dtype.itemsize == 8:
+        return None
+    return dtype_of(array.dtype)
+
+
+def _bits(array: Array) -> Array:
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.fields else array
+
+
+def _assert_equal(have: Array, want: Array, rtol: float | None, atol: float | None) -> None:
+    wide, goal = have.astype(np.float64), want.astype(np.float64)
+    difference = np.abs(wide - goal)
+    close = difference <= (atol or 0.0) + (rtol or 0.0) * np.abs(goal)
+    if not close.all():
+        index = _worst(np.where(close, -1.0, difference))
+        raise AssertionError(
+            f"{np.count_nonzero(~close)} of {have.size} elements differ; the worst at {_place(index)}: "
+            f"actual {have[index]}, expected {want[index]}"
+        )
+
+
+def _worst(badness: Array) -> tuple[int, ...]:
+    flat = np.where(np.isnan(badness), np.inf, badness)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(flat)), flat.shape))
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]" if index else "the only element"
+
+
+def ulp(value: float, dtype: DType) -> float:
+    """The distance between neighbours of `value` in `dtype`."""
+    if not math.isfinite(value):
+        return math.nan
+    exponent = math.frexp(value)[1] - 1 if value else dtype.smallest_exponent
+    return 2.0 ** max(exponent - dtype.mantissa_bits, dtype.smallest_exponent)
+
+
+def _message(wide: Array, goal: Array, close: Array, difference: Array, kind: DType, rtol: float, atol: float) -> str:
+    allowed = atol + rtol * np.abs(goal)
+    with np.errstate(all="ignore"):
+        index = _worst(np.where(close, -1.0, difference / np.where(allowed > 0, allowed, np.finfo(np.float64).tiny)))
+    actual, expected = float(wide[index]), float(goal[index])
+    bad = int(np.count_nonzero(~close))
+    lines = [
+        f"{bad} of {wide.size} elements ({100 * bad / wide.size:.3g} %) are further off than {kind.name} explains",
+        f"  worst at {_place(index)}: actual {actual:.9g}, expected {expected:.9g}",
+    ]
+    error = abs(actual - expected)
+    if math.isfinite(error):
+        lines.append(
+            f"  difference {error:.3g}, which is {error / ulp(expected, kind):.3g} ulp; "
+            f"allowed {atol:.3g} + {rtol:.3g} * |expected| = {atol + rtol * abs(expected):.3g}"
+        )
+    return "\n".join(lines)
+
+
+__all__ = ["GROWTH", "assert_close", "tolerance", "ulp"]

@@ -1,0 +1,429 @@
+"""Kernels as data: tensors, calls on views of them, the source text they make, how it runs, and what must come out.
+
+A `Case` is a kernel of a few instructions. `source` writes it as a kernel author would, `execute` traces that text and
+runs it, `expect` computes the same with the references. Nothing about instructions is known here beyond the references.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import arch_of
+from nki_lab.isa.dtype import DTYPES, dtype_of
+from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.tracer import trace
+from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import NkiTensor, shared_hbm
+from tests.reference.activation import Registers
+from tests.reference.grid import INTEGERS, Array, Operand, Rounded, host, narrow, wide
+from tests.reference.table import REFERENCES
+from tests.tolerances import bounds, within
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One tensor of the kernel. `flavour` names what it is filled with; `seen_as` the dtype its bytes make sense in.
+
+    `values` are its contents where they matter, flat.
+    """
+
+    space: str
+    dtype: str
+    shape: tuple[int, ...]
+    seed: int = 0
+    flavour: str = "plain"
+    seen_as: str = ""
+    values: tuple[int, ...] = ()
+    address: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A view of a tensor: `text` is what stands behind its name, the rest what that means in elements of `dtype`.
+
+    With `index` the view's address is computed at run time: `kind` scalar adds index * `stride`, vector replaces the
+    step of dimension 0; an index outside `lowest` to `highest` is skipped.
+    """
+
+    memory: int
+    text: str
+    dtype: str
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    index: Part | None = None
+    kind: str = ""
+    stride: int = 0
+    lowest: int = 0
+    highest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """An argument by its text in the kernel; `meaning` is what the references call it."""
+
+    text: str
+    meaning: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One instruction; arguments are Parts, Words and Python's own constants, by keyword."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def but(self, **changes: Any) -> Call:
+        """The call with some arguments replaced."""
+        return replace(self, arguments={**self.arguments, **changes})
+
+    def without(self, name: str) -> Call:
+        return replace(self, arguments={key: value for key, value in self.arguments.items() if key != name})
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {name: value for name, value in self.arguments.items() if isinstance(value, Part)}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel: its target, tensors and instructions. `written` are the operands that instructions write."""
+
+    target: str
+    memories: tuple[Memory, ...]
+    calls: tuple[Call, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def call(self) -> Call:
+        """The last instruction, which the case is about."""
+        return self.calls[-1]
+
+    def with_call(self, call: Call, *more: Memory) -> Case:
+        """The case with its last instruction replaced, and more tensors."""
+        return replace(self, calls=(*self.calls[:-1], call), memories=(*self.memories, *more))
+
+
+OUTPUTS = ("dst", "reduce_res")
+
+
+def outputs(case: Case) -> list[int]:
+    """Numbers of the tensors that the case writes, in order."""
+    found = [part.memory for call in case.calls for name, part in call.parts.items() if name in OUTPUTS]
+    return list(dict.fromkeys(found))
+
+
+# -- source ------------------------------------------------------------------------------------------------------------
+
+
+def argument_text(value: Any) -> str:
+    """An argument as it is written in the kernel."""
+    if isinstance(value, Part):
+        inner = value.text if value.index is None else value.text.replace("INDEX", argument_text(value.index))
+        return f"t{value.memory}{inner}"
+    if isinstance(value, Word):
+        return value.text
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def source(case: Case) -> str:
+    """The kernel as text."""
+    inputs = ", ".join(f"x{number}" for number in range(len(case.memories)))
+    lines = [f"def kernel({inputs}):"]
+    for number, memory in enumerate(case.memories):
+        lines += ["    " + line for line in _filling(number, memory)]
+    for call in case.calls:
+        given = ", ".join(f"{name}={argument_text(value)}" for name, value in call.arguments.items())
+        lines.append(f"    nisa.{call.name}({given})")
+    lines.append(f"    return {', '.join(f't{number}' for number in outputs(case))},")
+    return "\n".join(lines) + "\n"
+
+
+def _filling(number: int, memory: Memory) -> list[str]:
+    """Lines that make a tensor and copy its input into it."""
+    tile, given = f"t{number}", f"x{number}"
+    if memory.space == "hbm":
+        return [f"{tile} = {given}"]
+    place = f", address={memory.address}" if memory.address is not None else ""
+    make = f"nl.ndarray({memory.shape}, nl.{memory.dtype}, buffer=nl.{memory.space}{place})"
+    if memory.space == "sbuf":
+        return [f"{tile} = {make}", f"nisa.dma_copy({tile}, {given})"]
+    stage = f"s{number}"
+    lines = [f"{tile} = {make}", f"{stage} = nl.ndarray({memory.shape}, nl.{memory.dtype}, buffer=nl.sbuf)"]
+    lines.append(f"nisa.dma_copy({stage}, {given})")
+    wide_rows = math.prod(memory.shape[1:])
+    if wide_rows <= 4096:
+        return [*lines, f"nisa.tensor_copy({tile}, {stage})"]
+    flat = (memory.shape[0], wide_rows)
+    for start in range(0, wide_rows, 4096):
+        cut = f".reshape({flat})[:, {start}:{min(start + 4096, wide_rows)}]"
+        lines.append(f"nisa.tensor_copy({tile}{cut}, {stage}{cut})")
+    return lines
+
+
+# -- contents ----------------------------------------------------------------------------------------------------------
+
+
+def contents(memory: Memory) -> Array:
+    """What a tensor holds before the kernel's instructions."""
+    kind = memory.seen_as or memory.dtype
+    if memory.values:
+        return np.array(memory.values).astype(host(memory.dtype)).reshape(memory.shape)
+    count = math.prod(memory.shape) * DTYPES[memory.dtype].nbytes // DTYPES[kind].nbytes
+    rng = np.random.default_rng(memory.seed)
+    values = _FLAVOURS[memory.flavour](rng, kind, count)
+    return values.view(np.uint8).view(host(memory.dtype)).reshape(memory.shape)
+
+
+def _plain(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Small numbers, so that sums and products stay far from overflow."""
+    if dtype == "bool_":
+        return rng.integers(0, 2, count).astype(np.bool_)
+    if dtype in INTEGERS:
+        low = 0 if dtype.startswith("u") else -20
+        return rng.integers(low, 21, count).astype(dtype)
+    if DTYPES[dtype].kind == "packed":
+        return _bits(rng, dtype, count)
+    return narrow(rng.standard_normal(count) * 2, dtype)
+
+
+def _special(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Small numbers with zeros, infinities and NaN among them."""
+    values = _plain(rng, dtype, count)
+    if DTYPES[dtype].kind == "float":
+        odd = narrow(np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5]), dtype)
+        at = rng.random(count) < 0.05
+        values = np.where(at, odd[rng.integers(0, len(odd), count)], values).astype(values.dtype)
+    return values
+
+
+def _bits(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Any bit patterns: all magnitudes, subnormals, infinities, NaN; for integers the whole range."""
+    if dtype == "bool_":
+        return _plain(rng, dtype, count)
+    kind = host(dtype)
+    raw = rng.integers(0, 256, count * kind.itemsize, dtype=np.uint8)
+    values = raw.view(kind)
+    if dtype == "tfloat32":
+        with np.errstate(all="ignore"):
+            return narrow(values.astype(np.float64), dtype)
+    if DTYPES[dtype].kind == "float":
+        # Payloads of NaN are not kept, so that there is one NaN only.
+        values = np.where(np.isnan(values.astype(np.float32)), narrow(np.array(np.nan), dtype), values).astype(kind)
+    return values
+
+
+def _edges(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Numbers where rounding and saturation are decided: halves, powers of two, ends of ranges, neighbours of all."""
+    if dtype in INTEGERS:
+        limits = np.iinfo(dtype)
+        some = [limits.min, limits.min + 1, 0, 1, 2, 3, 127, limits.max - 1, limits.max, limits.max // 2, 2**24 + 1]
+        return np.array(some, np.int64).clip(limits.min, limits.max)[rng.integers(0, len(some), count)].astype(dtype)
+    if DTYPES[dtype].kind != "float":
+        return _bits(rng, dtype, count)
+    some = [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.5, 126.5, 127.5, 255.5, -128.5, 300.7, 448.0, 464.0, 480.0, 65504.0,
+            65520.0, 32767.5, 2.0**31, 2.0**32, -(2.0**31), 1e10, 3.4e38, -3.4e38, 1e-40, 2.0**-24, np.inf,
+            -np.inf, np.nan]  # fmt: skip
+    base = np.array(some)[rng.integers(0, len(some), count)]
+    nudge = np.array([0.0, 0.0, 2.0**-23, -(2.0**-23), 2.0**-8])[rng.integers(0, 5, count)]
+    with np.errstate(all="ignore"):
+        return narrow(base * (1 + nudge), dtype)
+
+
+def _positive(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Numbers between one half and two, for products and powers."""
+    if dtype in INTEGERS or dtype == "bool_":
+        return rng.integers(1, 2, count).astype(host(dtype))
+    return narrow(np.exp2(rng.random(count) * 2 - 1), dtype)
+
+
+_FLAVOURS: Mapping[str, Callable[[np.random.Generator, str, int], Array]] = {
+    "plain": _plain, "special": _special, "bits": _bits, "edges": _edges, "positive": _positive,
+}  # fmt: skip
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+NAMES = {"nl": types.SimpleNamespace(**language.names()), "np": np, "ml_dtypes": ml_dtypes}
+
+
+class Ran(NamedTuple):
+    """What a case gave: the contents of the tensors it writes, by number, and what else was said."""
+
+    written: dict[int, Array]
+    diagnostics: list[Diagnostic]
+    program: Program
+    machine: Machine
+
+
+def kernel_of(text: str, file: str = "<kernel>") -> Callable[..., Any]:
+    """The function `kernel` of a source text, with `nl` and `nisa` as kernels see them; its lines can be shown."""
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = NAMES | {"nisa": types.SimpleNamespace(**language.instruction_names()), "__name__": "kernels"}
+    exec(compile(text, file, "exec"), names)
+    function: Callable[..., Any] = names["kernel"]
+    return function
+
+
+def traced(function: Callable[..., Any], arrays: list[Array], dtypes: list[str], target: str,
+           **options: Any) -> tuple[Program, Builder]:  # fmt: skip
+    """A kernel traced over arrays that stand for its inputs, verified."""
+    program = Program(function.__name__, arch_of(target), Options(**options))
+    builder = Builder(program)
+    tensors = [
+        builder.allocate(array.shape, dtype_of(dtype), shared_hbm, kind="input")
+        for array, dtype in zip(arrays, dtypes, strict=True)
+    ]
+    program.inputs = [tensor._buffer for tensor in tensors]
+    trace(function, tuple(tensors), {}, builder)
+    verify(program)
+    return program, builder
+
+
+def execute(case: Case, *, final: bool = True) -> Ran:
+    """Trace the case's source and run it."""
+    arrays = [contents(memory) for memory in case.memories]
+    program, builder = traced(
+        kernel_of(source(case)), arrays, [memory.dtype for memory in case.memories], case.target, **case.options
+    )
+    machine = Machine(program, dict(enumerate(arrays)))
+    machine.run(final=final)
+    found = dict(zip(outputs(case), (machine.read(tensor) for tensor in program.outputs), strict=True))
+    return Ran(found, [*builder.notes, *machine.tracker.result.diagnostics], program, machine)
+
+
+def tensor_of(program: Program, number: int) -> NkiTensor:
+    """The number-th tensor that the program returns."""
+    return program.outputs[number]
+
+
+# -- expecting ---------------------------------------------------------------------------------------------------------
+
+
+class Expected:
+    """Contents of the tensors as the references make them: the least and greatest right value of each element."""
+
+    def __init__(self, case: Case) -> None:
+        self.arrays = [contents(memory) for memory in case.memories]
+        self.low = [array.copy() for array in self.arrays]
+        self.high = [array.copy() for array in self.arrays]
+        self.slack: dict[int, Array] = {}
+        self.multiplied = [np.zeros(array.nbytes, bool) for array in self.arrays]
+        self.seen: dict[int, str] = {}
+        self.registers = Registers()
+        self.case = case
+        for call in case.calls:
+            self._apply(call)
+
+    def _apply(self, call: Call) -> None:
+        ins: dict[str, Any] = {}
+        attrs: dict[str, Any] = {"generation": arch_of(self.case.target).generation}
+        for name, value in call.arguments.items():
+            if isinstance(value, Part):
+                ins[name] = self._operand(value)
+            elif name in ("bias", "scale", "operand0", "operand1"):
+                ins[name] = value
+            else:
+                attrs[name] = value.meaning if isinstance(value, Word) else value
+        for name, result in REFERENCES[call.name](ins, attrs, self.registers).items():
+            if name in call.parts:
+                self._store(call.arguments[name], result, call)
+
+    def places(self, part: Part) -> tuple[Array, Array]:
+        """Element numbers of the view, in units of its dtype, and which of them lie inside the tensor."""
+        places = np.array(part.offset, np.int64)
+        for dim, (size, step) in enumerate(zip(part.shape, part.strides, strict=True)):
+            along = np.arange(size, dtype=np.int64) * step
+            if dim == 0 and part.kind == "vector":
+                along = self._indices(part).reshape(-1)[:size] * part.stride
+            places = np.add.outer(places, along)
+        inside = np.ones(part.shape, bool)
+        if part.index is not None:
+            index = self._indices(part)
+            fine = (index >= part.lowest) & (index <= part.highest)
+            if part.kind == "scalar":
+                places = places + int(index.reshape(-1)[0]) * part.stride
+                inside &= fine.reshape(-1)[0]
+            else:
+                inside &= fine.reshape(-1)[: part.shape[0]].reshape(-1, *(1,) * (len(part.shape) - 1))
+        return np.where(inside, places, 0), inside
+
+    def _indices(self, part: Part) -> Array:
+        assert part.index is not None
+        return self._flat(self.arrays, part.index)[self.places(part.index)[0]].astype(np.int64)
+
+    @staticmethod
+    def _flat(arrays: list[Array], part: Part) -> Array:
+        return arrays[part.memory].reshape(-1).view(np.uint8).view(host(part.dtype))
+
+    def _touched(self, part: Part) -> Array:
+        """For each byte of each element of the tensor, in units of the view's dtype: whether a matmul has written it."""
+        return self.multiplied[part.memory].reshape(-1, DTYPES[part.dtype].nbytes)
+
+    def _operand(self, part: Part) -> Operand:
+        memory = self.case.memories[part.memory]
+        places, _ = self.places(part)
+        row = math.prod(memory.shape[1:]) * DTYPES[memory.dtype].nbytes // DTYPES[part.dtype].nbytes
+        start = 0 if memory.space == "hbm" else part.offset // row + (memory.address or (0, 0))[0]
+        multiplied = self._touched(part)[places].all(axis=-1)
+        array = self._flat(self.arrays, part)[places]
+        return Operand(array, part.dtype, memory.space, start, multiplied)
+
+    def _store(self, part: Part, result: Any, call: Call) -> None:
+        places, inside = self.places(part)
+        if "src" in call.parts:
+            inside = inside & self._kept(call.arguments["src"], part.shape)
+        if call.name == "nc_matmul" and part.memory in self.slack and isinstance(result, Rounded):
+            result = Rounded(result.value, result.slack + self.slack[part.memory][places].reshape(result.value.shape))
+        low, high = bounds(result, part.dtype)
+        middle = narrow(result.value, part.dtype) if isinstance(result, Rounded) else result.array
+        for arrays, values in ((self.low, low), (self.high, high), (self.arrays, middle)):
+            self._flat(arrays, part)[places[inside]] = values.reshape(part.shape)[inside]
+        self.seen[part.memory] = part.dtype
+        if call.name == "nc_matmul":
+            self._touched(part)[places] = True
+            slack = self.slack.setdefault(part.memory, np.zeros(self._flat(self.arrays, part).size))
+            slack[places] = np.broadcast_to(result.slack, result.value.shape).reshape(part.shape)
+
+    def _kept(self, source_part: Part, shape: tuple[int, ...]) -> Array:
+        """Which elements of the destination a source with run-time rows gives; skipped rows keep their old values."""
+        _, inside = self.places(source_part)
+        return inside.reshape(shape) if inside.size == math.prod(shape) else np.ones(shape, bool)
+
+
+def differences(case: Case, ran: Ran) -> str:
+    """What is wrong with a run, in words; empty where all is right. Tensors are compared in the dtype last written."""
+    wanted = Expected(case)
+    for number, stored in ran.written.items():
+        if stored.dtype != wanted.low[number].dtype or stored.shape != wanted.low[number].shape:
+            return f"t{number} is {stored.dtype} {stored.shape}, expected {wanted.low[number].dtype}"
+        kind = host(wanted.seen[number])
+        got, low, high = (
+            np.ascontiguousarray(array).reshape(-1).view(np.uint8).view(kind).reshape(stored.shape[0], -1)
+            for array in (stored, wanted.low[number], wanted.high[number])
+        )
+        wrong = ~within(got, low, high)
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            return (
+                f"t{number}[{', '.join(map(str, at))}] is {got[at]!r}, expected {low[at]!r} to {high[at]!r}; "
+                f"{int(wrong.sum())} of {wrong.size} elements are wrong"
+            )
+    return ""
+
+
+__all__ = ["Call", "Case", "Memory", "Part", "Word", "differences", "execute", "source", "wide"]
