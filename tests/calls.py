@@ -396,8 +396,11 @@ class Expected:
         self.seen[part.memory] = part.dtype
         if call.name == "nc_matmul":
             self._touched(part)[places] = True
+            # What is added to next may be any right value, and its own cast may fall to either side.
             slack = self.slack.setdefault(part.memory, np.zeros(self._flat(self.arrays, part).size))
-            slack[places] = np.broadcast_to(result.slack, result.value.shape).reshape(part.shape)
+            with np.errstate(all="ignore"):
+                spread = high.astype(np.float64) - low.astype(np.float64)
+            slack[places] = np.where(np.isfinite(spread), spread, 0).reshape(part.shape)
 
     def _kept(self, source_part: Part, shape: tuple[int, ...]) -> Array:
         """Which elements of the destination a source with run-time rows gives; skipped rows keep their old values."""

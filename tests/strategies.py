@@ -84,8 +84,10 @@ def tile(scene: Scene, space: str, dtype: str, shape: tuple[int, int], **more: A
     return scene.part(space, dtype, (shape[0], *factors(scene.choice, shape[1])), **more)
 
 
-def column(scene: Scene, dtype: str, partitions: int, *, written: bool = False, flavour: str = "plain") -> Part:
-    return scene.part(scene.choice.pick(("sbuf", "sbuf", "psum")), dtype, (partitions, 1), written=written, flavour=flavour)
+def column(scene: Scene, dtype: str, partitions: int, *, spaces: tuple[str, ...] = ("sbuf", "sbuf", "psum"),
+           **more: Any) -> Part:  # fmt: skip
+    """A tile of one column."""
+    return scene.part(put(scene, spaces), dtype, (partitions, 1), **more)
 
 
 def number(choice: Choice) -> float | int:
@@ -197,7 +199,8 @@ def _arithmetic_stages(scene: Scene, partitions: int, flavour: str) -> tuple[dic
         operand = None if name == "rsqrt" else choice.pick((0.5, 2, -1.0))
         found = {"op0": op(name), "operand0": operand}
         if choice.chance(30):
-            found |= {"op1": op("multiply"), "operand1": _stage(scene, "multiply", partitions, flavour="positive")}
+            tile_of = column(scene, "float32", partitions, flavour="positive", spaces=("sbuf",))
+            found |= {"op1": op("multiply"), "operand1": choice.pick((2.0, tile_of))}
         return found, choice.pick(("", "gpsimd"))
     elif kind == 3 and arch.generation >= 3:
         name = choice.pick(("multiply", "add"))

@@ -29,18 +29,25 @@ def bounds(result: Result, dtype: str) -> tuple[Array, Array]:
     if not np.any(slack):
         exact = narrow(value, dtype)
         return exact, exact
+    if dtype == "bool_":
+        # Every number but 0 is true, NaN as well: the one cast that does not keep the order.
+        size = np.abs(value)
+        return ~np.asarray(size <= slack), ~np.asarray(size + slack == 0)
     with np.errstate(all="ignore"):
         room = np.where(np.isfinite(value), slack, 0)
         return narrow(value - room, dtype), narrow(value + room, dtype)
 
 
 def within(got: Array, low: Array, high: Array, *, bits: bool = False) -> Array:
-    """Which elements are right. NaN is right where the bounds are NaN; `bits` also tells 0.0 from -0.0."""
+    """Which elements are right. A bound that is NaN, as beyond the range of a dtype without infinity, lets NaN through
+    and does not bound; `bits` also tells 0.0 from -0.0."""
     if got.dtype.kind in "iub" and low.dtype.kind in "iub":
         return (got >= low) & (got <= high)
     with np.errstate(all="ignore"):
         a, b, c = (np.asarray(x).astype(np.float64) for x in (got, low, high))
-        right = ((a >= b) & (a <= c)) | (np.isnan(a) & (np.isnan(b) | np.isnan(c)))
+        odd_low, odd_high = np.isnan(b), np.isnan(c)
+        right = ((a >= b) | odd_low) & ((a <= c) | odd_high) & ~(odd_low & odd_high)
+        right |= np.isnan(a) & (odd_low | odd_high)
         if bits:
             right &= np.isnan(a) | (np.signbit(a) == np.signbit(b))
     return np.asarray(right)

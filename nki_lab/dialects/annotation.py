@@ -69,10 +69,21 @@ class mutable_tensor(tensor):
     mutable = True
 
 
+def _meant(item: Any, function: Callable[..., Any]) -> Any:
+    """An annotation; one that is kept as text, by `from __future__ import annotations`, is evaluated like a type hint."""
+    if not isinstance(item, str) or "tensor[" not in item:
+        return item
+    try:
+        return eval(item, getattr(function, "__globals__", {}))
+    except Exception:  # noqa: BLE001 - names that exist for type checkers only
+        return None
+
+
 def check_shapes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Compare the arguments with the shapes that the parameters declare; NKI203 for the first that differs."""
     declared = getattr(function, "__annotations__", None) or {}
-    wanted = {name: item for name, item in declared.items() if isinstance(item, TensorAnnotation)}
+    meant = {name: _meant(item, function) for name, item in declared.items()}
+    wanted = {name: item for name, item in meant.items() if isinstance(item, TensorAnnotation)}
     if not wanted:
         return
     for name, value in bound(function, args, kwargs).arguments.items():

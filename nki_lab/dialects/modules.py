@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec
@@ -45,7 +46,7 @@ class DialectModule(ModuleType):
         return sorted({*vars(self), *vars(self)[MARK]} - {MARK, "__nki_missing__"})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (sys.modules.__getitem__, (self.__name__,))
+        return (importlib.import_module, (self.__name__,))
 
 
 class TypeModule(DialectModule):

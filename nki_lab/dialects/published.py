@@ -16,9 +16,9 @@ PUBLISHED: Final[Mapping[str, str]] = {
     "nki.language": """
         abs abs_max abs_min add affine_range all arctan average bitwise_and bitwise_or bitwise_xor broadcast_to bypass
         ceil copy cos device_print divide dropout ds dynamic_range empty_like equal erf erf_dx exp expand_dims floor
-        fmod fori_loop full gather_flattened gelu gelu_apprx_sigmoid gelu_apprx_sigmoid_dx gelu_apprx_tanh gelu_dx greater
-        greater_equal invert is_hbm is_on_chip is_psum is_sbuf left_shift less less_equal load load_transpose2d log
-        logical_and logical_not logical_or logical_xor matmul max maximum mean min minimum mish mod multiply ndarray
+        fmod fori_loop full gather_flattened gelu gelu_apprx_sigmoid gelu_apprx_sigmoid_dx gelu_apprx_tanh gelu_dx
+        greater greater_equal invert is_hbm is_on_chip is_psum is_sbuf left_shift less less_equal load load_transpose2d
+        log logical_and logical_not logical_or logical_xor matmul max maximum mean min minimum mish mod multiply ndarray
         negative no_reorder not_equal num_programs ones power prelu prod program_id program_ndim rand random_seed
         reciprocal relu right_shift rms_norm rsqrt sequential_range shared_constant shared_identity_matrix sigmoid sign
         silu silu_dx sin softmax softplus sqrt square static_range store subtract sum tan tanh transpose trunc var where
@@ -90,7 +90,6 @@ REMOVED: Final[Mapping[str, Mapping[str, str]]] = {
         "no_reorder": "use nl.no_reorder()",
     },
     "nki.typing": {
-        "mutable_tensor": "write nt.tensor: arguments may be written",
         "mutable": "write nt.tensor: arguments may be written",
         "scalar": "annotate with int or float",
     },

@@ -12,6 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Instruction, Use, show_value
 from nki_lab.kernel_runtime.options import Options
@@ -170,3 +173,42 @@ def attributes_of(variant: Variant) -> Mapping[str, Any]:
     """The attributes that differ from the declaration's defaults."""
     operands = variant.instruction.operands
     return {name: value for name, value in variant.use.attrs.items() if value != operands[name].default}
+
+
+class Accesses(NamedTuple):
+    """What every op touches, one row an access, in program order; the index tensors of an op's views come last."""
+
+    op: NDArray[np.int64]
+    view: NDArray[np.int64]
+    buffer: NDArray[np.int64]
+    is_out: NDArray[np.bool_]
+
+
+def access_columns(program: Program) -> Accesses:
+    """The accesses of the ops issued so far. The index tensor of an indirect view is read by the op of the view."""
+    # Copies: a column that NumPy looks into cannot grow.
+    view = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
+    variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
+    start = np.frombuffer(program.op_access, np.uint32).astype(np.int64)
+    width = np.fromiter((len(v.names) for v in program.variants), np.int64, len(program.variants))
+    count = width[variant]
+    op = np.repeat(np.arange(len(variant), dtype=np.int64), count)
+    roles = np.concatenate([np.array(v.outs, bool) for v in program.variants] or [np.zeros(0, bool)])
+    first_role = np.concatenate(([0], np.cumsum(width)))[:-1]
+    position = np.arange(len(view), dtype=np.int64) - np.repeat(start, count)
+    is_out = roles[np.repeat(first_role[variant], count) + position]
+    indices = {
+        item.id: item.indirect.index._view
+        for item in program.views
+        if item.indirect is not None and isinstance(item.indirect.index, NkiTensor)
+    }
+    if indices:
+        rows = np.flatnonzero(np.isin(view, list(indices)))
+        read = np.array([indices[number] for number in view[rows].tolist()], np.int64)
+        op = np.concatenate((op, op[rows]))
+        view = np.concatenate((view, read))
+        is_out = np.concatenate((is_out, np.zeros(len(rows), bool)))
+        order = np.argsort(op, kind="stable")
+        op, view, is_out = op[order], view[order], is_out[order]
+    buffers = np.fromiter((item.buffer.id for item in program.views), np.int64, len(program.views))
+    return Accesses(op, view, buffers[view], is_out)

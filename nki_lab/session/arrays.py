@@ -174,7 +174,8 @@ def changed(original: Any, values: Array, kind: Kind) -> bool:
         return True
     if not original.flags.writeable:
         return False
-    np.copyto(original, values.astype(original.dtype, copy=False))
+    named = original.dtype.fields is not None  # packed, or tfloat32: the same bits under another name
+    np.copyto(original, values.view(original.dtype) if named else values.astype(original.dtype, copy=False))
     return True
 
 

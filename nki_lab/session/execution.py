@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.context import is_ours
-from nki_lab.kernel_runtime.frontend.issue import Builder, placed
+from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
@@ -318,7 +318,8 @@ class _Call:
         def read(leaf: Any) -> Any:
             if not isinstance(leaf, NkiTensor):
                 return leaf
-            flat.append(machine.read(leaf))
+            values = machine.read(leaf)
+            flat.append(values.view(np.dtype(leaf._dtype.host)) if leaf._dtype.kind == "packed" else values)
             return flat[-1]
 
         self.outputs = arrays.map_leaves(self.structure, read)

@@ -88,6 +88,7 @@ class activation:
 
     def exact(use: Use) -> bool:
         plain = use.attrs["scale"] == 1.0 and use.types["bias"] is None and not use.attrs["bias"]
+        plain = plain and use.types["reduce_res"] is None
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:

@@ -61,6 +61,46 @@ def _row_gather(use: Use) -> str | None:
     return None
 
 
+def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
+    """Bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
+
+    Partitions are dealt to engines by eights; between HBM addresses all engines share the elements. Each contiguous
+    run of a partition is a descriptor, and none takes less than a semaphore write.
+    """
+    size = max(dst.dtype.nbytes, src.dtype.nbytes)
+    onchip = dst if dst.on_chip else src if src.on_chip else None
+    if onchip is None:
+        row, rows = -(-dst.free_size // arch.dma_engines), 1
+    else:
+        row, rows = onchip.free_size, rows_of_busiest(arch, onchip)
+    run = min(_run(dst), _run(src), row)
+    descriptors = rows * -(-row // run)
+    transfer = rows * row * size / arch.dma_bytes_per_ns
+    return Cost(
+        bytes=dst.partitions * dst.free_size * size,
+        fixed_ns=max(transfer, descriptors * arch.dma_semaphore_write_ns),
+        source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers",
+        confidence="documented" if transfer >= descriptors * arch.dma_semaphore_write_ns else "inferred",
+    )
+
+
+def rows_of_busiest(arch: Arch, view: Any) -> int:
+    """Most partitions of an on-chip view that one DMA engine serves."""
+    share = arch.dma_partitions_per_engine
+    first, step, count = view.start_partition, view.partition_step, view.partitions
+    if step != 1:
+        return int(max(1, min(count, share // step)))
+    head = share - first % share  # partitions of the first engine
+    return int(max(min(count, head), min(share, count - head)))
+
+
+def _run(view: Any) -> int:
+    """Elements that lie one after the other."""
+    if not view.free_shape:
+        return 1
+    return int(view.free_shape[-1]) if view.innermost_stride == 1 else 1
+
+
 def _packed(use: Use) -> str | None:
     dst, src = use.dtypes["dst"], use.dtypes["src"]
     if dst is src or dst is None or src is None or "packed" not in (dst.kind, src.kind):
@@ -117,19 +157,7 @@ class dma_copy:
         np.copyto(out.dst, ins.src)
 
     def cost(arch: Arch, use: Use) -> Cost:
-        view: Any = use.types["dst"] if use.space("dst") == SBUF else use.types["src"]
-        dtype = use.dtypes["src"]
-        total = view.partitions * view.free_size * (dtype.nbytes if dtype else 1)
-        partitions = view.partitions if use.space("dst") == SBUF or use.space("src") == SBUF else 128
-        engines = max(1, min(arch.dma_engines, -(-partitions // arch.dma_partitions_per_engine)))
-        each = total / engines
-        busy = max(arch.dma_issue_interval_ns, each / arch.dma_bytes_per_ns + arch.dma_engine_overhead_ns)
-        return Cost(
-            bytes=total,
-            fixed_ns=busy,
-            source="NKI DMA bandwidth guide and the DMA efficiency curve of the DMA overview",
-            confidence="measured" if arch.generation == 3 else "inferred",
-        )
+        return copy_cost(arch, use.types["dst"], use.types["src"])
 
     legacy = Legacy(
         result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), returns="", order=(),

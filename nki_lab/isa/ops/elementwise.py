@@ -12,8 +12,19 @@ import numpy as np
 from nki_lab.isa import enums
 from nki_lab.isa.alu import AluOp, exact_int32
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, INT32, INTEGERS, UINT32
-from nki_lab.isa.ops.cycles import ARCH_V3, DOC_226, both_sbuf, engine_cost, free_size, vector_factor
+from nki_lab.isa.dtype import BF16, F32, INT32, INTEGERS, UINT32
+from nki_lab.isa.ops.cycles import (
+    ARCH_V3,
+    DOC_226,
+    PROFILES_V3,
+    copy_factor,
+    engine_cost,
+    free_size,
+    in_sbuf,
+    is_dense,
+    is_fast,
+    scalar_factor,
+)
 from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
@@ -45,6 +56,10 @@ def _bitvec_integers(*names: str) -> Any:
         for operand, dtype in use.dtypes.items():
             if dtype is not None and dtype not in INTEGERS:
                 return f"{bits[0]}=nl.{use.attrs[bits[0]].name} works on bits of integers, {operand} is {dtype.name}"
+        for name in bits:
+            number = use.attrs.get(name.replace("op", "operand"))
+            if isinstance(number, float) and not number.is_integer():
+                return f"{name}=nl.{use.attrs[name].name} works on bits of integers, {name.replace('op', 'operand')} is {number}"
         return None
 
     return test
@@ -57,9 +72,24 @@ def _bits(*names: str) -> Any:
     return precision
 
 
+# Operators of single other instructions: tensor_partition_reduce and activate2.
+_ELSEWHERE = frozenset({"average", "bypass"})
+
+
 def _binary(use: Use) -> str | None:
     op = _op(use, "op")
-    return None if op is None or op.arity == 2 else f"op=nl.{op.name} takes one input, tensor_tensor has two"
+    if op is None or (op.arity == 2 and op.name not in _ELSEWHERE):
+        return None
+    return f"op=nl.{op.name} takes one input, tensor_tensor has two" if op.arity == 1 else _not_here("op", op)
+
+
+def _not_here(name: str, op: AluOp) -> str:
+    return f"{name}=nl.{op.name} is no operator of element-wise instructions"
+
+
+def _stage_operators(use: Use) -> str | None:
+    found = [(name, op) for name in ("op0", "op1") if (op := _op(use, name)) is not None and op.name in _ELSEWHERE]
+    return _not_here(*found[0]) if found else None
 
 
 def _one_in_sbuf(a: str, b: str) -> Any:
@@ -72,8 +102,8 @@ def _one_in_sbuf(a: str, b: str) -> Any:
 
 
 def _native_integer(use: Use) -> bool:
-    kinds = [dtype for dtype in use.dtypes.values() if dtype is not None]
-    return use.engine == "gpsimd" and exact_int32(use.attrs["op"], *kinds) is not None
+    whole = all(dtype in (INT32, UINT32) for dtype in use.dtypes.values())
+    return use.engine == "gpsimd" and whole and exact_int32(use.attrs["op"]) is not None
 
 
 @instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.tensor_tensor")
@@ -125,29 +155,39 @@ class tensor_tensor:
         return bool(use.attrs["op"].selects)
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        use.attrs["op"].apply(ins.data1, ins.data2, out.dst)
+        if ins.data1.dtype == ins.data2.dtype == out.dst.dtype:
+            use.attrs["op"].apply(ins.data1, ins.data2, out.dst)
+            return
+        # int32 with uint32: 64 bits hold both, and what is kept are the lowest 32 of them. guess: the same for bit
+        # operators on integers of several widths, zeros in front.
+        result = np.empty(out.dst.shape, np.int64)
+        use.attrs["op"].apply(ins.data1.astype(np.int64), ins.data2.astype(np.int64), result)
+        np.copyto(out.dst, result, casting="unsafe")
 
     def cost(arch: Arch, use: Use) -> Cost:
         n = free_size(use, "dst")
         if use.engine == "gpsimd":
-            return engine_cost(arch, use, n, source="guess: one element a cycle and lane", confidence="guess")
+            return engine_cost(arch, use, n, source="not published: one element a cycle and lane", confidence="guess")
         mixed = PSUM in (use.space("data1"), use.space("data2"))
-        sixteen = all(d in (BF16, F16) for d in use.dtypes.values())
-        if arch.generation >= 3:
-            if mixed:
-                extra = arch.vector_issue_overhead_cycles
-                return engine_cost(
-                    arch, use, n + extra, source="NKI profiler screenshots of trn2", confidence="measured"
-                )
-            factor = 0.5 if sixteen else 1.0
-            return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
-        fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "multiply", "subtract")
-        dense = all(view.innermost_stride in (0, 1) for view in use.types.values())
-        return engine_cost(arch, use, n if mixed or (fast and dense) else 2 * n)
+        if arch.generation == 2:
+            quick = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in _QUICK
+            dense = all(is_dense(view) for view in use.types.values())
+            return engine_cost(arch, use, n if mixed or (quick and dense) else 2 * n)
+        if mixed:
+            trust = "measured" if arch.generation == 3 else "inferred"
+            return engine_cost(arch, use, n, source=f"{PROFILES_V3}: 604 ns for 512 float32", confidence=trust)
+        # 256 elements a cycle are both inputs of one result a lane; 16-bit data doubles that.
+        fast = in_sbuf(use) and all(is_fast(arch, d) for d in use.dtypes.values())
+        factor = 1 / arch.vector_fast_tensor_tensor if fast else 1.0
+        return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
 
     legacy = Legacy(
         result=lambda v: (v["data1"].shape, None, "sbuf"), order=("data1", "data2", "op"), keywords=("engine",)
     )
+
+
+# The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
+_QUICK = ("add", "multiply", "subtract")
 
 
 def _operand_given(op: str, operand: str) -> Any:
@@ -158,6 +198,8 @@ def _operand_given(op: str, operand: str) -> Any:
             return f"{operand} is given without {op}" if given else None
         if code.arity == 2 and not given:
             return f"{op}=nl.{code.name} takes two inputs and {operand} is missing"
+        if code.arity == 1 and given and use.attrs.get(operand) != 0:
+            return f"{op}=nl.{code.name} takes one input and {operand} is given"
         return None
 
     return test
@@ -225,6 +267,9 @@ class tensor_scalar:
     known = predicate("NKI221", "op0 and op1 exist on the target", _alu_ops("op0", "op1"), operand="op0",
                       help="build it from operators that the target has", target="trn2",
                       accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
+    operators = predicate("NKI215", "op0 and op1 are operators of element-wise instructions", _stage_operators,
+                          operand="op0", help="use an operator of the table Supported Math Operators",
+                          accepts={"op0": "maximum"}, refuses={"op0": "average"})  # fmt: skip
     unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", _unary_stage, operand="op0",
                       help="use nisa.activation, or multiply the tile with itself", target="trn2",
                       accepts={"op0": "abs", "operand0": None}, refuses={"op0": "relu", "operand0": None})  # fmt: skip
@@ -256,8 +301,15 @@ class tensor_scalar:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        source = _stage(ins.data, attrs["op0"], attrs["operand0"], ins.operand0, attrs["reverse0"], out.dst)
-        source = _stage(source, attrs["op1"], attrs["operand1"], ins.operand1, attrs["reverse1"], out.dst)
+        data, first, second, target = ins.data, ins.operand0, ins.operand1, out.dst
+        kinds = {array.dtype for array in (data, first, second, target) if array is not None}
+        if len(kinds) > 1:
+            # guess: bit operators on integers of several widths see the widest, zeros in front, and keep low bits.
+            wide = max(kinds, key=lambda kind: kind.itemsize)
+            data, first, second = (None if array is None else array.astype(wide) for array in (data, first, second))
+            target = np.empty(out.dst.shape, wide)
+        source = _stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
+        source = _stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
         if source is not out.dst:
             np.copyto(out.dst, source, casting="unsafe")
 
@@ -267,9 +319,9 @@ class tensor_scalar:
             return engine_cost(arch, use, 4 * n, source="Trainium API notes: rsqrt on GpSimd has a quarter of the "
                                "Scalar Engine's throughput", confidence="documented")  # fmt: skip
         if use.engine == "scalar":
-            half = arch.generation >= 4 and all(use.dtypes[o] in (BF16, F16) for o in ("dst", "data"))
-            return engine_cost(arch, use, n * (0.5 if half else 1.0))
-        return engine_cost(arch, use, n * vector_factor(arch, use, "dst", "data"))
+            return engine_cost(arch, use, n * scalar_factor(arch, use, "dst", "data"))
+        factor = copy_factor(arch, use, "dst", "data")
+        return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
     legacy = Legacy(
         result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
@@ -306,6 +358,8 @@ def _both_given(use: Use) -> str | None:
             return f"{name}=nl.{op.name} is a bit operator, scalar_tensor_tensor is arithmetic"
         if op.arity == 1:
             return f"{name}=nl.{op.name} takes one input, each stage has two"
+        if op.name in _ELSEWHERE:
+            return _not_here(name, op)
     return None
 
 
@@ -347,11 +401,11 @@ class scalar_tensor_tensor:
 
     def cost(arch: Arch, use: Use) -> Cost:
         n = free_size(use, "dst")
-        fast = (
+        quick = (
             use.dtypes["data"] is BF16 and use.dtypes["operand1"] is BF16 and n % 2 == 0
             and use.attrs["op0"].name == "subtract" and use.attrs["op1"].name == "multiply"
         )  # fmt: skip
-        return engine_cost(arch, use, n if fast else 2 * n)
+        return engine_cost(arch, use, n if quick else 2 * n)
 
     legacy = Legacy(
         result=lambda v: (v["data"].shape, None, "sbuf"),
@@ -376,6 +430,3 @@ class reciprocal:
         return engine_cost(arch, use, 8 * free_size(use, "dst"), source=DOC_226 + ": 8 cycles an element")
 
     legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))
-
-
-__all__ = ["both_sbuf", "reciprocal", "scalar_tensor_tensor", "tensor_scalar", "tensor_tensor"]

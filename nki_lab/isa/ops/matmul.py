@@ -14,7 +14,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
-from nki_lab.isa.ops.cycles import DOC_226, engine_cost
+from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
 from nki_lab.isa.spec import (
     ONCHIP,
     PSUM,
@@ -240,19 +240,16 @@ class nc_matmul:
 
     def cost(arch: Arch, use: Use) -> Cost:
         columns = _dims(use)
-        cycles = max(min(64, columns["M"]), columns["N"])
-        factor = arch.fp32_matmul_factor if use.dtypes["moving"] is F32 else 1
-        interval = float(cycles * factor)
-        source = DOC_226
-        if factor > 1 and arch.generation >= 3:
-            interval += arch.fp32_matmul_overhead_cycles
-            source = "NKI profiler screenshots of trn2 float32 matmuls"
-        return Cost(
-            interval=interval,
-            latency=interval + arch.matmul_latency_cycles,
-            source=source,
-            confidence="documented" if arch.generation == 2 else "measured" if arch.generation == 3 else "inferred",
-        )
+        cycles = max(min(arch.matmul_min_cycles, columns["M"]), columns["N"])
+        if use.dtypes["moving"] is not F32:
+            return _array_cost(arch, cycles, DOC_226, "documented" if arch.generation == 2 else "inferred")
+        if use.attrs["is_transpose"]:
+            return _array_cost(arch, cycles * arch.fp32_transpose_factor, _TRANSPOSES, "inferred")
+        whole = cycles * arch.fp32_matmul_factor + arch.fp32_matmul_overhead_cycles
+        if arch.generation == 2:
+            return _array_cost(arch, whole, DOC_226, "documented")
+        trust = "measured" if arch.generation == 3 else "inferred"
+        return _array_cost(arch, whole, f"{PROFILES_V3}: float32 matmuls", trust)
 
     legacy = Legacy(
         result=lambda v: (
@@ -262,6 +259,16 @@ class nc_matmul:
         keywords=("is_stationary_onezero", "is_moving_onezero", "is_transpose", "tile_position", "tile_size",
                   "perf_mode"),
     )  # fmt: skip
+
+
+_TRANSPOSES = DOC_226 + "; factor of float32 by the Trainium2 architecture guide"
+
+
+def _array_cost(arch: Arch, cycles: float, source: str, confidence: str) -> Cost:
+    """Cost of streaming through the systolic array: the result is written `matmul_latency_cycles` behind its input."""
+    interval = float(cycles)
+    latency = interval + arch.matmul_latency_cycles
+    return Cost(interval=interval, latency=latency, source=source, confidence=confidence)
 
 
 def _free(tensor: Any, mode: Any) -> int:
@@ -358,16 +365,10 @@ class nc_transpose:
     def cost(arch: Arch, use: Use) -> Cost:
         if use.engine == "vector":
             return engine_cost(arch, use, use.dims["F"])
-        cycles = float(max(use.dims["P"], min(64, use.dims["F"])))
-        wide = use.dtypes["data"] is F32
-        if wide:
-            cycles *= arch.fp32_transpose_factor
-        return Cost(
-            interval=cycles,
-            latency=cycles + arch.matmul_latency_cycles,
-            source=DOC_226 + "; factor of float32 by the Trainium2 architecture guide",
-            confidence="inferred" if wide or arch.generation > 2 else "documented",
-        )
+        cycles = max(use.dims["P"], min(arch.matmul_min_cycles, use.dims["F"]))
+        if use.dtypes["data"] is F32:
+            return _array_cost(arch, cycles * arch.fp32_transpose_factor, _TRANSPOSES, "inferred")
+        return _array_cost(arch, cycles, DOC_226, "inferred" if arch.generation > 2 else "documented")
 
     legacy = Legacy(
         result=lambda v: (

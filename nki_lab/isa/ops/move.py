@@ -13,9 +13,19 @@ import numpy as np
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, BOOL, F16, F32, FP8
-from nki_lab.isa.ops.cycles import ARCH_V3, engine_cost, free_size, vector_factor
-from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS
+from nki_lab.isa.ops.cycles import (
+    ARCH_V3,
+    DOC_226,
+    PROFILES_V3,
+    copy_factor,
+    engine_cost,
+    free_size,
+    in_sbuf,
+    is_dense,
+    scalar_factor,
+)
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
 def same_dtype(use: Use, dst: str, src: str) -> bool:
@@ -60,14 +70,17 @@ class tensor_copy:
         if use.engine == "gpsimd":
             return engine_cost(arch, use, n)
         if use.engine == "scalar":
-            quick = {BF16, F16, *FP8}
-            half = arch.generation >= 4 and all(d in quick for d in use.dtypes.values())
-            return engine_cost(arch, use, n * (0.5 if half else 1.0))
-        if arch.generation >= 3 and all(d is F32 for d in use.dtypes.values()) and PSUM not in use.spaces():
-            return engine_cost(arch, use, n / 2 + arch.vector_issue_overhead_cycles,
-                               source="NKI profiler screenshots of trn2", confidence="measured")  # fmt: skip
-        factor = vector_factor(arch, use, "dst", "src")
-        return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else engine_cost(arch, use, n).source)
+            return engine_cost(arch, use, n * scalar_factor(arch, use, "dst", "src"))
+        factor = copy_factor(arch, use, "dst", "src")
+        if factor < 1:
+            return engine_cost(arch, use, n * factor, source=ARCH_V3)
+        if arch.generation >= 3 and in_sbuf(use) and all(is_dense(use.types[name]) for name in ("dst", "src")):
+            trust = "measured" if arch.generation == 3 else "inferred"
+            source = f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table"
+            return engine_cost(arch, use, n / arch.vector_fp32_copy, source=source, confidence=trust)
+        if arch.generation == 3:
+            return engine_cost(arch, use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
+        return engine_cost(arch, use, n, source=DOC_226)
 
     legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src",), keywords=("engine",))
 
@@ -138,10 +151,10 @@ def _pattern(use: Use) -> str | None:
 
 
 def _int32(use: Use) -> str | None:
-    numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"]]
-    if isinstance(use.attrs["offset"], int):
-        numbers.append(use.attrs["offset"])
+    numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:
+        if not isinstance(number, int):
+            return f"{number} is no integer"
         if not -(2**31) <= number < 2**31:
             return f"{number} does not fit int32"
     return None
@@ -171,7 +184,7 @@ class iota:
 
     def precision(use: Use) -> str:
         dtype = use.dtypes["dst"]
-        return "float32" if dtype is not None and dtype.kind == "float" else "native"
+        return "native" if dtype is BOOL or dtype in INTEGERS else "float32"
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["P"], use.dims["F"])}
@@ -191,6 +204,6 @@ class iota:
             np.copyto(out.dst, grid, casting="unsafe")
 
     def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, arch.gpsimd_start_cycles + free_size(use, "dst"))
+        return engine_cost(arch, use, free_size(use, "dst"))
 
     legacy = Legacy(result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("expr", "dtype"))

@@ -42,7 +42,9 @@ def _kept(use: Use) -> tuple[int, ...]:
 
 def _reduction(use: Use) -> str | None:
     op = use.attrs["op"]
-    return None if op.reduction else f"op=nl.{op.name} is not a reduction operator"
+    if op.reduction and op.name != "average":  # that one belongs to tensor_partition_reduce
+        return None
+    return f"op=nl.{op.name} is not a reduction operator"
 
 
 def _result_size(use: Use) -> str | None:
@@ -109,9 +111,14 @@ class tensor_reduce:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         axes = tuple(range(out.dst.ndim, ins.data.ndim))
+        if ins.data.dtype != out.dst.dtype:
+            # guess: a bit reduction works at the width of data; dst takes its low bits, or zeros in front.
+            result = np.empty(out.dst.shape, ins.data.dtype)
+            np.copyto(out.dst, use.attrs["op"].reduce(ins.data, axes, result), casting="unsafe")
+            return
         use.attrs["op"].reduce(ins.data, axes, out.dst)
         if use.attrs["negate"]:
-            np.negative(out.dst, out=out.dst)
+            np.multiply(out.dst, np.float32(-1), out=out.dst)
 
     def cost(arch: Arch, use: Use) -> Cost:
         n = free_size(use, "data")

@@ -499,4 +499,4 @@ def instruction_names() -> dict[str, Any]:
     return own
 
 
-__all__ = ["Builder", "assign", "instruction_names", "names", "operator"]
+__all__ = ["Builder", "NKIObject", "assign", "instruction_names", "names", "operator", "tile_size"]

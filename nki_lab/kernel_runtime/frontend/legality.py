@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from numbers import Number
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,17 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
     use = Use(instruction, arch, types, attrs, dims)
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
+    for name, view in types.items():
+        if view is not None and view.on_chip:
+            _check_partitions(instruction, name, view, arch)
     for predicate in instruction.predicates:
         message = predicate.test(use)
         if message is not None:
             raise _refusal(
                 instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
             )
+    if instruction.precision(use) == "float32":
+        _check_unpacked(instruction, types)
     for name, view in types.items():
         if view is not None and use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
@@ -242,7 +248,7 @@ def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Di
 
 def _pattern(instruction: Instruction, operand: Operand, value: Any) -> tuple[tuple[int, int], ...]:
     try:
-        pattern = tuple((int(step), int(num)) for step, num in value)
+        pattern = tuple((index(step), index(num)) for step, num in value)
     except (TypeError, ValueError):
         raise _bad_attribute(instruction, operand, value, "a list of [step, num] pairs") from None
     if any(num < 1 for _, num in pattern):
@@ -272,14 +278,32 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
         raise _refusal(instruction, "NKI309", f"{operand.name} is addressed at run time ({view.indirect})",
                        operand.name, types, f"{operand.name} is a view with a static address",
                        "move the selected data into a tile with nisa.dma_copy first")  # fmt: skip
-    if view.on_chip and view.partitions > arch.pmax:
-        raise _refusal(instruction, "NKI204", f"{operand.name} spans {view.partitions} partitions, "
-                       f"the memory has {arch.pmax}", operand.name, types, f"partitions <= pmax ({arch.pmax})",
-                       "tile the partition dimension in steps of 128")  # fmt: skip
     if view.on_chip and view.partition_step != 1 and instruction.engines != ("dma",):
         raise _refusal(instruction, "NKI219", f"{operand.name} takes every {view.partition_step}. partition",
                        operand.name, types, "an operand covers consecutive partitions",
                        "gather the rows with nisa.dma_copy first")  # fmt: skip
+
+
+def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
+    """Operands end at the last partition; limits of the instruction itself come before and say it in their terms."""
+    end = view.start_partition + view.partitions
+    if end <= arch.pmax:
+        return
+    where = f"spans {view.partitions} partitions"
+    if view.start_partition:
+        where = f"spans partitions {view.start_partition} to {end - 1}"
+    raise _refusal(instruction, "NKI204", f"{name} {where}, the memory has {arch.pmax}", name, {name: view},
+                   f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension in steps of 128",
+                   )  # fmt: skip
+
+
+def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType | None]) -> None:
+    """Packed elements are moved and multiplied by the MX instructions, never read as numbers."""
+    for name, view in types.items():
+        if view is not None and view.dtype.kind == "packed":
+            raise _refusal(instruction, "NKI202", f"{name} is {view.dtype.name}, four numbers an element", name, types,
+                           "packed dtypes are moved without a cast, or multiplied by the MX instructions",
+                           "convert with nisa.quantize_mx, or reinterpret the tile with .view()")  # fmt: skip
 
 
 def _space_help(memory: str, operand: Operand) -> str:

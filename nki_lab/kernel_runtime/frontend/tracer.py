@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any
 
 from nki_lab.diagnostic import NkiError, diagnose, error_class
@@ -71,11 +71,18 @@ def wrapped(error: Exception) -> NkiError:
         help_text = _explain(error)
     site = innermost_site(error.__traceback__)
     item = diagnose(code, message, help=help_text)
-    plain = kind.__init__ in (Exception.__init__, BaseException.__init__) or kind.__module__ == "builtins"
-    base = kind if plain and not issubclass(kind, (OSError, UnicodeError)) else RuntimeError
-    made = error_class(base)((placed(item, site) if site is not None else item,))
+    made = error_class(_base_of(kind))((placed(item, site) if site is not None else item,))
     made.__cause__ = error
     return made
+
+
+def _base_of(kind: type[Exception]) -> type[Exception]:
+    """The nearest class above `kind`, itself included, that can be made from diagnostics alone."""
+    for base in kind.__mro__:
+        own = isinstance(base.__init__, FunctionType) or isinstance(base.__new__, FunctionType)
+        if not own and base is not Exception and not issubclass(base, (OSError, UnicodeError, BaseExceptionGroup)):
+            return base if issubclass(base, Exception) else RuntimeError
+    return RuntimeError
 
 
 def _near_names(error: NameError) -> str:

@@ -25,41 +25,51 @@ def present(instruction: Instruction, use: Use) -> dict[str, Presented]:
     if instruction.shapes is not None:
         wanted = instruction.shapes(use)
         return {name: _declared(view, wanted.get(name, tuple(view.shape))) for name, view in views.items()}
-    return _common(instruction, views)
+    return _common(instruction, use, views)
 
 
 def _declared(view: ViewType, shape: Sizes) -> Presented:
     return Presented(shape, reshape_strides(view.shape, view.strides, shape))
 
 
-def _common(instruction: Instruction, views: Mapping[str, ViewType]) -> dict[str, Presented]:
-    full: dict[str, tuple[Sizes, Sizes]] = {}
-    narrow: list[str] = []
-    for name, view in views.items():
-        letters = instruction.operands[name].dims
-        if letters[-1] == "1":
-            narrow.append(name)
-        elif len(letters) == 1:
-            full[name] = normalise(view.shape, view.strides)
-        else:
-            full[name] = normalise(view.shape, view.strides, keep_first=True)
-    first = next(iter(full.values()))
-    if all(sizes == first[0] for sizes, _ in full.values()):
-        shape: Sizes | None = first[0]
-    else:
-        shape = refinement([sizes for sizes, _ in full.values()])
-    count = math.prod(first[0])
+def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -> dict[str, Presented]:
+    """Operands of the same letters in one shape, with the partitions first; those of one column broadcast against it.
+
+    Three letters and more are shown as they are declared.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in views:
+        groups.setdefault(instruction.operands[name].dims, []).append(name)
     out: dict[str, Presented] = {}
-    if shape is None:
-        rows = next(iter(views.values())).shape[0]
-        shape = (count,) if all(len(instruction.operands[n].dims) == 1 for n in full) else (rows, count // rows)
-    shape = shape or (1,)
-    for name, (sizes, steps) in full.items():
-        out[name] = Presented(shape, reshape_strides(sizes, steps, shape) if sizes else (0,) * len(shape))
-    for name in narrow:
-        view = views[name]
-        out[name] = Presented((view.shape[0],) + (1,) * (len(shape) - 1), (view.strides[0],) + (0,) * (len(shape) - 1))
+    ranks: dict[str, int] = {}
+    for letters, names in groups.items():
+        if len(letters) == 2 and letters[1] == "1":
+            continue
+        members = {name: views[name] for name in names}
+        if len(letters) > 2:
+            shape = tuple(int(letter) if letter.isdigit() else use.dims[letter] for letter in letters)
+        else:
+            shape = _shared(list(members.values()), whole=len(letters) == 1)
+        ranks.setdefault(letters[0], len(shape))
+        out |= {name: _declared(view, shape) for name, view in members.items()}
+    for name, view in views.items():
+        if name not in out:
+            rank = ranks.get(instruction.operands[name].dims[0], 2)
+            out[name] = Presented((view.shape[0],) + (1,) * (rank - 1), (view.strides[0],) + (0,) * (rank - 1))
     return out
+
+
+def _shared(views: list[ViewType], *, whole: bool) -> Sizes:
+    """The coarsest shape in which views of one element count are all shown without a copy, where there is one.
+
+    `whole` views have no partition dimension that must stay apart.
+    """
+    first = 0 if whole else 1
+    frees = [normalise(view.shape[first:], view.strides[first:])[0] for view in views]
+    shape = frees[0] if all(free == frees[0] for free in frees) else refinement(frees)
+    if shape is None:
+        shape = (math.prod(frees[0]),)
+    return (shape or (1,)) if whole else (views[0].shape[0], *shape)
 
 
 def refinement(shapes: list[Sizes]) -> Sizes | None:

@@ -155,10 +155,12 @@ def _place(view: View, windows: Mapping[int, Window], shadowed: NDArray[np.bool_
 
 
 def _holds_still(chain: Chain, program: Program, survey: Survey) -> bool:
-    """The tile is read after its last matmul only and its operands are complete before its first."""
+    """Only matmuls write the tile, it is read after the last of them only, and operands are complete before the first.
+
+    A slab runs at its first tile's place: another write to a later tile, such as a fill with zeros, would follow it.
+    """
     buffer = chain.buffer
-    others = int(survey.writes[buffer]) - len(chain.ops)
-    if others and not (survey.first_write[buffer] < chain.ops[0] and survey.last_write[buffer] == chain.ops[-1]):
+    if int(survey.writes[buffer]) != len(chain.ops):
         return False
     if survey.first_read[buffer] <= chain.ops[-1] or program.buffers[buffer].address is not None:
         return False

@@ -183,9 +183,9 @@ class TensorOperators:
 
     def __bool__(self) -> bool:
         truth = getattr(cast("NkiTensor", self)._buffer.owner, "truth", None)
-        if truth is not None:
-            return truth(self)  # type: ignore[no-any-return]
-        self._needed("used as a condition")
+        if truth is None:
+            self._needed("used as a condition")
+        return bool(truth(self))
 
     def __int__(self) -> int:
         self._needed("converted to int")

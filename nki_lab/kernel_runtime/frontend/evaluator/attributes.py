@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, host, methods
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
-from nki_lab.kernel_runtime.frontend.evaluator.namespaces import missing_name
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -23,6 +22,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Super,
     UserClass,
 )
+from nki_lab.kernel_runtime.frontend.objects import NKIObject
 
 _SILENT = (Function, BoundMethod, Launch)  # objects whose attributes the evaluator does not model
 
@@ -59,7 +59,7 @@ def _of_namespace(m: Machine, frame: Frame, node: ast.AST, value: Namespace, nam
     inner = m.imports.module(f"{value.name}.{name}")
     if inner is not UNKNOWN or not value.closed:
         return inner
-    return m.fault(missing_name(value.name, name, value.names), node, frame)
+    return m.fault(error_of(m.imports.missing(value, name)), node, frame)
 
 
 def _of_instance(m: Machine, frame: Frame, node: ast.AST, value: Instance, name: str) -> Any:
@@ -172,7 +172,7 @@ def is_a(value: Any, cls: Any) -> Any:
         return UNKNOWN
     if kind is None:
         return isinstance(value, cls) if type(value).__module__ != UserClass.__module__ else UNKNOWN
-    if cls is object or (cls is language.NKIObject and any(item.kind == "nki" for item in kind.mro)):
+    if cls is object or (cls is NKIObject and any(item.kind == "nki" for item in kind.mro)):
         return True
     if isinstance(value, EnumMember) and kind.kind in ("intenum", "strenum"):
         return isinstance(value.value, cls)

@@ -138,6 +138,7 @@ def run_body(frame: Frame, function: Function) -> None:
         from nki_lab.kernel_runtime.frontend.evaluator.statements import body_of  # noqa: PLC0415 - mutual recursion
 
         body = function.body = body_of(function)
+        frame.m.entered.add(function.qualname)
     body(frame)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.evaluator import calls
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -20,6 +19,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
+from nki_lab.kernel_runtime.frontend.objects import NKIObject
 
 AUTO = object()
 """What `enum.auto()` gives until its class is made."""
@@ -35,7 +35,7 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
         if isinstance(base, UserClass):
             parents.append(base)
             kind = base.kind if base.kind != "object" else kind
-        elif base is language.NKIObject:
+        elif base is NKIObject:
             kind = "nki"
         elif isinstance(base, Special) and base.name in _ENUM_BASES:
             mixed = int in bases or str in bases

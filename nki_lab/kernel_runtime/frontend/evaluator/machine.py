@@ -29,7 +29,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 )
 from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
 from nki_lab.kernel_runtime.ir import Program, Site
-from nki_lab.kernel_runtime.tensor import DynamicSlice, NkiTensor
+from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -47,12 +47,10 @@ class Thrown(BaseException):
         self.found = found
 
 
-class RecordingBuilder(Builder):
-    """The tracer's Builder with the evaluation's meter: instructions cost steps, and notes go to its findings."""
+class Metered(Builder):
+    """The tracer's builder with the evaluation's meter: instructions cost steps, and notes go to its findings."""
 
-    def __init__(self, program: Program, machine: Machine) -> None:
-        super().__init__(program)
-        self.machine = machine
+    machine: Machine
 
     def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
               ) -> NkiInstruction:  # fmt: skip
@@ -73,6 +71,14 @@ class RecordingBuilder(Builder):
         raise Unobservable
 
 
+def metered_builder(program: Program, machine: Machine, base: type[Builder] = Builder) -> Metered:
+    """A builder of the dialect's class `base` that records into `program` for `machine`."""
+    kind = Metered if base is Builder else type(f"Metered{base.__name__}", (Metered, base), {})
+    builder = kind(program)
+    builder.machine = machine
+    return builder
+
+
 class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run has values, an evaluation has none
     """A tensor's values were asked for."""
 
@@ -81,8 +87,8 @@ class Machine:
     """One evaluation of a module.
 
     `host` evaluates what launches kernels: calls of kernels are handed to `launched` and not entered. `doubtful` holds
-    containers and objects that code which was not evaluated may have changed; `tainted` the numbers of buffers that it
-    may have written.
+    containers and objects that code which was not evaluated may have changed; `tainted` the buffers that it may have
+    written.
     """
 
     def __init__(self, module: ModuleSource, budget: Budget, imports: Imports, *, host: bool = False) -> None:
@@ -97,7 +103,8 @@ class Machine:
         self.findings: list[Diagnostic] = []
         self.types: dict[tuple[int, int], tuple[str, Any]] = {}
         self.doubtful: dict[int, Any] = {}
-        self.tainted: set[int] = set()
+        self.tainted: set[Buffer] = set()
+        self.entered: set[str] = set()
         self.guards = 0
         self.depth = 0
         self._seen: set[Any] = set()
@@ -120,6 +127,12 @@ class Machine:
             if number is None:
                 number = self._sites[id(node)] = builder.site_of(self.site(node, frame))
             builder.pinned = number
+
+    def computed(self, value: ast.expr | None) -> None:
+        """Tell a Beta 1 builder whether the value it is about to be assigned was made by the statement itself."""
+        builder = self.builder
+        if builder is not None and hasattr(builder, "temporary"):
+            builder.temporary = isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare)
 
     def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
         """Keep a finding, once for each code and place."""
@@ -169,8 +182,9 @@ class Machine:
         return UNKNOWN
 
     def unevaluated(self, what: str, node: ast.AST, frame: Frame) -> None:
-        """Say that code is not looked at because a value is unknown."""
-        if frame.function is not None and not self.host:
+        """Say that code is not looked at because a value is unknown, unless an earlier fault explains it."""
+        faults = any(item.outcome == "fault" for item in self.findings)
+        if frame.function is not None and not self.host and not faults:
             limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
             self.record(diagnose("NKI122", what, limit=limit), node, frame)
 
@@ -198,7 +212,7 @@ class Machine:
             seen.add(id(value))
             match value:
                 case NkiTensor():
-                    self.tainted.add(value._buffer.id)
+                    self.tainted.add(value._buffer)
                 case list() | dict() | set():
                     stack.extend(value.values() if isinstance(value, dict) else value)
                     if contents:

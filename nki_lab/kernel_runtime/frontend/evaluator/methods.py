@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa.dtype import NamedDType
-from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.evaluator import calls
 from nki_lab.kernel_runtime.frontend.evaluator.limits import TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, NativeMethod, has_unknown
 from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
+from nki_lab.kernel_runtime.frontend.target import tile_size
 from nki_lab.kernel_runtime.tensor import DynamicSlice, NkiTensor, Shape, VirtualRegister
 
 Method = Callable[[Machine, Frame, ast.AST, Any, list[Any], dict[str, Any]], Any]
@@ -113,6 +113,8 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
             return getattr(value, name) if name in ("name", "itemsize", "kind", "type") else _absent(value, name)
         if isinstance(value, np.generic):
             return _of_scalar(value, name)
+        if kind.__name__ == "finfo" and name in ("min", "max", "eps", "tiny", "smallest_normal", "bits"):
+            return getattr(value, name)
     except Exception as error:  # noqa: BLE001 - a tensor's own refusal, reported at the attribute
         return m.fault(error, node, frame)
     if hasattr(kind, name) or (kind not in PLAIN and kind not in DATA):
@@ -122,7 +124,8 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
 
 def public(value: Any) -> bool:
     """Whether every public attribute of a value may be read: sizes of the target, and Beta 1's own objects."""
-    return value is language.tile_size or type(value).__module__.startswith(_LEGACY)
+    home = value.__module__ if isinstance(value, type) else type(value).__module__
+    return value is tile_size or home.startswith(_LEGACY)
 
 
 _LEGACY: Final = "nki_lab.kernel_runtime.frontend.legacy"

@@ -4,50 +4,44 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Namespace, Special
+from nki_lab.kernel_runtime.tensor import NkiTensor
 
-LEGACY_ROOT: Final = "neuronxcc.nki"
-_LEGACY_MODULE: Final = "nki_lab.kernel_runtime.frontend.legacy"
+CURRENT: Final = "nki"
+LEGACY: Final = "neuronxcc.nki"
 ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
-
-
-def missing_name(module: str, name: str, known: Iterable[str]) -> NkiError:
-    """The error of a name that a closed NKI module does not have, with the closest ones it has."""
-    short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
-    return error_of(
-        diagnose(
-            "NKI006",
-            f"{short} has no {name}",
-            limit=f"the names of {module}",
-            help=did_you_mean(name, known),
-        )
-    )
+_FRONT_END: Final = "nki_lab.kernel_runtime.frontend"
 
 
 @cache
-def legacy_dialect() -> ModuleType | None:
-    """The front end of `neuronxcc.nki`; None where this installation has none."""
+def _part(name: str) -> ModuleType | None:
+    """A module of the front end; None where this installation has none of that name."""
     try:
-        return importlib.import_module(_LEGACY_MODULE)
+        return importlib.import_module(f"{_FRONT_END}.{name}")
     except ModuleNotFoundError as error:
-        if error.name != _LEGACY_MODULE:
+        if error.name != f"{_FRONT_END}.{name}":
             raise
         return None
+
+
+def legacy_dialect() -> ModuleType | None:
+    """The front end of `neuronxcc.nki`; None where this installation has none."""
+    return _part("legacy")
 
 
 class Imports:
     """The modules one evaluation can import, by dotted name; their contents are made when first asked for."""
 
-    def __init__(self, numpy: Namespace, host: dict[str, Namespace]) -> None:
+    def __init__(self, numpy: Namespace, host: Mapping[str, Any]) -> None:
         self._made: dict[str, Any] = {"numpy": numpy, **host}
         self.doors: dict[int, Any] = {}
 
@@ -57,54 +51,67 @@ class Imports:
             self._made[name] = self._make(name)
         return self._made[name]
 
+    def missing(self, module: Namespace, name: str) -> Diagnostic:
+        """What is wrong with asking a closed module for a name that it does not have."""
+        home = _part("published") if module.name.partition(".")[0] == CURRENT else legacy_dialect()
+        if home is not None:
+            found: Diagnostic = home.missing(module.name, name, module.names)
+            return found
+        return diagnose(
+            "NKI006",
+            f"{module.name} has no {name}",
+            limit=f"the names of {module.name}",
+            help=did_you_mean(name, module.names),
+        )
+
     def _make(self, name: str) -> Any:
+        hosts = {key: kind.host for key, kind in DTYPES.items()}
         match name:
-            case "nki":
-                return Namespace(name, self._package(name))
+            case "nki" | "neuronxcc.nki":
+                return Namespace(name, {key: _marker(f"nki.{key}") for key in ENTRIES})
             case "nki.language":
-                return self._closed(name, {"no_reorder": _NO_REORDER} | language.names())
+                return self._closed(name, {"no_reorder": _marker(f"{name}.no_reorder")} | language.names())
             case "nki.isa":
                 return self._closed(name, language.instruction_names())
             case "nki.isa.constants":
                 return Namespace(name, self.module("nki.isa").names)
             case "nki.typing" | "neuronxcc.nki.typing":
                 return Namespace(name, {"tensor": _TENSOR, "mutable_tensor": _TENSOR})
+            case "nki.tensor" | "nki.meta.tensor" | "neuronxcc.nki.tensor":
+                return Namespace(name, {"tensor": _TENSOR, "NkiTensor": NkiTensor})
             case "nki.dtype":
-                return Namespace(name, {key: kind.host for key, kind in DTYPES.items()})
+                return Namespace(name, hosts | {"bool": hosts["bool_"]})
             case "ml_dtypes":
-                return Namespace(name, {key: kind.host for key, kind in DTYPES.items()})
-            case "math":
-                return Namespace(name, {key: getattr(math, key) for key in _MATH})
-            case "dataclasses":
-                return Namespace(name, {key: _marker(f"dataclasses.{key}") for key in ("dataclass", "field", "replace", "asdict", "astuple")})
-            case "enum":
-                return Namespace(name, {key: _marker(f"enum.{key}") for key in _ENUM})
-            case "functools":
-                return Namespace(name, {key: _marker(f"functools.{key}") for key in _FUNCTOOLS})
-            case "typing":
-                return Namespace(name, {"TYPE_CHECKING": False, "cast": _marker("typing.cast")})
-            case _:
+                return Namespace(name, hosts)
+            case "neuronxcc":
+                return Namespace(name, {})
+            case _ if name.startswith(f"{LEGACY}."):
                 return self._legacy(name)
-
-    def _package(self, name: str) -> dict[str, Any]:
-        inner = ("language", "isa", "typing", "dtype")
-        return {key: _marker(f"nki.{key}") for key in ENTRIES} | {key: self.module(f"{name}.{key}") for key in inner}
+            case _:
+                return _library(name)
 
     def _closed(self, name: str, names: dict[str, Any]) -> Namespace:
+        published = _part("published")
+        if published is not None and name.startswith(f"{CURRENT}."):
+            names = published.absent(name, names) | names
         self.doors |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)
 
     def _legacy(self, name: str) -> Any:
-        if name not in (LEGACY_ROOT, f"{LEGACY_ROOT}.language", f"{LEGACY_ROOT}.isa"):
-            return UNKNOWN
         dialect = legacy_dialect()
-        if name == LEGACY_ROOT:
-            own = {key: _marker(f"nki.{key}") for key in ENTRIES}
-            return Namespace(name, own | {key: self.module(f"{name}.{key}") for key in ("language", "isa", "typing")})
         if dialect is None:
             return UNKNOWN
-        names = dialect.names() if name.endswith("language") else dialect.instruction_names()
-        return self._closed(name, dict(names))
+        match name.removeprefix(f"{LEGACY}."):
+            case "language":
+                return self._closed(name, dict(dialect.names()))
+            case "isa":
+                return self._closed(name, dict(dialect.instruction_names()))
+            case "isa.constants":
+                return self._closed(name, dict(dialect.constant_names()))
+            case "compiler":
+                return self._closed(name, dict(dialect.compiler_names()))
+            case _:
+                return UNKNOWN
 
 
 SPECIALS: Final[dict[str, Special]] = {}
@@ -115,11 +122,23 @@ def _marker(name: str) -> Special:
     return SPECIALS.setdefault(name, Special(name, lambda *_: UNKNOWN))
 
 
+def _library(name: str) -> Any:
+    """A module of the standard library: the part of it that is pure, and the decorators that kernels' classes use."""
+    if name == "math":
+        return Namespace(name, {key: getattr(math, key) for key in _MATH})
+    if name in _MARKED:
+        marked = {key: _marker(f"{name}.{key}") for key in _MARKED[name]}
+        return Namespace(name, marked | ({"TYPE_CHECKING": False} if name == "typing" else {}))
+    return UNKNOWN
+
+
 _TENSOR: Final = _marker("nki.typing.tensor")
-_NO_REORDER: Final = _marker("nki.language.no_reorder")
-_ENUM: Final = ("Enum", "IntEnum", "StrEnum", "auto", "unique")
-_FUNCTOOLS: Final = ("partial", "lru_cache", "cache", "wraps", "cached_property")
-# Of constant cost, or bounded by the size of their arguments, which are bounded.
+_MARKED: Final = {
+    "dataclasses": ("dataclass", "field", "replace", "asdict"),
+    "enum": ("Enum", "IntEnum", "StrEnum", "auto", "unique"),
+    "functools": ("partial", "lru_cache", "cache", "cached_property"),
+    "typing": ("cast",),
+}
 _MATH: Final = (
     "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "e", "erf", "erfc", "exp",
     "expm1", "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "inf", "isclose", "isfinite", "isinf", "isnan",

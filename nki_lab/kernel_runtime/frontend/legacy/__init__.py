@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.kernel_runtime.frontend.issue import Read
+from nki_lab.kernel_runtime.frontend.legacy.allocators import names as compiler_names
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
 from nki_lab.kernel_runtime.frontend.legacy.launch import grid_sizes
 from nki_lab.kernel_runtime.frontend.legacy.names import constant_names, instruction_names, missing, names
@@ -26,6 +27,7 @@ def make_builder(program: Program, *, reader: Read | None = None) -> LegacyBuild
 __all__ = [
     "DEFAULT_PRECISE",
     "LegacyBuilder",
+    "compiler_names",
     "constant_names",
     "grid_sizes",
     "instruction_names",

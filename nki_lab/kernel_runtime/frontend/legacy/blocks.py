@@ -73,7 +73,7 @@ class BlockTensor(NkiTensor):
                     "NKI312",
                     f"block dimension {dim} is indexed by a {type(item).__name__}",
                     self,
-                    limit="block dimensions are indexed by integers and loop variables: each block is a tile of its own",
+                    limit="block dimensions are indexed by integers: each block is a tile of its own",
                     help="loop over the blocks",
                 )
             if not 0 <= value < size:
@@ -92,7 +92,11 @@ class Blocks:
     __slots__ = ("grow", "known", "prefix", "sizes")
 
     def __init__(
-        self, sizes: tuple[int, ...], grow: Grow, prefix: tuple[int, ...] = (), known: dict[Any, NkiTensor] | None = None
+        self,
+        sizes: tuple[int, ...],
+        grow: Grow,
+        prefix: tuple[int, ...] = (),
+        known: dict[Any, NkiTensor] | None = None,
     ) -> None:
         self.sizes = sizes
         self.grow = grow

@@ -8,7 +8,8 @@ the tile enters the program with it. So `x[...] = nisa.f(...)`, `psum += nisa.nc
 
 from __future__ import annotations
 
-from numbers import Number
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,39 +18,13 @@ from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend import context, language
 from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
+from nki_lab.kernel_runtime.frontend.legacy import assignment
 from nki_lab.kernel_runtime.frontend.legacy.blocks import BlockTensor, require_tile
-from nki_lab.kernel_runtime.frontend.legacy.index import Index
-from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.frontend.legacy.held import Box, Held, out_positions, result_position, writer_kind
 from nki_lab.kernel_runtime.frontend.legacy.subscript import OutsideView, checked, restricted, subscript
-from nki_lab.kernel_runtime.frontend.legacy.temporary import assigns_temporary
-from nki_lab.kernel_runtime.frontend.legality import fixed_names, legalise, live_names
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, extent, view_type
+from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, extent, view_type
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
-
-Box = tuple[tuple[int, int], ...]
-
-_MATMUL, _ZERO, _OTHER = 1, 2, 4
-"""Kinds of writers of a buffer, as bits: accumulating products, fills with zero, anything else."""
-
-
-class Held:
-    """An instruction that waits for its destination.
-
-    `tile` is what the call returned; the instruction writes `box` of it, or all of it where box is None. Without an
-    instruction nothing writes the tile: its mask was empty.
-    """
-
-    __slots__ = ("box", "fixed", "instruction", "live", "name", "site", "tile")
-
-    def __init__(self, instruction: Instruction | None, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None,
-                 site: int, tile: NkiTensor) -> None:  # fmt: skip
-        self.instruction = instruction
-        self.live = live
-        self.fixed = fixed
-        self.name = name
-        self.site = site
-        self.tile = tile
-        self.box: Box | None = None
 
 
 class LegacyBuilder(Builder):
@@ -58,13 +33,14 @@ class LegacyBuilder(Builder):
     elementwise_operators = True
 
     temporary: bool | None = None
-    """Set by who knows, around an assignment: whether its value was computed by the statement. None asks the bytecode."""
+    """Whether the value of the running assignment was computed by it, set by who knows; None asks the bytecode."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._held: Held | None = None
+        self.held: Held | None = None
         self._legal: set[Any] = set()
-        self._writers: dict[int, int] = {}
+        self.writers: dict[int, int] = {}
+        self._zeros: dict[Buffer, tuple[NkiTensor, int]] = {}
         self._shared: list[NkiTensor] = []
         self._shared_next = -1
 
@@ -111,19 +87,39 @@ class LegacyBuilder(Builder):
 
     def view_of(self, tensor: NkiTensor) -> int:
         """Interned number of a view; brings its buffer into the program."""
-        if self._held is not None:
+        if self.held is not None:
             self.sync()
         buffer = tensor._buffer
         if buffer.id < 0 and buffer.owner is self:
             require_tile(tensor)
-            buffer.id = len(self.program.buffers)
-            self.program.buffers.append(buffer)
+            if buffer in self._zeros:
+                self._fill_zeros(buffer)
+            else:
+                self._enter(buffer)
         if tensor._indirect is None:
             low, high = extent(tensor._offset, tensor._shape, tensor._strides)
             if low < 0 or high >= buffer.partitions * buffer.row_elements * buffer.dtype.nbytes // tensor._dtype.nbytes:
                 raise refuse("NKI303", f"the view reaches from element {low} to {high} of its storage", tensor,
                              limit="views lie inside their tensor")  # fmt: skip
         return super().view_of(tensor)
+
+    def _enter(self, buffer: Buffer) -> None:
+        buffer.id = len(self.program.buffers)
+        self.program.buffers.append(buffer)
+
+    def zero_accumulator(self, tile: NkiTensor) -> None:
+        """Fill a fresh PSUM tile with zeros: by its first product where that overwrites all of it, else by a memset."""
+        self._zeros[tile._buffer] = (tile, self.site())
+
+    def _fill_zeros(self, buffer: Buffer) -> None:
+        tile, site = self._zeros.pop(buffer)
+        former, self.pinned = self.pinned, site
+        held, self.held = self.held, None
+        try:
+            language.fill(tile, 0.0)
+            self.sync()
+        finally:
+            self.pinned, self.held = former, held
 
     def subscript(self, tensor: NkiTensor, key: Any) -> NkiTensor:
         """`tensor[key]` with index expressions."""
@@ -166,21 +162,34 @@ class LegacyBuilder(Builder):
         dst = live[result_position(instruction)]
         if dst.__class__ is NkiTensor and dst._buffer.id < 0 and dst._buffer.owner is self:
             self.check(instruction, live, fixed)
-            self._held = Held(instruction, live, fixed, name, self.site(), dst)
+            self.held = Held(instruction, live, fixed, name, self.site(), dst)
             return NkiInstruction(self.program, len(self.program))
         return self._record(instruction, live, fixed, name)
 
     def _record(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None,
                 ) -> NkiInstruction:  # fmt: skip
+        if self._zeros:
+            self._settle(instruction, live)
         done = super().issue(instruction, live, fixed, name)
-        kind = _writer_kind(instruction, live)
-        writers = self._writers
+        kind = writer_kind(instruction, live)
+        writers = self.writers
         for place in out_positions(instruction):
             value = live[place]
             if value.__class__ is NkiTensor:
                 number = value._buffer.id
                 writers[number] = writers.get(number, 0) | kind
         return done
+
+    def _settle(self, instruction: Instruction, live: tuple[Any, ...]) -> None:
+        """Fill the waiting accumulators among the operands; a product that overwrites a whole one needs no fill."""
+        for value in live:
+            if value.__class__ is NkiTensor and value._buffer.id < 0 and value._buffer in self._zeros:
+                buffer = value._buffer
+                whole = value.size == buffer.partitions * buffer.row_elements and value._dtype is buffer.dtype
+                if instruction.accumulates is not None and value is live[result_position(instruction)] and whole:
+                    del self._zeros[buffer]
+                else:
+                    self._fill_zeros(buffer)
 
     def check(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         """Raise what recording this call would raise; answers are kept by operand types and attributes."""
@@ -193,19 +202,21 @@ class LegacyBuilder(Builder):
             key = ()
         try:
             legalise(instruction, live, fixed, self.arch)
-        except NkiError:
+        except NkiError as error:
             self._legal.discard(key)
+            operands = dict(zip(live_names(instruction), live, strict=True))
+            error.diagnostics = tuple(self._with_origin(item, operands) for item in error.diagnostics)
             raise
 
     def sync(self) -> None:
         """Record the instruction that is held back."""
-        held = self._held
+        held = self.held
         if held is not None:
-            self._held = None
+            self.held = None
             if held.instruction is not None:
-                self._replay(held, held.live, held.fixed)
+                self.replay(held, held.live, held.fixed)
 
-    def _replay(self, held: Held, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
+    def replay(self, held: Held, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         assert held.instruction is not None
         former, self.pinned = self.pinned, held.site
         try:
@@ -221,7 +232,7 @@ class LegacyBuilder(Builder):
     def widen(self, result: NkiTensor, shape: tuple[int, ...], box: Box) -> NkiTensor:
         """A fresh tile of `shape` of which the call's `result` fills `box`; the rest stays as it is."""
         tile = self.like(result, shape=shape, space=result._buffer.space.value)
-        held = self._held
+        held = self.held
         target = restricted(tile, box)
         if held is not None and held.box is None and held.instruction is not None and result is held.tile:
             place = result_position(held.instruction)
@@ -229,126 +240,24 @@ class LegacyBuilder(Builder):
             held.tile, held.box = tile, box
         else:
             language.assign(target, result)
-            if self._held is not None:
-                self._held.tile, self._held.box = tile, box
+            if self.held is not None:
+                self.held.tile, self.held.box = tile, box
         return tile
 
     def unwritten(self, shape: tuple[int, ...], dtype: Any, space: Any) -> NkiTensor:
         """A fresh tile that no instruction fills, as a call under an empty mask returns it."""
         self.sync()
         tile = self.allocate(shape, dtype, space)
-        self._held = Held(None, (), (), None, -1, tile)
+        self.held = Held(None, (), (), None, -1, tile)
         return tile
-
-    def _redirect(self, held: Held, target: NkiTensor, value: NkiTensor, **changes: Any) -> bool:
-        """Record the held instruction with `target` for its destination; False where it cannot write there.
-
-        `changes` replace attributes of the instruction.
-        """
-        if held.instruction is None:
-            self._held = None
-            return True
-        if _significant(target._shape) != _significant(value._shape):
-            return False
-        if held.box is not None and target._shape != held.tile._shape:
-            return False
-        dst = checked(target) if held.box is None else restricted(target, held.box)
-        place = result_position(held.instruction)
-        live = (*held.live[:place], dst, *held.live[place + 1 :])
-        names = fixed_names(held.instruction)
-        fixed = tuple([changes.get(name, item) for name, item in zip(names, held.fixed, strict=True)])
-        try:
-            self.check(held.instruction, live, fixed)
-        except NkiError:
-            return False
-        self._held = None
-        self._replay(held, live, fixed)
-        return True
-
-    def _fresh(self, value: Any) -> Held | None:
-        """The held instruction, where `value` is its result and the running statement has just computed it."""
-        held = self._held
-        if held is None or not isinstance(value, NkiTensor) or value._buffer is not held.tile._buffer:
-            return None
-        if value is not held.tile and (held.box is not None or value.size != held.tile.size):
-            return None
-        just_computed = assigns_temporary() if self.temporary is None else self.temporary
-        return held if just_computed else None
 
     def assign(self, target: NkiTensor, value: Any) -> None:
         """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
-        if isinstance(target, BlockTensor):
-            self._assign_blocks(target, value)
-            return
-        if isinstance(value, (Index, Mask)):
-            raise refuse("NKI304", "an index expression is assigned to a tensor", target,
-                         limit="indices and masks are compile-time values", help="fill a tile with nisa.iota")  # fmt: skip
-        assign_into = getattr(value, "assign_into", None)
-        if assign_into is not None:
-            assign_into(self, target)
-            return
-        if isinstance(value, NkiTensor) and not isinstance(value, BlockTensor):
-            if same_view(target, value):
-                return
-            held = self._fresh(value)
-            if held is not None and self._redirect(held, target, value, accumulate=False):
-                return
-            if held is not None and held.box is not None and target._shape == value._shape:
-                self.sync()
-                target, value = restricted(target, held.box), restricted(value, held.box)
-            self.copy_into(checked(target), checked(value))
-            return
-        if isinstance(value, (Number, np.generic)):
-            language.fill(checked(target), value.item() if isinstance(value, np.generic) else value)
-            return
-        raise error_of(
-            diagnose("NKI013", f"a {type(value).__name__} is assigned to a tensor", note=describe(target),
-                     limit="tensors and numbers are assigned", help="pass arrays as arguments of the kernel")
-        )  # fmt: skip
-
-    def _assign_blocks(self, target: BlockTensor, value: Any) -> None:
-        if not isinstance(value, (Number, np.generic)):
-            require_tile(target)
-        for tile in target.tiles():
-            self.assign(tile, value)
-
-    def copy_into(self, target: NkiTensor, value: NkiTensor) -> None:
-        """Record the copy of a tensor, repeated along its size-1 dimensions, into a view."""
-        require_tile(value)
-        if target._shape != value._shape and target.size != value.size:
-            value = fitted(value, target)
-        language.assign(target, value)
+        assignment.assign(self, target, value)
 
     def inplace(self, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
-        """`tensor name= other`: one instruction that reads and writes the tensor.
-
-        A matrix product added to PSUM is accumulated by the Tensor Engine: the first one overwrites what nothing or
-        only zeros have been written to.
-        """
-        require_tile(tensor)
-        if hasattr(other, "assign_into"):
-            other = other.value()
-        held = self._fresh(other)
-        if held is not None and held.instruction is None:
-            self._held = None
-            return tensor
-        if (
-            held is not None and name == "add" and held.instruction is not None
-            and held.instruction.accumulates is not None and tensor._buffer.space is MemoryRegion.psum
-        ):  # fmt: skip
-            foreign = self._writers.get(tensor._buffer.id, 0) & _OTHER
-            if self._redirect(held, tensor, other, accumulate=True if foreign else None):
-                return tensor
-        if held is not None and held.box is not None and tensor._shape == other._shape:
-            self.sync()
-            view, other = restricted(tensor, held.box), restricted(other, held.box)
-        else:
-            view = checked(tensor)
-        result = self.operator(name, view, other)
-        held = self._held
-        if held is None or held.tile is not result or not self._redirect(held, view, result):
-            self.copy_into(view, result)
-        return tensor
+        """`tensor name= other`: one instruction that reads and writes the tensor."""
+        return assignment.inplace(self, name, tensor, other)
 
     def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
         """`left name right` on tiles: free dimensions of size 1 repeat, partitions do not."""
@@ -361,7 +270,7 @@ class LegacyBuilder(Builder):
     def written(self, tensor: NkiTensor) -> bool:
         """Whether an instruction has written to the tensor's storage."""
         self.sync()
-        return tensor._buffer.id in self._writers or tensor._buffer.kind in ("input", "const")
+        return tensor._buffer.id in self.writers or tensor._buffer.kind in ("input", "const")
 
 
 def current(what: str) -> LegacyBuilder:
@@ -374,40 +283,26 @@ def current(what: str) -> LegacyBuilder:
             "NKI605",
             f"neuronxcc's {what} is called in a kernel of the current dialect",
             limit="a kernel uses either nki or neuronxcc.nki",
-            help=f"import {what.split('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
+            help=f"import {what.partition('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
         )
     )
 
 
-def same_view(a: NkiTensor, b: NkiTensor) -> bool:
-    """Whether two tensors are the same elements in the same order."""
-    return (
-        a._buffer is b._buffer and a._offset == b._offset and a._shape == b._shape and a._strides == b._strides
-        and a._dtype is b._dtype and a._indirect is b._indirect
-    )  # fmt: skip
+def located(door: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the user's call as the site of everything that it records."""
 
+    @functools.wraps(door)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        builder = context.local.builder
+        if builder is None or builder.pinned >= 0:
+            return door(*args, **kwargs)
+        builder.pinned = builder.site()
+        try:
+            return door(*args, **kwargs)
+        finally:
+            builder.pinned = -1
 
-def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:
-    """`value` repeated to the target's shape; NKI203 where it is larger or of other sizes."""
-    view = value
-    while len(view._shape) < len(target._shape):
-        view = view.expand_dim(min(1, len(view._shape)))
-    try:
-        return language.broadcast_to(view, target._shape)
-    except (NkiError, IndexError):
-        raise error_of(
-            diagnose(
-                "NKI203",
-                f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
-                limit="sizes are equal; free dimensions of size 1 repeat",
-                help="assign to a part of the target, or reshape the value",
-            )
-        ) from None
-
-
-def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Partition size and the free sizes that are not 1."""
-    return (shape[0], *[size for size in shape[1:] if size != 1])
+    return call
 
 
 def _plain(value: Any) -> Any:
@@ -418,32 +313,3 @@ def _plain(value: Any) -> Any:
 
 def _type_key(value: Any) -> Any:
     return view_type(value) if value.__class__ is NkiTensor else (value.__class__, value)
-
-
-_POSITIONS: dict[int, tuple[int, tuple[int, ...]]] = {}
-
-
-def _positions(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
-    found = _POSITIONS.get(instruction.index)
-    if found is None:
-        names = live_names(instruction)
-        outs = tuple(k for k, name in enumerate(names) if instruction.operands[name].role == "out")
-        found = _POSITIONS[instruction.index] = (outs[0], outs)
-    return found
-
-
-def result_position(instruction: Instruction) -> int:
-    """Place of the destination among an instruction's live operands."""
-    return _positions(instruction)[0]
-
-
-def out_positions(instruction: Instruction) -> tuple[int, ...]:
-    """Places of everything the instruction writes among its live operands."""
-    return _positions(instruction)[1]
-
-
-def _writer_kind(instruction: Instruction, live: tuple[Any, ...]) -> int:
-    if instruction.accumulates is not None:
-        return _MATMUL
-    return _ZERO if instruction.name == "memset" and live[-1] == 0 else _OTHER
-

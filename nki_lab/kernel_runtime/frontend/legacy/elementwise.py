@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
@@ -70,7 +70,7 @@ def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     view = make_view(tile._buffer, shape, strides, tile._offset, tile._dtype, tile._indirect)
     axes = axes_of(tile)
     if axes is not None:
-        view._extra = Subscript((axes[0], *(frozenset(),) * missing, *axes[1:]), ())
+        view._extra = Subscript((), (), len(shape), (axes[0], *(frozenset(),) * missing, *axes[1:]))
     return view
 
 
@@ -107,7 +107,7 @@ def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None,
     if name == "divide":
         return _divide(builder, x, y, dtype, mask, partitions=partitions)
     if name not in ALU:
-        raise unmodelled(f"nl.{name}")
+        raise error_of(unmodelled(f"neuronxcc.nki.language.{name}"))
     kind = result_dtype(name, x, y, dtype)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         left, right = _pair(builder, name, operand(x, name, "x"), operand(y, name, "y"), partitions)
@@ -194,12 +194,11 @@ def operator(builder: LegacyBuilder, name: str, left: Any, right: Any) -> Any:
     return binary(builder, _LOGICAL.get(name, name) if both else name, left, right, partitions=False)
 
 
-def unmodelled(what: str) -> NkiError:
-    """The error for a Beta 1 name that is known and not modelled."""
-    return error_of(
-        diagnose("NKI010", f"{what} is not modelled", limit="a function is modelled when its instructions are declared",
-                 help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")
-    )  # fmt: skip
+def unmodelled(what: str) -> Diagnostic:
+    """What is wrong with a Beta 1 name that is known and not modelled."""
+    return diagnose("NKI010", f"{what} is part of Beta 1 and not modelled here",
+                    limit="a function is modelled when its instructions are declared",
+                    help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")  # fmt: skip
 
 
 def _binary_door(name: str) -> Callable[..., NkiTensor]:

@@ -271,7 +271,8 @@ def arange(*bounds: Any) -> Index:
     numbers = [integer_of(bound) for bound in bounds]
     if not 1 <= len(numbers) <= 3 or None in numbers:
         raise error_of(
-            diagnose("NKI012", f"nl.arange{bounds!r}", operand="start", limit="nl.arange(stop) or nl.arange(start, stop)",
+            diagnose("NKI012", f"nl.arange{bounds!r}", operand="start",
+                     limit="nl.arange(stop) or nl.arange(start, stop)",
                      help="bounds are integers known at specialisation time")
         )  # fmt: skip
     return _of_range(range(*numbers))  # type: ignore[arg-type]

@@ -90,8 +90,8 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
     if face.returns:
         return _with_result(instruction, face, builder, values, names, generic)
     tensors = [values[name] for name in names]
-    made = cut(generic["mask"], [(t._shape, instruction.operands[n].dims, axes_of(t)) for n, t in zip(names, tensors,
-                                                                                                      strict=True)])  # fmt: skip
+    letters = [instruction.operands[name].dims for name in names]
+    made = cut(generic["mask"], [(t._shape, dims, axes_of(t)) for t, dims in zip(tensors, letters, strict=True)])
     if not made.empty:
         record(builder, instruction, values | dict(zip(names, made.of(tensors), strict=True)), generic["name"])
     return None
@@ -99,17 +99,28 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
 
 def record(builder: LegacyBuilder, instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
     """Issue an instruction from its values by operand name; operands not given have their defaults."""
-    operands = instruction.operands
-
-    def value(operand: str) -> Any:
-        return values[operand] if operand in values else operands[operand].default
-
+    live, fixed = _defaults(instruction)
     builder.issue(
         instruction,
-        tuple([value(operand) for operand in live_names(instruction)]),
-        tuple([value(operand) for operand in fixed_names(instruction)]),
+        tuple([values.get(operand, default) for operand, default in live]),
+        tuple([values.get(operand, default) for operand, default in fixed]),
         name,
     )
+
+
+_Defaults = tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]
+_known_defaults: dict[int, _Defaults] = {}
+
+
+def _defaults(instruction: Instruction) -> _Defaults:
+    """Names and defaults of the live and of the fixed operands."""
+    found = _known_defaults.get(id(instruction))
+    if found is None:
+        operands = instruction.operands
+        live = tuple((name, operands[name].default) for name in live_names(instruction))
+        fixed = tuple((name, operands[name].default) for name in fixed_names(instruction))
+        found = _known_defaults[id(instruction)] = (live, fixed)
+    return found
 
 
 def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
@@ -117,7 +128,7 @@ def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: 
     """The call's values by name, and those of the generic keywords."""
     if len(args) > len(face.order):
         raise error_of(
-            diagnose("NKI002", f"{instruction.name} takes {len(face.order)} positional arguments, {len(args)} were given",
+            diagnose("NKI002", f"{instruction.name} takes {len(face.order)} positional arguments, got {len(args)}",
                      limit=f"{instruction.name}{_signature(instruction, face)}", help="pass the others by keyword")
         )  # fmt: skip
     values = dict(zip(face.order, args, strict=False))

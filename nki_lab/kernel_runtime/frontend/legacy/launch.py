@@ -70,7 +70,8 @@ def _size(axis: Any) -> int:
     number = integer_of(axis)
     if number is None or number < 0:
         raise error_of(
-            diagnose("NKI016", f"a launch grid has the axis {axis!r}", limit="axes are integers, nl.nc(n) or nl.spmd_dim",
+            diagnose("NKI016", f"a launch grid has the axis {axis!r}",
+                     limit="axes are integers, nl.nc(n) or nl.spmd_dim(a, b)",
                      help="for example kernel[4, 2](...)")
         )  # fmt: skip
     return number

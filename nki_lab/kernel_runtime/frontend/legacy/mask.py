@@ -33,9 +33,7 @@ class Mask:
     __slots__ = ("refusal", "source", "terms")
     __array_ufunc__ = None
 
-    def __init__(
-        self, terms: tuple[Index, ...], *, source: tuple[Index, str] | None = None, refusal: str = ""
-    ) -> None:
+    def __init__(self, terms: tuple[Index, ...], *, source: tuple[Index, str] | None = None, refusal: str = "") -> None:
         self.terms = terms
         self.source = source
         self.refusal = refusal
@@ -70,14 +68,14 @@ class Mask:
         return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"
 
 
-def bounds_of(mask: Mask | bool | None) -> list[Bound] | None:
+def bounds_of(mask: Any) -> list[Bound] | None:
     """What a mask leaves: bounds on single dimensions, [] for everything, None for nothing.
 
     NKI010 for a mask that is not a box, such as `i <= j` over two dimensions.
     """
-    if mask is None or mask is True:
+    if mask is None:
         return []
-    if isinstance(mask, (bool, np.bool_, int)):
+    if isinstance(mask, (bool, np.bool_)):
         return [] if mask else None
     if not isinstance(mask, Mask):
         raise error_of(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.kernel_runtime.frontend.legacy.builder import Box, LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy.held import Box
 from nki_lab.kernel_runtime.frontend.legacy.mask import Bound, bounds_of
 from nki_lab.kernel_runtime.frontend.legacy.subscript import axes_of, checked, restricted
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -47,8 +48,8 @@ def cut(mask: Any, operands: Sequence[tuple[Shape, Letters, tuple[Any, ...] | No
     A bound cuts the dimensions that walk its range, and those of other operands that share their letter. Where no
     operand walks it, it cuts by position.
     """
-    boxes = [[(0, size - 1) for size in shape] for shape, _, _ in operands]
     bounds = bounds_of(mask)
+    boxes = [[(0, size - 1) for size in shape] for shape, _, _ in operands]
     if bounds is None:
         return Cut([tuple(box) for box in boxes], whole=False, empty=True)
     for bound in bounds:
@@ -121,6 +122,8 @@ def masked(
     `shape_of` gives the result's shape from operand shapes; `blank` the (dtype, memory) of a result that nothing
     writes, because the mask is empty.
     """
+    if mask is None:
+        return compute(*map(checked, operands))
     made = cut(mask, [(tensor._shape, names, axes_of(tensor)) for tensor, names in zip(operands, letters, strict=True)])
     shapes = [tensor._shape for tensor in operands]
     if made.empty:
@@ -146,6 +149,4 @@ class Sized:
 
 def with_shapes(values: Mapping[str, Any], names: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Any]:
     """Call values with stand-ins of `shapes` for the tensors `names`."""
-    return dict(values) | {
-        name: Sized(shape, values[name].dtype) for name, shape in zip(names, shapes, strict=True)
-    }
+    return dict(values) | {name: Sized(shape, values[name].dtype) for name, shape in zip(names, shapes, strict=True)}

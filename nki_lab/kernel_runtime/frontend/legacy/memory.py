@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
@@ -14,8 +13,10 @@ from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.legacy.allocators import Placement, tile_bytes
+from nki_lab.kernel_runtime.frontend.legacy.assignment import fitted
 from nki_lab.kernel_runtime.frontend.legacy.blocks import Blocks, BlockTensor, grid_of, require_tile, split_shape
-from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current, fitted
+from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.elementwise import in_sbuf, operand, spread, stretched
 from nki_lab.kernel_runtime.frontend.legacy.instructions import record
 from nki_lab.kernel_runtime.frontend.legacy.masking import cut, masked
@@ -23,14 +24,6 @@ from nki_lab.kernel_runtime.frontend.legacy.subscript import axes_of, checked
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, psum, sbuf
 
 _REGIONS = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.private_hbm}
-
-
-class Placement:
-    """A buffer with an allocator: `place(block index, partitions, bytes per partition)` gives each tile's address."""
-
-    def __init__(self, region: MemoryRegion, place: Callable[[tuple[int, ...], int, int], tuple[int, int]]) -> None:
-        self.region = region
-        self.place = place
 
 
 def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
@@ -51,8 +44,7 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints
     place = buffer.place if isinstance(buffer, Placement) else None
 
     def grow(where: tuple[int, ...]) -> NkiTensor:
-        width = int(np.prod(tile[1:], dtype=int)) * kind.nbytes
-        address = None if place is None else place(where, tile[0], width)
+        address = None if place is None else place(where, tile[0], tile_bytes(tile, kind.nbytes))
         label = f"{name}[{', '.join(map(str, where))}]" if name and where else name
         return builder.allocate(tile, kind, region, name=label, address=address)
 
@@ -77,7 +69,10 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str 
     tensor = ndarray(shape, dtype, buffer, name)
     value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
     for tile in tensor.tiles() if isinstance(tensor, BlockTensor) else (tensor,):
-        language.fill(tile, value)
+        if value == 0 and tile._buffer.space is psum and tile._buffer.address is None:
+            current("nl.full").zero_accumulator(tile)
+        else:
+            language.fill(tile, value)
     return tensor
 
 
@@ -163,11 +158,12 @@ def store(dst: Any, value: Any, mask: Any = None, mode: Any = None, **_hints: An
     tile = operand(value, "store", "value")
     if tile.size != target.size:
         tile = _repeated(builder, tile, target)
-    pair = (target, tile)
-    made = cut(mask, [(t._shape, ("E",), axes_of(t)) for t in pair])
-    if made.empty:
-        return
-    target, tile = made.of(pair)
+    if mask is not None:
+        pair = (target, tile)
+        made = cut(mask, [(t._shape, ("E",), axes_of(t)) for t in pair])
+        if made.empty:
+            return
+        target, tile = made.of(pair)
     _copy(builder, target, in_sbuf(builder, tile), mode)
 
 
@@ -248,7 +244,7 @@ def device_print(prefix: str, x: Any, mask: Any = None, **_hints: Any) -> None:
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating-point dtype, as NumPy gives them."""
-    return ml_dtypes.finfo(np.dtype(dtype_of(dtype).host))
+    return ml_dtypes.finfo(np.dtype(dtype_of(dtype).host))  # type: ignore[no-untyped-call]
 
 
 class fp32:
@@ -272,4 +268,3 @@ class constants:
     def sizeinbytes(dtype: Any) -> int:
         """Bytes of an element of a dtype."""
         return dtype_of(dtype).nbytes
-

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
@@ -12,6 +13,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.legacy import elementwise, launch, memory, reductions
 from nki_lab.kernel_runtime.frontend.legacy.blocks import par_dim
+from nki_lab.kernel_runtime.frontend.legacy.builder import located
 from nki_lab.kernel_runtime.frontend.legacy.index import arange, mgrid
 from nki_lab.kernel_runtime.frontend.legacy.instructions import door_of, has_legacy_face
 from nki_lab.kernel_runtime.frontend.target import get_nc_version
@@ -21,17 +23,23 @@ _DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_
            "uint8", "uint16", "uint32", "bool_")  # fmt: skip
 
 # Names of the last Beta 1 release whose instructions may not be declared (yet).
-_KNOWN_LANGUAGE = frozenset(
-    """all_reduce atomic_rmw ceil cos dropout erf_dx floor fmod gather_flattened gelu_dx gemm_grid gemm_stationary_grid
-    mod rand random_seed silu_dx tan trunc where iterators""".split()
-)
-_KNOWN_ISA = frozenset(
-    """activation activation_reduce affine_select bn_aggr bn_stats builtin_custom_op dma_copy dma_transpose dropout iota
-    local_gather max8 memset nc_find_index8 nc_match_replace8 nc_matmul nc_stream_shuffle nc_transpose range_select
-    reciprocal scalar_tensor_tensor select_reduce sequence_bounds tensor_copy tensor_copy_dynamic_dst
-    tensor_copy_dynamic_src tensor_copy_predicated tensor_partition_reduce tensor_reduce tensor_scalar
-    tensor_scalar_cumulative tensor_scalar_reduce tensor_tensor tensor_tensor_scan""".split()
-)
+_UNMODELLED_LANGUAGE = """
+    all_reduce atomic_rmw ceil cos dropout erf_dx floor fmod gather_flattened gelu_dx gemm_grid gemm_stationary_grid
+    iterators mod rand random_seed silu_dx tan trunc where
+"""
+_UNMODELLED_ISA = """
+    activation_reduce affine_select bn_aggr bn_stats builtin_custom_op dma_transpose dropout local_gather max8
+    nc_find_index8 nc_match_replace8 nc_stream_shuffle range_select select_reduce sequence_bounds
+    tensor_copy_dynamic_dst tensor_copy_dynamic_src tensor_copy_predicated tensor_partition_reduce
+    tensor_scalar_cumulative tensor_scalar_reduce tensor_tensor_scan
+"""
+_UNMODELLED = {
+    "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
+    "neuronxcc.nki.language": _UNMODELLED_LANGUAGE,
+    "neuronxcc.nki.isa": _UNMODELLED_ISA,
+    "neuronxcc.nki.typing": "mutable scalar",
+    "neuronxcc.nki.compiler": "allocation_scope",
+}
 
 
 def names() -> dict[str, Any]:
@@ -48,6 +56,7 @@ def names() -> dict[str, Any]:
         language.sequential_range, language.static_range, arange, par_dim,
     )  # fmt: skip
     own |= {item.__name__: item for item in functions}
+    own = {name: item if isinstance(item, type) else located(item) for name, item in own.items()}
     own |= {name: DTYPES[name].host for name in _DTYPES}
     own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
     return own | {"mgrid": mgrid, "ds": ds, "tile_size": language.tile_size, "MemoryRegion": MemoryRegion}
@@ -55,7 +64,7 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
-    own: dict[str, Any] = {name: door_of(name) for name, item in TABLE.items() if has_legacy_face(item)}
+    own: dict[str, Any] = {name: located(door_of(name)) for name, item in TABLE.items() if has_legacy_face(item)}
     own |= constant_names()
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}
     return own | {"get_nc_version": get_nc_version, "fp32": memory.fp32}
@@ -67,13 +76,10 @@ def constant_names() -> dict[str, Any]:
     return {kind.__name__: kind for kind in kinds}
 
 
-def missing(module: str, name: str, have: dict[str, Any]) -> NkiError:
-    """The error for a name that a module lacks: NKI010 for one that Beta 1 had, else NKI006."""
-    known = {"language": _KNOWN_LANGUAGE, "isa": _KNOWN_ISA}.get(module, frozenset())
+def missing(module: str, name: str, have: Iterable[str]) -> Diagnostic:
+    """What is wrong with `module.name`: NKI010 for a name that Beta 1 had, else NKI006."""
+    known = _UNMODELLED.get(module, "").split()
     if name in known:
-        return elementwise.unmodelled(f"neuronxcc.nki.{module}.{name}")
-    near = did_you_mean(name, [*have, *known])
-    return error_of(
-        diagnose("NKI006", f"neuronxcc.nki.{module} has no {name}", limit="names of neuronxcc 2.26", help=near)
-    )
-
+        return elementwise.unmodelled(f"{module}.{name}")
+    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in Beta 1",
+                    help=did_you_mean(name, [*have, *known]))  # fmt: skip

@@ -9,10 +9,10 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.dtype import BOOL, F32, dtype_of
 from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.legacy.assignment import LoopReduction
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.elementwise import binary, in_sbuf, operand, unary
 from nki_lab.kernel_runtime.frontend.legacy.masking import masked
-from nki_lab.kernel_runtime.frontend.legacy.subscript import checked
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 
 Shape = tuple[int, ...]
@@ -154,25 +154,8 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_hints
                   lambda a, b: (a[row], b[1]), lambda _: (F32, psum))  # fmt: skip
 
 
-class LoopReduction:
-    """`nl.loop_reduce`: its assignment target accumulates from iteration to iteration."""
-
-    def __init__(self, tile: NkiTensor, op: str) -> None:
-        self.tile = tile
-        self.op = op
-
-    def value(self) -> NkiTensor:
-        return self.tile
-
-    def assign_into(self, builder: LegacyBuilder, target: NkiTensor) -> None:
-        """target = op(target, x); a target that nothing has written takes x."""
-        if builder.written(target):
-            builder.inplace(self.op, target, self.tile)
-        else:
-            builder.copy_into(checked(target), checked(self.tile))
-
-
-def loop_reduce(x: Any, op: Any, loop_indices: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> LoopReduction:
+def loop_reduce(x: Any, op: Any, loop_indices: Any, dtype: Any = None, mask: Any = None, **_hints: Any,
+                ) -> LoopReduction:  # fmt: skip
     """The tiles of all iterations combined with `op`, in the tensor that the call is assigned to.
 
     Each iteration does target = op(target, x), so that the target starts from what the kernel put there.

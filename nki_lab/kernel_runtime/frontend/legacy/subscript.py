@@ -8,7 +8,7 @@ instruction uses it unmasked.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index
@@ -20,14 +20,51 @@ from nki_lab.kernel_runtime.tensor.indirect import Indirect, moved, vector_selec
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 
 
-class Subscript(NamedTuple):
-    """What a view keeps of its key: `axes` of each of its dimensions, and (dimension, size, index) that stay in range.
+class Subscript:
+    """What a view keeps of its key: the static `indices`, each of which stays within the dimension of its `sizes`.
 
-    The indices are broadcast to the view's rank. A key without index expressions keeps nothing.
+    `axes` says for each of the view's `rank` dimensions which ranges it walks; it is worked out when a mask asks.
     """
 
-    axes: tuple[Axes, ...]
-    spans: tuple[tuple[int, int, Index], ...]
+    __slots__ = ("_axes", "indices", "rank", "sizes")
+
+    def __init__(
+        self, indices: tuple[Index, ...], sizes: tuple[int, ...], rank: int, axes: tuple[Axes, ...] | None = None
+    ) -> None:
+        self.indices = indices
+        self.sizes = sizes
+        self.rank = rank
+        self._axes = axes
+
+    @property
+    def axes(self) -> tuple[Axes, ...]:
+        if self._axes is None:
+            found: list[Axes] = [frozenset()] * self.rank
+            for index in self.indices:
+                first = self.rank - index.ndim
+                for k, axes in enumerate(index.axes):
+                    found[first + k] |= axes
+            self._axes = tuple(found)
+        return self._axes
+
+    def within(self, box: tuple[tuple[int, int], ...]) -> Subscript:
+        """The part of the view from `low` to `high`, both included, of each dimension."""
+        parts = []
+        for index in self.indices:
+            part = index
+            first = self.rank - index.ndim
+            for k in range(index.ndim):
+                if index.shape[k] != 1:
+                    part = part.restricted(k, *box[first + k])
+            parts.append(part)
+        return Subscript(tuple(parts), self.sizes, self.rank, self.axes)
+
+    def require_inside(self, tensor: NkiTensor) -> None:
+        """NKI303 where an index leaves its dimension."""
+        for dim, (index, size) in enumerate(zip(self.indices, self.sizes, strict=True)):
+            low, high = index.span()
+            if low < 0 or high >= size:
+                raise _outside(tensor, dim, size, low, high)
 
 
 class OutsideView(NkiTensor):
@@ -49,17 +86,8 @@ def checked(tensor: NkiTensor) -> NkiTensor:
     """The tensor itself; NKI303 where its index leaves the tensor it was taken from."""
     if tensor.__class__ is not OutsideView:
         return tensor
-    for dim, size, index in tensor._extra.spans:
-        low, high = index.span()
-        if low < 0 or high >= size:
-            raise _outside(tensor, dim, size, low, high)
-    return _inside(tensor)
-
-
-def _inside(tensor: NkiTensor) -> NkiTensor:
-    view = make_view(
-        tensor._buffer, tensor._shape, tensor._strides, tensor._offset, tensor._dtype, tensor._indirect
-    )
+    tensor._extra.require_inside(tensor)
+    view = make_view(tensor._buffer, tensor._shape, tensor._strides, tensor._offset, tensor._dtype, tensor._indirect)
     view._extra = tensor._extra
     return view
 
@@ -82,19 +110,9 @@ def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor
     if record is not None:
         record = _restricted_record(tensor, record, box)
     view = make_view(tensor._buffer, shape, tensor._strides, offset, tensor._dtype, record)
-    extra = tensor._extra
-    if type(extra) is Subscript:
-        spans = []
-        for dim, size, whole in extra.spans:
-            index = whole
-            for place, (low, high) in enumerate(box):
-                if index.shape[place] != 1:
-                    index = index.restricted(place, low, high)
-            least, most = index.span()
-            if least < 0 or most >= size:
-                raise _outside(tensor, dim, size, least, most)
-            spans.append((dim, size, index))
-        view._extra = Subscript(extra.axes, tuple(spans))
+    if type(tensor._extra) is Subscript:
+        view._extra = tensor._extra.within(box)
+        view._extra.require_inside(tensor)
     return view
 
 
@@ -160,9 +178,37 @@ def _advanced(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
 
 def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None = None) -> NkiTensor:
     """The view of static indices."""
-    indices = [item if isinstance(item, Index) else _constant(tensor, dim, item) for dim, item in enumerate(keys)]
+    indices = tuple([item if type(item) is Index else _constant(tensor, dim, item) for dim, item in enumerate(keys)])
+    form = (tuple([(index.shape, index.steps) for index in indices]), tensor._strides, tensor._buffer.on_chip)
+    layout = _layouts.get(form)
+    if layout is None:
+        layout = _layouts[form] = _layout(tensor, indices)
+    shape, strides, reach = layout
+    offset = tensor._offset
+    inside = True
+    for index, size, unit, (below, above) in zip(indices, tensor._shape, tensor._strides, reach, strict=True):
+        start = index.offset
+        offset += start * unit
+        if start < below or start + above >= size:
+            inside = False
+    view = make_view(tensor._buffer, shape, strides, offset, tensor._dtype, record)
+    view._extra = Subscript(indices, tensor._shape, len(shape))
+    if inside:
+        return view
+    lazy = object.__new__(OutsideView)
+    for slot in NkiTensor.__slots__:
+        setattr(lazy, slot, getattr(view, slot))
+    return lazy
+
+
+_Layout = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
+_layouts: dict[Any, _Layout] = {}
+
+
+def _layout(tensor: NkiTensor, indices: tuple[Index, ...]) -> _Layout:
+    """Shape and strides of a view by static indices, and how far each index reaches (below, above) its offset."""
     rank = max(index.ndim for index in indices)
-    indices = [_padded(index, rank) for index in indices]
+    indices = tuple([_padded(index, rank) for index in indices])
     shape = tuple([max(index.shape[k] for index in indices) for k in range(rank)])
     for dim, index in enumerate(indices):
         if any(size not in (1, full) for size, full in zip(index.shape, shape, strict=True)):
@@ -174,28 +220,16 @@ def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None =
                 help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]",
             )
     strides = [0] * rank
-    offset = tensor._offset
-    axes: list[Axes] = [frozenset()] * rank
-    outside = False
-    spans = []
-    for dim, (index, size, unit) in enumerate(zip(indices, tensor._shape, tensor._strides, strict=True)):
-        offset += index.offset * unit
+    for index, unit in zip(indices, tensor._strides, strict=True):
         for k in range(rank):
             strides[k] += index.steps[k] * unit
-            axes[k] |= index.axes[k]
-        low, high = index.span()
-        outside = outside or low < 0 or high >= size
-        spans.append((dim, size, index))
     if tensor._buffer.on_chip:
         _keep_partitions(tensor, indices[0], indices[1:], shape, strides)
-    view = make_view(tensor._buffer, shape, tuple(strides), offset, tensor._dtype, record)
-    view._extra = Subscript(tuple(axes), tuple(spans))
-    if outside:
-        lazy = object.__new__(OutsideView)
-        for slot in NkiTensor.__slots__:
-            setattr(lazy, slot, getattr(view, slot))
-        return lazy
-    return view
+    reach = []
+    for index in indices:
+        low, high = index.span()
+        reach.append((index.offset - low, high - index.offset))
+    return shape, tuple(strides), tuple(reach)
 
 
 def _constant(tensor: NkiTensor, dim: int, item: Any) -> Index:
@@ -217,9 +251,9 @@ def _padded(index: Index, rank: int) -> Index:
 
 
 def _keep_partitions(
-    tensor: NkiTensor, partition: Index, free: list[Index], shape: tuple[int, ...], strides: list[int]
+    tensor: NkiTensor, partition: Index, free: tuple[Index, ...], shape: tuple[int, ...], strides: list[int]
 ) -> None:
-    """Check that dimension 0 of an on-chip view, and no other, walks partitions, and set its stride where it has one."""
+    """Check that dimension 0 of an on-chip view, and no other, walks partitions; it keeps its stride at size 1."""
     if len(shape) < 2:
         raise refuse(
             "NKI304",
@@ -269,12 +303,13 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
         picked = tensor.select(0, rows)
         return _strided(picked, rest, picked._indirect)
     _, record = vector_select(tensor, 0, rows)
-    walk = Index((rows._shape[0], 1), (1, 0), 0, (axes_of(rows) or (frozenset(),))[:1] + (frozenset(),))
+    walk = Index((rows._shape[0], 1), (1, 0), 0, ((axes_of(rows) or (frozenset(),))[0], frozenset()))
     view = _strided(tensor, (walk, *rest), moved(record, 0))
-    if view._extra.spans[0][2].shape[0] != view._shape[0]:
+    if view._shape[0] != rows._shape[0]:
         raise refuse("NKI309", f"{rows._shape[0]} row numbers for {view._shape[0]} rows", tensor,
                      limit="one row number for each row of the view")  # fmt: skip
-    view._extra = Subscript(view._extra.axes, view._extra.spans[1:])
+    key = view._extra
+    view._extra = Subscript(key.indices[1:], key.sizes[1:], key.rank, key.axes)
     return checked(view)
 
 

@@ -1,0 +1,118 @@
+"""Addresses: when each tensor lives, where in SBUF and PSUM it lies, and whether everything fits.
+
+`allocate(program)` changes nothing. Tensors placed with `address=` stay where they are; automatic ones keep out of the
+way of everything that lives at the same time, and start at partition 0, 32, 64 or 96 as their height allows. A PSUM
+tensor of up to 2 KiB stays inside one bank, a larger one takes whole banks, since a matmul never crosses one
+(NeuronCore-v2 and v3). What finds no room has address -1: values and time go on without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.allocate import findings
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
+from nki_lab.kernel_runtime.allocate.overlap import overlapping
+from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants, place
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.tensor import psum, sbuf
+
+__all__ = ["Allocation", "Usage", "allocate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Bytes of live tensors in the fullest partition of SBUF and PSUM from op `op[i]` to before op `op[i + 1]`.
+
+    Ascending ops, one row where either changes. Tensors that found no room count as if at partition 0.
+    """
+
+    op: NDArray[np.int64]
+    sbuf: NDArray[np.int64]
+    psum: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Allocation:
+    """Addresses and lifetimes of a program's buffers, as columns indexed by buffer id.
+
+    `partition` and `byte` are -1 for tensors in HBM, tensors that no op accesses, and those without room. `first` and
+    `last` are the ops of the first and last access, -1 without one; results that stay on the chip live to the last op.
+    `reuse` has rows (earlier, later): the earlier buffer had left when the later one got some of its bytes.
+    `overlaps` has rows of placed buffers that share bytes while both live. Peaks are bytes in a partition.
+    """
+
+    partition: NDArray[np.int16]
+    byte: NDArray[np.int32]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    reuse: NDArray[np.int32]
+    overlaps: NDArray[np.int32]
+    diagnostics: tuple[Diagnostic, ...]
+    sbuf_peak: int
+    psum_peak: int
+    usage: Usage
+
+
+def allocate(program: Program) -> Allocation:
+    """Addresses for all tensors of a program. Findings: NKI315 capacity, NKI316 hardly any room, NKI317 overlap."""
+    times = lifetimes(program)
+    overlaps = overlapping(program, times)
+    count = len(program.buffers)
+    partition = np.full(count, -1, np.int16)
+    byte = np.full(count, -1, np.int32)
+    reuse: list[tuple[int, int]] = []
+    found: list[Diagnostic] = []
+    loads = []
+    for space in (sbuf, psum):
+        room = Room.of(space, program.arch)
+        tenants = Tenants.of([buffer for buffer in program.buffers if buffer.space is space], times, room)
+        mine = [pair for pair in overlaps if program.buffers[pair[0]].space is space]
+        placing, load, need = _memory(room, tenants, times, mine)
+        ids = [buffer.id for buffer in tenants.buffers]
+        partition[ids] = placing.partition
+        byte[ids] = placing.byte
+        reuse += [(ids[earlier], ids[later]) for earlier, later in placing.reuse]
+        loads.append(load)
+        found += findings.capacity(program, space, tenants, placing, need)
+    found += findings.clobbered(program, times, overlaps)
+    usage = _usage(*loads)
+    return Allocation(
+        partition=partition, byte=byte, first=times.first, last=times.last, reuse=_pairs(reuse),
+        overlaps=_pairs(overlaps), diagnostics=tuple(found), sbuf_peak=int(usage.sbuf.max(initial=0)),
+        psum_peak=int(usage.psum.max(initial=0)), usage=usage,
+    )  # fmt: skip
+
+
+def _memory(
+    room: Room, tenants: Tenants, times: Lifetimes, overlaps: list[tuple[int, int]]
+) -> tuple[Placing, Load, Load]:
+    """Addresses in one memory, the bytes in use over time, and the bytes that no arrangement could do without."""
+    where = [0 if buffer.address is None else buffer.address[0] for buffer in tenants.buffers]
+    # Two tensors of more than half a bank never share one.
+    needs = [room.bank if taken <= room.bank < 2 * taken else taken for taken in tenants.taken]
+    need = load_of(tenants.buffers, where, needs, times, overlaps)
+    placing = place(tenants, room, hopeless=bool((need.least > room.capacity).any()))
+    found = [max(0, partition) for partition in placing.partition]
+    if found == where and needs == tenants.size:
+        return placing, need, need
+    return placing, load_of(tenants.buffers, found, tenants.size, times, overlaps), need
+
+
+def _usage(on_sbuf: Load, on_psum: Load) -> Usage:
+    op = np.union1d(on_sbuf.op, on_psum.op)
+    columns = []
+    for load in (on_sbuf, on_psum):
+        values = np.concatenate((np.zeros(1, np.int64), load.fullest))
+        columns.append(values[np.searchsorted(load.op, op, side="right")])
+    changes = np.ones(len(op), bool)
+    changes[1:] = (columns[0][1:] != columns[0][:-1]) | (columns[1][1:] != columns[1][:-1])
+    return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])
+
+
+def _pairs(rows: list[tuple[int, int]]) -> NDArray[np.int32]:
+    return np.array(sorted(rows), np.int32).reshape(-1, 2)

@@ -1,0 +1,149 @@
+"""What is said about memory that is full, nearly full, or given to two tensors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load
+from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants
+from nki_lab.kernel_runtime.frontend.issue import placed, span_of
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
+
+_LISTED: Final = 6  # live tensors that a finding names
+
+_REMEDY: Final = {
+    MemoryRegion.sbuf: "use smaller tiles, load a tile inside the loop that uses it, or keep what waits in HBM",
+    MemoryRegion.psum: "copy each result to SBUF before the next matmuls start, or use tiles of fewer columns",
+}
+
+
+def capacity(
+    program: Program, space: MemoryRegion, tenants: Tenants, placing: Placing, need: Load
+) -> Iterator[Diagnostic]:
+    """NKI315 where no arrangement has room; NKI316 where none was found, or only in bytes thought to be reserved."""
+    room = Room.of(space, program.arch)
+    least = need.least
+    over = np.flatnonzero(least > room.capacity)
+    name, chip = space.value.upper(), program.arch.name
+    limit = f"live tensors <= {room.capacity} bytes in each partition ({name} of {chip})"
+    if len(over):
+        op, most = int(need.op[over[0]]), int(least.max())
+        what = f"live {name} tensors need {_amount(int(least[over[0]]), room)} in each partition"
+        has = f"{chip} has {_amount(room.capacity, room)}"
+        worst = int(need.op[int(least.argmax())])
+        note = "" if worst == op else f"at most {_amount(most, room)}, at line {_line(program, worst)}"
+        yield _at(program, "NKI315", op, f"{what}, {has}", note, limit, space, tenants)
+    elif placing.missing:
+        first = placing.missing[0]
+        op, buffer = tenants.first[first], tenants.buffers[first]
+        what = f"no {tenants.size[first]} bytes in one piece were found in {name} for {title(buffer)}"
+        yield _at(program, "NKI316", op, what, "the live tensors would fit if they lay closer together", limit, space,
+                  tenants)  # fmt: skip
+    elif len(near := np.flatnonzero(least > room.usable)):
+        op = int(need.op[near[0]])
+        what = f"live {name} tensors need {_amount(int(least.max()), room)} of the {room.capacity} in each partition"
+        limit = f"about {room.usable} bytes are free for kernels, the rest is thought to be reserved"
+        yield _at(program, "NKI316", op, what, "", limit, space, tenants)
+
+
+def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:
+    """NKI317 for placed tensors of which one is written while the other holds a value that is read later."""
+    said = set()
+    for pair in overlaps:
+        for victim, writer in (pair, pair[::-1]):
+            harm = _harm(times, victim, writer)
+            if harm is None:
+                continue
+            write, read = harm
+            key = (program.op_site[write], program.buffers[victim].site)
+            if key not in said:
+                said.add(key)
+                yield _overlap(program, victim, writer, write, read)
+            break
+
+
+def _harm(times: Lifetimes, victim: int, writer: int) -> tuple[int, int] | None:
+    """(write, read): an op writes `writer` after something wrote `victim`, whose next access is a later read."""
+    columns = times.accesses
+    mine = columns.buffer == victim
+    ops, is_out = columns.op[mine], columns.is_out[mine]
+    if not is_out.any():
+        return None
+    written = int(ops[is_out].min())
+    writes = columns.op[(columns.buffer == writer) & columns.is_out]
+    for write in writes[writes > written].tolist():
+        after = ops > write
+        if not after.any():
+            return None
+        following = int(ops[after].min())
+        if not is_out[ops == following].any():
+            return write, following
+    return None
+
+
+def _overlap(program: Program, victim: int, writer: int, write: int, read: int) -> Diagnostic:
+    a, b = program.buffers[victim], program.buffers[writer]
+    assert a.address is not None
+    assert b.address is not None
+    name = program.variants[program.op_variant[write]].instruction.name
+    message = (
+        f"{name}: {title(b)} at {b.address} is written over {title(a)} at {a.address}, "
+        f"which is read again at line {_line(program, read)}"
+    )
+    item = diagnose(
+        "NKI317",
+        message,
+        limit="tensors placed over each other are the same memory, whichever was written last",
+        help="move one of them, or read the first one before the second is written",
+        related=[*_made(program, a), *_made(program, b)],
+    )
+    return placed(item, program.sites[program.op_site[write]])
+
+
+def _at(
+    program: Program, code: str, op: int, message: str, note: str, limit: str, space: MemoryRegion, tenants: Tenants
+) -> Diagnostic:
+    """The finding at an op, with the largest tensors that live then."""
+    live = [row for row in range(len(tenants.buffers)) if tenants.first[row] <= op <= tenants.last[row]]
+    live.sort(key=lambda row: (-tenants.size[row], tenants.buffers[row].id))
+    related = [_resident(program, tenants, row) for row in live[:_LISTED]]
+    if len(live) > _LISTED:
+        rest = sum(tenants.size[row] for row in live[_LISTED:])
+        related.append(Related(f"and {len(live) - _LISTED} more with {rest} bytes together"))
+    name = program.variants[program.op_variant[op]].instruction.name
+    item = diagnose(code, f"{name}: {message}", note=note, limit=limit, help=_REMEDY[space], related=related)
+    return placed(item, program.sites[program.op_site[op]])
+
+
+def _resident(program: Program, tenants: Tenants, row: int) -> Related:
+    buffer = tenants.buffers[row]
+    lines = sorted({_line(program, tenants.first[row]), _line(program, tenants.last[row])})
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} to {lines[1]}"
+    made = program.sites[buffer.site] if buffer.site >= 0 else None
+    span = span_of(made) if made is not None and made.file else None
+    return Related(f"{title(buffer)}: {tenants.size[row]} bytes, in use at {where}", span)
+
+
+def _made(program: Program, buffer: Buffer) -> Iterator[Related]:
+    made = program.sites[buffer.site] if buffer.site >= 0 else None
+    if made is not None and made.file:
+        yield Related(f"{title(buffer)} is placed here", span_of(made))
+
+
+def _amount(count: int, room: Room) -> str:
+    banks = f" ({-(-count // room.bank)} banks)" if room.bank else ""
+    return f"{count} bytes{banks}"
+
+
+def _line(program: Program, op: int) -> int:
+    return program.sites[program.op_site[op]].line
+
+
+def title(buffer: Buffer) -> str:
+    """A tensor as users know it."""
+    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"

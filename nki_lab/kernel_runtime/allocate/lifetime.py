@@ -1,0 +1,126 @@
+"""From when to when each tensor is needed, and how many bytes of a memory that makes at any time."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
+from nki_lab.kernel_runtime.tensor import Buffer
+
+Column = NDArray[np.int64]
+
+QUADRANTS: Final = 4
+QUADRANT: Final = 32
+"""Partitions of a quadrant: accesses start at one, so two tensors never share one (Trainium architecture guide)."""
+
+
+class Lifetimes(NamedTuple):
+    """Per buffer the ops of its first and last access, -1 where there is none; and the accesses behind that.
+
+    A result that the kernel leaves on the chip lives to the end of the program.
+    """
+
+    first: Column
+    last: Column
+    accesses: Accesses
+
+
+def lifetimes(program: Program) -> Lifetimes:
+    """When each buffer is needed. What a host observes while it runs the kernel does not count: the chip does not."""
+    accesses = access_columns(program)
+    count, end = len(program.buffers), len(program)
+    first = np.full(count, end, np.int64)
+    last = np.full(count, -1, np.int64)
+    np.minimum.at(first, accesses.buffer, accesses.op)
+    np.maximum.at(last, accesses.buffer, accesses.op)
+    first[last < 0] = -1
+    kept = [tensor._buffer.id for tensor in program.outputs if tensor._buffer.on_chip]
+    for number in kept:
+        if last[number] >= 0:
+            last[number] = end - 1
+    return Lifetimes(first, last, accesses)
+
+
+def quadrants_of(partition: int, partitions: int) -> range:
+    """The quadrants that `partitions` partitions from `partition` on lie in."""
+    return range(partition // QUADRANT, (min(partition + partitions, QUADRANTS * QUADRANT) - 1) // QUADRANT + 1)
+
+
+class Load(NamedTuple):
+    """Bytes of live tensors in a partition of each quadrant, from each op on: (steps, QUADRANTS)."""
+
+    op: Column
+    bytes: Column
+
+    @property
+    def fullest(self) -> Column:
+        """Bytes in the fullest partition, a step."""
+        found: Column = self.bytes.max(axis=1, initial=0)
+        return found
+
+    @property
+    def least(self) -> Column:
+        """Bytes in a partition if all tensors could be spread evenly: no arrangement needs less."""
+        found: Column = -(-self.bytes.sum(axis=1) // QUADRANTS)
+        return found
+
+
+def load_of(
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+) -> Load:
+    """What `buffers` need over time, by partition and size. Bytes that overlapping tensors share count once."""
+    ids = np.array([buffer.id for buffer in buffers], np.int64)
+    low = np.array(partition, np.int64)
+    high = np.minimum(low + [buffer.partitions for buffer in buffers], QUADRANTS * QUADRANT) - 1
+    numbers = np.arange(QUADRANTS)
+    covers = (low[:, None] // QUADRANT <= numbers) & (numbers <= high[:, None] // QUADRANT)
+    op = np.concatenate((times.first[ids], times.last[ids] + 1))
+    change = covers * np.array(size, np.int64)[:, None]
+    change = np.concatenate((change, -change))
+    if overlaps:
+        more_op, more = _shared_twice(buffers, partition, size, times, overlaps)
+        op, change = np.concatenate((op, more_op)), np.concatenate((change, more))
+    steps, position = np.unique(op, return_inverse=True)
+    order = np.argsort(position, kind="stable")
+    ends = np.searchsorted(position[order], np.arange(len(steps)), side="right") - 1
+    total = change[order].cumsum(axis=0)[ends]
+    kept = np.ones(len(steps), bool)
+    kept[1:] = (total[1:] != total[:-1]).any(axis=1)
+    kept &= steps < max(int(times.last.max(initial=-1)) + 1, 1)
+    return Load(steps[kept], total[kept])
+
+
+def _shared_twice(
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+) -> tuple[Column, Column]:
+    """Changes that take back the bytes which live overlapping tensors have in common."""
+    involved = {number for pair in overlaps for number in pair}
+    rows = {buffer.id: row for row, buffer in enumerate(buffers) if buffer.id in involved}
+    events = sorted({int(at) for n in rows for at in (times.first[n], times.last[n] + 1)})
+    ops, changes = [], []
+    before = np.zeros(QUADRANTS, np.int64)
+    for now in events:
+        surplus = np.zeros(QUADRANTS, np.int64)
+        live = [(n, row) for n, row in rows.items() if times.first[n] <= now <= times.last[n]]
+        for quadrant in range(QUADRANTS):
+            spans = sorted(
+                (buffers[row].address[1], buffers[row].address[1] + size[row])  # type: ignore[index]
+                for _, row in live
+                if quadrant in quadrants_of(partition[row], buffers[row].partitions)
+            )
+            surplus[quadrant] = sum(end - start for start, end in spans) - _union(spans)
+        ops.append(now)
+        changes.append(before - surplus)
+        before = surplus
+    return np.array(ops, np.int64), np.array(changes, np.int64)
+
+
+def _union(spans: list[tuple[int, int]]) -> int:
+    total, reached = 0, 0
+    for start, end in spans:
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

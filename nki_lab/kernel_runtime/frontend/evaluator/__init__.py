@@ -1,0 +1,13 @@
+"""The safe evaluator: NKI's meta-language, interpreted over the syntax tree.
+
+It uses the tracer's tensors, functions and `Builder.issue`, so that its findings are the tracer's; it executes and
+imports nothing of the user's. What it does not know is unknown, and silent; what it cannot finish, it says.
+"""
+
+from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
+from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature, signatures
+from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+
+__all__ = ["Budget", "Evaluation", "ModuleSource", "Signature", "Variable", "evaluate", "legacy_dialect", "signatures"]

@@ -1,0 +1,346 @@
+"""Evaluating a kernel without running it: from a module, a function's name and a signature to a program and findings."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.isa.dtype import DType, NamedDType
+from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.frontend.context import recording
+from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Metered, Thrown, budget_reached, metered_builder
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
+from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
+from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    UNKNOWN,
+    EnumMember,
+    Frame,
+    Function,
+    Instance,
+    Launch,
+    UserClass,
+)
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
+from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature
+
+PROGRAMS: int = 2
+"""Programs of a launch grid that are evaluated: as many as physical cores share one HBM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What a name stood for when it was first bound: `text` says it; the rest is known for tensors."""
+
+    name: str
+    text: str
+    shape: tuple[int, ...] = ()
+    dtype: DType | None = None
+    memory: str = ""
+    partition_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What an evaluation left.
+
+    `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
+    UTF-8 byte column of the place that binds them. `tainted` are numbers of buffers that code which was not evaluated
+    may have written; nothing is concluded from their being unwritten. `entered` are the functions, by qualified name,
+    whose bodies were evaluated.
+    """
+
+    program: Program
+    diagnostics: tuple[Diagnostic, ...]
+    types: Mapping[tuple[int, int], Variable]
+    steps: int
+    tainted: frozenset[int] = frozenset()
+    entered: frozenset[str] = frozenset()
+
+
+def evaluate(
+    module: ModuleSource,
+    function_name: str,
+    arguments: Signature,
+    *,
+    arch: Arch | str,
+    options: Options | None = None,
+    budget: Budget | None = None,
+    dialect: str = "current",
+) -> Evaluation:
+    """Evaluate the function `function_name` of `module` as called with `arguments`.
+
+    Executes and imports nothing of the module's. Does not raise for anything the module contains.
+    """
+    m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}))
+    program = Program(function_name, arch_of(arch), options or Options(), dialect)
+    front_end = legacy_dialect() if dialect == "legacy" else None
+    builder = m.builder = metered_builder(program, m, Builder if front_end is None else front_end.LegacyBuilder)
+    with module.shown(), np.errstate(all="ignore"):
+        run_module(m)
+        function = m.globals.get(function_name, UNKNOWN)
+        function = function.function if isinstance(function, Launch) else function
+        if isinstance(function, Function):
+            with recording(builder):
+                _run_kernel(m, builder, function, arguments)
+        else:
+            _not_a_function(m, function_name)
+        types = {place: variable_of(name, value) for place, (name, value) in m.types.items() if _telling(value)}
+    return Evaluation(
+        program=program,
+        diagnostics=tuple(m.findings),
+        types=types,
+        steps=m.meter.steps,
+        tainted=frozenset(buffer.id for buffer in m.tainted),
+        entered=frozenset(m.entered),
+    )
+
+
+def run_module(m: Machine) -> None:
+    """Evaluate the statements of the module; where the budget ends, the names after it are unknown."""
+    try:
+        statements.build_block(m.module.tree.body, m.module.scope)(m.base)
+    except (Left, Thrown):
+        return
+    except OverBudget as end:
+        m.guards = 0
+        m.record(budget_reached(f"the module's own statements are evaluated up to {end.reason}"), end.node, m.base)
+    except RecursionError:
+        m.guards = 0
+        m.record(budget_reached("the module is nested too deeply to be evaluated"), None, m.base)
+
+
+@runtime_checkable
+class _Starting(Protocol):
+    """A builder that is told when the next program of a grid begins."""
+
+    def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
+
+
+def _not_a_function(m: Machine, name: str) -> None:
+    node = m.module.function(name)
+    what = f"{name} is not known here: it is made by code that is not evaluated"
+    item = diagnose("NKI122", what, limit="the editor evaluates functions that the module defines")
+    m.record(item, node, m.base)
+
+
+def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Signature) -> None:
+    grid = arguments.grid
+    shared = math.prod(grid) > 1
+    builder.pinned = builder.site_of(Site("", 0, 0, 0, 0, ""))  # inputs are made by the caller
+    intake = _Intake(m, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)
+    try:
+        args = [intake.adopt(value) for value in arguments.args]
+        kwargs = {name: intake.adopt(value) for name, value in arguments.kwargs.items()}
+        names = calls.bind(m, function, args, kwargs)
+    except TypeError as error:
+        code = "NKI003" if "missing" in str(error) else "NKI002"
+        m.record(diagnose(code, str(error), help="call the kernel with the arguments that it declares"), None, m.base)
+        return
+    names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
+    result: Any = UNKNOWN
+    try:
+        for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
+            builder.grid, builder.program_ids = grid, _ids(grid, number)
+            if grid and isinstance(builder, _Starting):
+                builder.start(grid, builder.program_ids)
+            frame = Frame(m, function.closure, function, dict(names))
+            _note_parameters(m, function, names)
+            calls.run_body(frame, function)
+            if number == 0:
+                result = UNKNOWN if frame.doubtful else frame.result
+        builder.sync()
+        _collect(m, builder, result)
+    except NkiError as error:  # what the builder had held back
+        for item in error.diagnostics:
+            m.record(item, function.node, m.base)
+    except Left:
+        return
+    except OverBudget as end:
+        m.guards = 0
+        m.record(budget_reached(f"evaluated up to {end.reason}: the rest is not checked"), end.node, frame)
+    except RecursionError:
+        m.guards = 0
+        m.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
+    if shared:
+        m.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
+
+
+def _in_order(function: Function, names: dict[str, Any]) -> dict[str, Any]:
+    """The arguments in the order of the parameters: that is the order of the inputs."""
+    arguments = function.node.args
+    groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+    return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
+
+
+def _ids(grid: tuple[int, ...], number: int) -> tuple[int, ...]:
+    ids: list[int] = []
+    for size in reversed(grid):
+        number, index = divmod(number, size)
+        ids.append(index)
+    return tuple(reversed(ids))
+
+
+def _note_parameters(m: Machine, function: Function, names: dict[str, Any]) -> None:
+    arguments = function.node.args
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        m.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
+
+
+def _collect(m: Machine, builder: Metered, result: Any) -> None:
+    """Enter the returned tensors, as far as they are known."""
+    try:
+        if _count(result, 10_000) is None:
+            m.record(budget_reached("the result is too large to be looked at"), None, m.base)
+        else:
+            collect_outputs(_known(result), builder)
+    except NkiError as error:
+        for item in error.diagnostics:
+            m.record(item, None, m.base)
+
+
+def _count(value: Any, left: int) -> int | None:
+    """Items of a nested result; None beyond `left`."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        left -= 1
+        if left < 0:
+            return None
+        if isinstance(item, tuple | list | dict):
+            stack.extend(item.values() if isinstance(item, dict) else item)
+    return left
+
+
+def _known(value: Any) -> Any:
+    """A result without its unknown parts."""
+    if value is UNKNOWN or isinstance(value, EnumMember):
+        return None
+    if isinstance(value, tuple | list):
+        return tuple(_known(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    return value
+
+
+class _Intake:
+    """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
+
+    def __init__(self, m: Machine, builder: Metered, space: MemoryRegion) -> None:
+        self.m = m
+        self.builder = builder
+        self.space = space
+
+    def adopt(self, value: Any) -> Any:
+        """A value from the caller, or from another evaluation, as a value of this one."""
+        match value:
+            case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
+                if not isinstance(value, enum.Enum) or type(value).__module__.startswith("nki_lab."):
+                    return value
+            case slice() | range():
+                return value
+            case DType():
+                return value.host
+            case tuple() | list():
+                return type(value)(self.adopt(item) for item in value) if type(value) in (tuple, list) else UNKNOWN
+            case dict():
+                return {key: self.adopt(item) for key, item in value.items()}
+            case Instance(cls=cls, fields=fields):
+                return self._record(cls.name, fields)
+            case EnumMember(cls=cls, name=name):
+                return self._member(cls.name, name)
+            case Function(name=name) | FunctionType(__name__=name):
+                found = self.m.globals.get(name, UNKNOWN)
+                return found if isinstance(found, Function) else UNKNOWN
+            case _:
+                pass
+        if isinstance(value, enum.Enum):
+            own = type(value).__module__.startswith("nki_lab.")
+            return value if own else self._member(type(value).__name__, value.name)
+        array = spec_of(value)
+        if array is not None:
+            return array
+        if isinstance(value, type):
+            return value if value.__module__ in ("builtins", "numpy", "ml_dtypes") else UNKNOWN
+        if dataclasses.is_dataclass(value) or type(value).__name__ in self.m.globals:
+            return self._record(type(value).__name__, dict(getattr(value, "__dict__", {})))
+        return UNKNOWN
+
+    def _record(self, name: str, fields: Mapping[str, Any]) -> Any:
+        cls = self.m.globals.get(name)
+        if not isinstance(cls, UserClass):
+            return UNKNOWN
+        return Instance(cls, {key: self.adopt(item) for key, item in fields.items()})
+
+    def _member(self, cls: str, name: str) -> Any:
+        found = self.m.globals.get(cls)
+        return found.members.get(name, UNKNOWN) if isinstance(found, UserClass) else UNKNOWN
+
+    def take(self, name: str, value: Any) -> Any:
+        """The argument `name` with input tensors in place of arrays."""
+        match value:
+            case TensorSpec():
+                tensor = self.builder.allocate(value.shape, value.dtype, self.space, name=name, kind="input")
+                self.builder.program.inputs.append(tensor._buffer)
+                return tensor
+            case tuple() | list():
+                return type(value)(self.take(f"{name}[{i}]", item) for i, item in enumerate(value))
+            case dict():
+                return {key: self.take(f"{name}[{key!r}]", item) for key, item in value.items()}
+            case Instance():
+                fields = {key: self.take(f"{name}.{key}", item) for key, item in value.fields.items()}
+                return Instance(value.cls, fields)
+            case _:
+                return value
+
+
+def spec_of(value: Any) -> TensorSpec | None:
+    """The spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
+    from nki_lab.kernel_runtime.frontend.evaluator.host import host_dtype  # noqa: PLC0415 - only for arguments from outside
+
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(value, type) or shape is None or dtype is None or isinstance(value, NkiTensor):
+        return None
+    sizes = tuple(int(size) for size in shape)
+    kind = host_dtype(str(dtype))
+    return TensorSpec(sizes, kind) if kind is not None and sizes and all(sizes) else None
+
+
+def _telling(value: Any) -> bool:
+    return isinstance(value, NkiTensor | int | float | str | tuple | list | dict | Instance | EnumMember | np.dtype)
+
+
+def variable_of(name: str, value: Any) -> Variable:
+    """The summary of a value for hovers."""
+    if isinstance(value, NkiTensor):
+        buffer = value._buffer
+        memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(buffer.space.value, "HBM")
+        width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
+        text = f"{value._shape} {value._dtype.name} in {memory}"
+        return Variable(name, text, value._shape, value._dtype, memory, width)
+    if isinstance(value, list | tuple) and value and all(isinstance(item, NkiTensor) for item in value):
+        return Variable(name, f"{type(value).__name__} of {len(value)}: {variable_of('', value[0]).text}")
+    if isinstance(value, list | tuple | dict) and len(value) > 16:
+        return Variable(name, f"{type(value).__name__} of {len(value)}")
+    if isinstance(value, list | tuple | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        if any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
+            return Variable(name, f"{type(value).__name__} of {len(value)}")
+    return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])

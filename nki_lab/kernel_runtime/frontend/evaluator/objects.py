@@ -1,0 +1,141 @@
+"""Subscripts, and operators on objects of the user's classes: their own methods decide."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, expressions
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
+    UNKNOWN,
+    Annotation,
+    Frame,
+    Function,
+    Instance,
+    Launch,
+    Special,
+    UserClass,
+    has_unknown,
+)
+from nki_lab.kernel_runtime.tensor import NkiTensor
+
+
+def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
+    """`value[key]`, reported at `node`."""
+    if value is UNKNOWN or has_unknown(key):
+        return _annotation(value, key) if value is SPECIALS["nki.typing.tensor"] else UNKNOWN
+    kind = type(value)
+    if kind is Function or kind is Launch:
+        function = value.function if kind is Launch else value
+        grid = key if type(key) is tuple else (key,)
+        known = all(type(size) is int and 0 < size < 1 << 31 for size in grid)
+        return Launch(function, grid) if known and function.entry else UNKNOWN
+    if kind is Instance:
+        return _method(m, frame, node, value, "__getitem__", [key])
+    if kind is UserClass:
+        if is_enum(value) and isinstance(key, str):
+            return value.members[key] if key in value.members else m.fault(KeyError(key), node, frame)
+        return UNKNOWN
+    if kind is Special:
+        return _annotation(value, key) if value is SPECIALS["nki.typing.tensor"] else UNKNOWN
+    if kind is TensorSpec or isinstance(value, type):
+        return UNKNOWN
+    if m.is_doubtful(value):
+        return UNKNOWN
+    try:
+        if kind is dict:
+            m.meter.walked(key)
+        elif isinstance(key, slice) and not isinstance(value, NkiTensor) and hasattr(value, "__len__"):
+            m.meter.spend(len(value) >> 6)
+        return value[key]
+    except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the subscript
+        return m.fault(error, node, frame)
+
+
+def _annotation(value: Any, key: Any) -> Any:
+    parts = key if type(key) is tuple else (key,)
+    shape = [part for part in parts if part is UNKNOWN or isinstance(part, int)]
+    others = [part for part in parts if part is not UNKNOWN and not isinstance(part, int)]
+    if others and type(others[0]) in (tuple, list) and not shape:
+        shape, others = list(others[0]), others[1:]
+    return Annotation(tuple(shape), others[0] if others else None)
+
+
+def is_enum(value: Any) -> bool:
+    """Whether `value` is an enumeration of the user's."""
+    return isinstance(value, UserClass) and value.kind in ("enum", "intenum", "strenum")
+
+
+def _method(m: Machine, frame: Frame, node: ast.AST, value: Instance, name: str, args: list[Any]) -> Any:
+    method = value.cls.find(name)
+    if isinstance(method, Function):
+        return calls.call_function(m, frame, node, method, [value, *args], {})
+    if m.is_doubtful(value) or value.cls.kind == "unknown":
+        return UNKNOWN
+    what = {"__getitem__": "subscriptable", "__setitem__": "open to item assignment"}.get(name, f"fit for {name}")
+    return m.fault(TypeError(f"{value.cls.name!r} object is not {what}"), node, frame)
+
+
+def store_item(m: Machine, frame: Frame, node: ast.AST, value: Instance, key: Any, what: Any) -> None:
+    """`value[key] = what`."""
+    _method(m, frame, node, value, "__setitem__", [key, what])
+
+
+def operate(m: Machine, frame: Frame, node: ast.AST, name: str, a: Any, b: Any) -> Any:
+    """A binary operator with an object of the user's on one side."""
+    for value, other, method in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
+        found = value.cls.find(method) if isinstance(value, Instance) else MISSING
+        if isinstance(found, Function):
+            return calls.call_function(m, frame, node, found, [value, other], {})
+        if isinstance(value, Instance) and (m.is_doubtful(value) or value.cls.kind == "unknown"):
+            return UNKNOWN
+    names = [value.cls.name if isinstance(value, Instance) else type(value).__name__ for value in (a, b)]
+    return m.fault(TypeError(f"unsupported operand type(s) for {name}: {names[0]!r} and {names[1]!r}"), node, frame)
+
+
+def compare(m: Machine, frame: Frame, node: ast.AST, method: str, a: Any, b: Any) -> Any:
+    """A comparison with an object of the user's on one side."""
+    for value, other in ((a, b), (b, a)):
+        found = value.cls.find(method) if isinstance(value, Instance) else MISSING
+        if isinstance(found, Function):
+            return calls.call_function(m, frame, node, found, [value, other], {})
+    if method not in ("__eq__", "__ne__"):
+        return UNKNOWN
+    same: Any = a is b
+    if isinstance(a, Instance) and isinstance(b, Instance) and a.cls is b.cls and not same:
+        equal = a.cls.find("__eq__") if method == "__ne__" else MISSING
+        if isinstance(equal, Function):
+            same = calls.call_function(m, frame, node, equal, [a, b], {})
+        elif a.cls.dataclass is not None and a.cls.dataclass.get("eq", True) is not False:
+            same = _equal_fields(m, frame, node, a, b)
+    return UNKNOWN if same is UNKNOWN else bool(same) is (method == "__eq__")
+
+
+def _equal_fields(m: Machine, frame: Frame, node: ast.AST, a: Instance, b: Instance) -> Any:
+    answer: Any = True
+    m.meter.spend(len(a.fields))
+    for name in classes.fields_of(a.cls):
+        same = expressions.compare(frame, node, ast.Eq, a.fields.get(name, UNKNOWN), b.fields.get(name, UNKNOWN))
+        if same is False:
+            return False
+        answer = UNKNOWN if same is UNKNOWN else answer
+    return answer
+
+
+def member(m: Machine, frame: Frame, node: ast.AST, what: Any, container: Instance) -> Any:
+    """`what in container`."""
+    answer = _method(m, frame, node, container, "__contains__", [what])
+    return UNKNOWN if answer is UNKNOWN else expressions.truth(frame, node, answer)
+
+
+def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
+    """Whether an object counts as true."""
+    for name in ("__bool__", "__len__"):
+        found = value.cls.find(name)
+        if isinstance(found, Function):
+            return expressions.truth(frame, node, calls.call_function(m, frame, node, found, [value], {}))
+    return UNKNOWN if value.cls.kind == "unknown" else True

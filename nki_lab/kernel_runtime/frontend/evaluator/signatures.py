@@ -1,0 +1,150 @@
+"""How kernels are called, as far as the source says: annotations, and calls in the same module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Span
+from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host
+from nki_lab.kernel_runtime.frontend.evaluator.evaluation import run_module
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS, Imports
+from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
+from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Annotation, Function, Namespace, Special
+
+HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
+MOST: Final = 4
+"""Distinct signatures that are evaluated for one function."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One way a kernel is called: TensorSpecs for arrays, other values as they are.
+
+    `grid` is the launch grid, `span` the call in the source where it was found.
+    """
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    grid: tuple[int, ...] = ()
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        parts = [_shown(item) for item in self.args]
+        parts += [f"{name}={_shown(item)}" for name, item in self.kwargs.items()]
+        grid = f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
+        return f"{grid}({', '.join(parts)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple | list) and len(value) <= 8:
+        return f"({', '.join(_shown(item) for item in value)})"
+    if isinstance(value, np.dtype):
+        return value.name
+    return repr(value)[:60]
+
+
+def signatures(module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET) -> dict[str, tuple[Signature, ...]]:
+    """The signatures of the named top-level functions, at most `MOST` each.
+
+    What launches kernels (the module's own statements with `__name__ == "__main__"`, and tests without parameters) is
+    evaluated with arrays that are shapes; nothing is executed.
+    """
+    wanted = set(names)
+    found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
+    m = _machine(module, budget)
+
+    def launched(function: Function, args: list[Any], kwargs: dict[str, Any], grid: tuple[int, ...], node: ast.AST) -> None:
+        if function.name in wanted and function.closure is m.base:
+            span = _span(module, node)
+            _enter(found[function.name], Signature(args=tuple(args), kwargs=dict(kwargs), grid=grid, span=span))
+
+    m.launched = launched
+    with module.shown(), np.errstate(all="ignore"):
+        run_module(m)
+        for name in wanted:
+            function = m.globals.get(name)
+            if isinstance(function, Function):
+                annotated = _from_annotations(m, function)
+                if annotated is not None:
+                    found[name] = {str(annotated): annotated, **found[name]}
+        for name, value in list(m.globals.items()):
+            if name.startswith("test_") and isinstance(value, Function):
+                _call_test(m, value)
+    return {name: tuple(table.values())[:MOST] for name, table in found.items()}
+
+
+def _machine(module: ModuleSource, budget: Budget) -> Machine:
+    modules = host.namespaces()
+    entries = ("spec", "run", "profile", "compile")
+    lab = {name: SPECIALS.get(f"nki_lab.{name}") or Special(name, lambda *_: UNKNOWN) for name in entries}
+    lab["spec"] = Special("spec", lambda _m, _f, _n, args, kwargs: host.array(
+        kwargs.get("shape", args[0] if args else UNKNOWN), kwargs.get("dtype", args[1] if len(args) > 1 else None)
+    ))  # fmt: skip
+    numpy = numpy_namespace(modules.pop("numpy"))
+    return Machine(module, budget, Imports(numpy, modules | {"nki_lab": Namespace("nki_lab", lab)}), host=True)
+
+
+def _span(module: ModuleSource, node: ast.AST) -> Span:
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    end_line, end_column = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+    return Span.from_bytes(module.file, line, column, end_line, end_column)
+
+
+def _enter(table: dict[str, Signature], signature: Signature) -> None:
+    values = [*signature.args, *signature.kwargs.values()]
+    if any(_holds_array(value) for value in values) and len(table) < MOST:
+        table.setdefault(str(signature), signature)
+
+
+def _holds_array(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_holds_array(item) for item in value)
+    return isinstance(value, TensorSpec)
+
+
+def _call_test(m: Machine, function: Function) -> None:
+    try:
+        if not calls.bind(m, function, [], {}):
+            calls.call_function(m, m.base, function.node, function, [], {})
+    except (TypeError, OverBudget, Left, RecursionError):
+        return  # a test with parameters, or one that takes too long to follow
+
+
+def _from_annotations(m: Machine, function: Function) -> Signature | None:
+    """The signature that `nki.typing` annotations declare; parameters without one are unknown."""
+    arguments = function.node.args
+    values: dict[str, Any] = {}
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        declared = _declared(m, arg.annotation)
+        if declared is not None:
+            values[arg.arg] = declared
+        elif arg.arg not in function.defaults:
+            values[arg.arg] = UNKNOWN
+    return Signature(kwargs=values) if any(_holds_array(value) for value in values.values()) else None
+
+
+def _declared(m: Machine, annotation: ast.expr | None) -> TensorSpec | None:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) and len(annotation.value) < 200:
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if not isinstance(annotation, ast.Subscript):
+        return None
+    try:
+        value = expressions.build(annotation, m.module.scope)(m.base)
+    except (OverBudget, RecursionError):
+        return None
+    if not isinstance(value, Annotation) or not value.shape:
+        return None
+    declared = host.array(value.shape, value.dtype)
+    return declared if isinstance(declared, TensorSpec) else None

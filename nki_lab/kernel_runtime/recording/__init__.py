@@ -1,0 +1,24 @@
+"""A run as columns: what ran where and when, what it waited for, and the memory it used.
+
+`Recording` is built from arrays or opened from a folder; `schema` declares its tables.
+"""
+
+from __future__ import annotations
+
+from nki_lab.kernel_runtime.recording.build import Names
+from nki_lab.kernel_runtime.recording.columns import Column, Columns
+from nki_lab.kernel_runtime.recording.recording import Lane, Recording, Row
+from nki_lab.kernel_runtime.recording.window import LaneBuckets, LaneRows, MemoryBuckets, MemorySteps
+
+__all__ = [
+    "Column",
+    "Columns",
+    "Lane",
+    "LaneBuckets",
+    "LaneRows",
+    "MemoryBuckets",
+    "MemorySteps",
+    "Names",
+    "Recording",
+    "Row",
+]

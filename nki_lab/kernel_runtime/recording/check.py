@@ -1,0 +1,93 @@
+"""What must hold between the tables of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, pieces, whole
+
+LAST_PICOSECOND = 1 << 62
+"""Times stay below it, so that sums of two fit: 53 days."""
+
+
+def check_ranges(tables: Mapping[str, Columns]) -> None:
+    """ValueError where a value names a row that is not there. Cheap also on disk: reads limits, not values."""
+    for table in tables.values():
+        for column in table.spec.columns:
+            if not column.is_text and len(table):
+                _check_range(tables, table, column)
+    rows = tables["rows"]
+    if len(rows):
+        for name in ("start", "duration", "ready", "wait"):
+            low, high = rows.limits(name)
+            if low < 0 or high >= LAST_PICOSECOND:
+                raise ValueError(f"rows.{name}: {low if low < 0 else high} ps is no time in a run")
+        if (last := rows.limits("access")[1]) > len(tables["accesses"]):
+            raise ValueError(f"rows.access: {last} is beyond the {len(tables['accesses'])} accesses")
+
+
+def _check_range(tables: Mapping[str, Columns], table: Columns, column: schema.Column) -> None:
+    if column.choices:
+        end, meaning = len(column.choices), f"has the choices {', '.join(column.choices)}"
+    elif column.to:
+        end, meaning = len(tables[column.to]), f"numbers the rows of {column.to}"
+    else:
+        return
+    low, high = table.limits(column.name)
+    if low < (-1 if column.optional else 0) or high >= end:
+        bad = high if high >= end else low
+        raise ValueError(f"{table.spec.name}.{column.name}: {bad}; it {meaning}, of which there are {end}")
+
+
+def check_order(tables: Mapping[str, Columns]) -> None:
+    """ValueError where a table in memory is not in the order, or a row not in the form, that the schema promises."""
+    rows = tables["rows"]
+    start, stall, wait = (whole(rows[name]) for name in ("start", "stall", "wait"))
+    _check_none("rows.ready is before start", whole(rows["ready"]) < start)
+    _check_none("rows.wait without a stall", (wait > 0) & (stall == 0))
+    _check_sorted("rows.access", rows["access"])
+    if len(rows) and int(rows["access"][0]):
+        raise ValueError(f"rows.access: the first row's first access is {int(rows['access'][0])}, expected 0")
+    _check_none("rows.after is the row itself", whole(rows["after"]) == np.arange(len(rows)))
+    edges = tables["edges"]
+    _check_sorted("edges.row", edges["row"])
+    _check_none("edges: a row waits for itself", whole(edges["row"]) == whole(edges["before"]))
+    patterns = tables["patterns"]
+    ends = whole(patterns["dim"]).astype(np.int64) + whole(patterns["rank"])
+    _check_none("patterns: dimensions beyond those of dims", ends > len(tables["dims"]))
+    iterations = tables["iterations"]
+    _check_none("iterations: a pass within a later one", whole(iterations["parent"]) >= np.arange(len(iterations)))
+    if not len(tables["stalls"]):
+        raise ValueError("stalls: the first is no wait at all, and is missing")
+    for name, column in (("lifetimes", "start"), ("usage", "time")):
+        if name in tables:
+            _check_sorted(f"{name}.{column}", tables[name][column])
+
+
+def check_lanes(lane_rows: Array, firsts: Array, start: Array, duration: Array, wait: Array) -> None:
+    """ValueError where two rows of a lane overlap, or a wait reaches into the row before."""
+    for low, high in pieces(len(lane_rows) - 1):
+        now, then = lane_rows[low:high], lane_rows[low + 1 : high + 1]
+        gap = start[then] - wait[then] - start[now] - duration[now]
+        gap[np.isin(np.arange(low + 1, high + 1), firsts)] = 0
+        if gap.size and int(gap.min()) < 0:
+            place = int(gap.argmin())
+            raise ValueError(
+                f"rows {int(now[place])} and {int(then[place])} overlap on their lane by {-int(gap[place])} ps"
+            )
+    first = lane_rows[firsts[firsts < len(lane_rows)]]
+    _check_none("rows.wait begins before the kernel", start[first] < wait[first])
+
+
+def _check_sorted(what: str, column: Column) -> None:
+    array = whole(column)
+    if array.size > 1 and bool(np.any(array[1:] < array[:-1])):
+        raise ValueError(f"{what} is not in order at {int(np.argmax(array[1:] < array[:-1])) + 1}")
+
+
+def _check_none(what: str, wrong: Array) -> None:
+    if wrong.size and bool(wrong.any()):
+        raise ValueError(f"{what}: row {int(np.argmax(wrong))}")

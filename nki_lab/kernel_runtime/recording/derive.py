@@ -1,0 +1,130 @@
+"""Tables that follow from the rows: order in time, lanes, waits, lifetimes, memory in use, critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, MemoryColumns, pieces, whole
+
+_NEVER: Final = np.iinfo(np.int64).max
+
+
+def steps(start: Array) -> Array:
+    """The rows in order of start; equal ones in program order."""
+    return np.argsort(start, kind="stable").astype(np.uint32)
+
+
+def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[Array, Array]:
+    """The rows by lane and start, and the place of each lane's first."""
+    rows = np.argsort(lane, kind="stable").astype(np.uint32)
+    counts = np.bincount(lane, minlength=lanes)
+    firsts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
+    for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
+        mine = rows[first : first + count]
+        begin, length = start[mine], duration[mine]
+        # At equal starts all but one are empty; those come first, or the others would seem to overlap them.
+        earlier = (begin[1:] < begin[:-1]) | ((begin[1:] == begin[:-1]) & (length[1:] < length[:-1]))
+        if earlier.any():
+            rows[first : first + count] = mine[np.lexsort((length, begin))]
+    return rows, firsts
+
+
+def waits(rows: Array, firsts: Array, start: Array, duration: Array, stall: Array) -> Array:
+    """For each row with a stall the whole gap before it on its lane; 0 for the others."""
+    out = np.zeros(len(rows), np.int64)
+    free = np.concatenate(([0], (start[rows] + duration[rows])[:-1])) if len(rows) else out
+    free[firsts[firsts < len(rows)]] = 0
+    out[rows] = np.where(stall[rows] > 0, start[rows] - free, 0)
+    return out
+
+
+def critical(rows: Columns) -> Array:
+    """The rows from which `after` leads on from the row that ends last, in the order of time."""
+    if not len(rows):
+        return np.zeros(0, np.uint32)
+    after = memoryview(np.ascontiguousarray(whole(rows["after"])))
+    row = int(np.argmax(whole(rows["start"]) + whole(rows["duration"])))
+    path = []
+    while row >= 0:
+        path.append(row)
+        if len(path) > len(rows):
+            raise ValueError(f"rows.after leads in a circle through row {row}")
+        row = after[row]
+    return np.array(path[::-1], np.uint32)
+
+
+def lifetimes(tables: Mapping[str, Columns]) -> dict[str, Array]:
+    """The columns of `lifetimes`, from the accesses."""
+    rows, accesses = tables["rows"], tables["accesses"]
+    count = len(tables["buffers"])
+    begin = np.full(count, _NEVER, np.int64)
+    end = np.full(count, -1, np.int64)
+    first = np.full(count, len(rows), np.int64)
+    last = np.full(count, -1, np.int64)
+    buffer_of = whole(tables["views"]["buffer"])
+    bounds = np.append(whole(rows["access"]).astype(np.int64), len(accesses))
+    for low, high in pieces(len(rows)):
+        number = np.repeat(np.arange(low, high), np.diff(bounds[low : high + 1]))
+        span = slice(int(bounds[low]), int(bounds[high]))
+        buffer = buffer_of[accesses["view"][span]]
+        start = rows["start"][low:high]
+        done = np.where(accesses["role"][span] == 0, (start + rows["duration"][low:high])[number - low],
+                        rows["ready"][low:high][number - low])  # fmt: skip
+        np.minimum.at(begin, buffer, start[number - low])
+        np.maximum.at(end, buffer, done)
+        np.minimum.at(first, buffer, number)
+        np.maximum.at(last, buffer, number)
+    used = np.flatnonzero(last >= 0)
+    used = used[np.argsort(begin[used], kind="stable")]
+    return {"buffer": used, "start": begin[used], "end": end[used], "first": first[used], "last": last[used]}
+
+
+def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
+    """The columns of `usage`: bytes of the live buffers in the fullest partition, at each time that changes them."""
+    buffer = whole(lifetimes["buffer"])
+    placed = whole(buffers["partition"])[buffer] >= 0
+    events = {
+        space: _events(lifetimes, buffers, placed & (whole(buffers["space"])[buffer] == schema.SPACES.index(space)))
+        for space in ("sbuf", "psum")
+    }
+    times = np.unique(np.concatenate([times for times, _ in events.values()]))
+    columns: dict[str, Array] = {"time": times}
+    for space, (own, level) in events.items():
+        place = np.searchsorted(own, times, "right")
+        columns[space] = np.concatenate(([0], level))[place]
+    changed = np.ones(len(times), bool)
+    changed[1:] = np.any([np.diff(columns[space]) != 0 for space in events], axis=0)
+    return {name: column[changed] for name, column in columns.items()}
+
+
+def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array, Array]:
+    """Times at which the chosen lifetimes begin or end, and the fill of the fullest partition from each on."""
+    buffer = whole(lifetimes["buffer"])[chosen]
+    if not buffer.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    size = whole(buffers["partition_bytes"])[buffer]
+    low = whole(buffers["partition"])[buffer].astype(np.int64)
+    high = low + whole(buffers["partitions"])[buffer]
+    times, place = np.unique(
+        np.concatenate((whole(lifetimes["start"])[chosen], whole(lifetimes["end"])[chosen])), return_inverse=True
+    )
+    # Partitions between two neighbouring bounds of the buffers are all alike: one of each stretch is enough.
+    level = np.zeros(len(times), np.int64)
+    for partition in np.unique(low):
+        here = (low <= partition) & (partition < high)
+        change = np.zeros(len(times), np.int64)
+        np.add.at(change, place[: len(buffer)][here], size[here])
+        np.subtract.at(change, place[len(buffer) :][here], size[here])
+        np.maximum(level, np.cumsum(change), out=level)
+    return times, level
+
+
+def table(name: str, columns: Mapping[str, Array]) -> Columns:
+    """The derived table `name` of these columns."""
+    spec = schema.TABLES[name]
+    cast = {column.name: columns[column.name].astype(column.storage, copy=False) for column in spec.columns}
+    return MemoryColumns(spec, cast, {}, len(next(iter(cast.values()))))

@@ -1,0 +1,233 @@
+"""A recording on disk: Parquet tables under names of their own, and a manifest that says which of them count.
+
+A save writes all tables anew, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
+save that breaks off leaves the old recording as it was. Tables that no manifest names are removed by the next save.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.recording import check, schema
+from nki_lab.kernel_runtime.recording.columns import Columns
+from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
+
+MANIFEST: Final = "nki_lab.json"
+FORMAT: Final = "nki_lab recording"
+_MANIFEST_BYTES: Final = 1 << 20
+_ATTEMPTS: Final = 5
+
+
+def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
+    """Write the tables into the folder `path`, in place of those that its manifest names. Raises NKI021."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked(folder) as alone:
+            _store(tables, folder, alone)
+    except OSError as error:
+        if isinstance(error, NkiError):
+            raise
+        raise _unsaved(folder, error) from error
+
+
+def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
+    token = secrets.token_hex(8)
+    files = {name: folder / f"nki_lab_{name}.{token}.parquet" for name in tables}
+    draft = folder / f"{MANIFEST}.{token}"
+    before = _named_before(folder)
+    try:
+        for name, table in tables.items():
+            write(table, files[name])
+            _sync(files[name])
+        entries = {
+            name: {"file": file.name, "rows": len(tables[name]), "bytes": file.stat().st_size}
+            for name, file in files.items()
+        }
+        text = json.dumps({"format": FORMAT, "version": list(schema.VERSION), "tables": entries}, indent=1)
+        draft.write_text(text + "\n", encoding="utf-8")
+        _sync(draft)
+        _sync(folder)
+        draft.replace(folder / MANIFEST)
+    except BaseException:
+        for file in (*files.values(), draft):
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        raise
+    _sync(folder)
+    kept = {file.name for file in files.values()}
+    # Without the lock somebody else may be writing: only what the manifest named before is surely out of use.
+    old = {file.name for file in _ours(folder)} if alone else before
+    for name in old - kept:
+        with contextlib.suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _unsaved(folder: Path, error: OSError) -> NkiError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return error_of(
+        diagnose(
+            "NKI021",
+            f"{folder}: not saved: {error.strerror or error}",
+            help="make room or choose another disk; what was there before is unchanged"
+            if full
+            else "choose a folder that you may write to; what was there before is unchanged",
+        )
+    )
+
+
+def _ours(folder: Path) -> Iterator[Path]:
+    """Tables and drafts of manifests in the folder, whoever left them."""
+    yield from folder.glob("nki_lab_*.*.parquet")
+    yield from folder.glob(f"{MANIFEST}.*")
+
+
+def _named_before(folder: Path) -> set[str]:
+    with contextlib.suppress(OSError, ValueError):
+        return {entry["file"] for entry in _manifest(folder)["tables"].values()}
+    return set()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Holds off other savers of the folder; False where the file system has no locks."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _sync(path: Path) -> None:
+    """Wait until the file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
+    """The tables of the recording in the folder `path`. Raises NKI018, NKI019, NKI020."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise error_of(
+            diagnose(
+                "NKI018",
+                f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
+                help="name the folder that a run was saved into",
+            )
+        )
+    for attempt in range(_ATTEMPTS):
+        manifest = _manifest(folder)
+        try:
+            return _open(folder, manifest)
+        except NkiError:
+            # A save may have come between: then there is another manifest, and its tables are there.
+            if attempt == _ATTEMPTS - 1 or _manifest(folder) == manifest:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    file = folder / MANIFEST
+    try:
+        with file.open("rb") as stream:
+            found = json.loads(stream.read(_MANIFEST_BYTES))
+    except FileNotFoundError:
+        raise _foreign(folder) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise unreadable(file, f"damaged: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise unreadable(file, "not the manifest of a recording")
+    version = found.get("version")
+    if not (isinstance(version, list) and len(version) == 2 and all(type(number) is int for number in version)):
+        raise unreadable(file, f"damaged: the version is {version!r}")
+    if version[0] != schema.VERSION[0]:
+        raise _other_version(folder, version)
+    entries = found.get("tables")
+    if not isinstance(entries, dict) or not all(_is_entry(entry) for entry in entries.values()):
+        raise unreadable(file, "damaged: the list of tables")
+    if missing := schema.TABLES.keys() - entries.keys():
+        raise unreadable(file, f"the tables {', '.join(sorted(missing))} are not listed")
+    return found
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("file"), str)
+        and Path(entry["file"]).name == entry["file"]  # a table lies in the folder itself
+        and type(entry.get("rows")) is int
+        and type(entry.get("bytes")) is int
+    )
+
+
+def _foreign(folder: Path) -> NkiError:
+    if (folder / "Instruction.parquet").exists():
+        return unreadable(
+            folder,
+            "holds the tables of Neuron Explorer, not a recording",
+            "nki_lab.export.parquet.read_profile(folder) makes a recording of them",
+        )
+    return unreadable(folder, f"not a recording: there is no {MANIFEST}", "name the folder that a run was saved into")
+
+
+def _other_version(folder: Path, version: list[int]) -> NkiError:
+    newer = version[0] > schema.VERSION[0]
+    return error_of(
+        diagnose(
+            "NKI020",
+            f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
+            limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
+            help="update nki_lab" if newer else "record the run again",
+        )
+    )
+
+
+def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
+    cache = ChunkCache()
+    tables: dict[str, Columns] = {}
+    for name, spec in schema.TABLES.items():
+        entry = manifest["tables"][name]
+        file = folder / entry["file"]
+        if not file.is_file():
+            raise unreadable(file, "missing")
+        if (size := file.stat().st_size) != entry["bytes"]:
+            raise unreadable(file, f"damaged: {size} bytes, the manifest says {entry['bytes']}")
+        table = StoredColumns(spec, file, cache)
+        if len(table) != entry["rows"]:
+            raise unreadable(file, f"damaged: {len(table)} rows, the manifest says {entry['rows']}")
+        tables[name] = table
+    try:
+        check.check_ranges(tables)
+        _check_lengths(tables)
+    except ValueError as error:
+        if isinstance(error, NkiError):
+            raise
+        raise unreadable(folder, f"damaged: {error}") from error
+    return tables
+
+
+def _check_lengths(tables: Mapping[str, Columns]) -> None:
+    """ValueError where an index does not belong to its table."""
+    rows = len(tables["rows"])
+    for name, expected in {"steps": rows, "lane_rows": rows, "lane_spans": len(tables["lanes"])}.items():
+        if len(tables[name]) != expected:
+            raise ValueError(f"{name} has {len(tables[name])} rows, expected {expected}")
+    if not len(tables["stalls"]) or not len(tables["names"]):
+        raise ValueError("stalls or names are empty")

@@ -1,0 +1,415 @@
+"""A run as columns: what ran where and when, what it waited for, and the memory it used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording import build, check, derive, schema, zoom
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Gathered, MemoryColumns, pieces, search
+from nki_lab.kernel_runtime.recording.columns import whole as _whole
+from nki_lab.kernel_runtime.recording.window import (
+    BUCKETS,
+    LIMIT,
+    LaneBuckets,
+    LaneRows,
+    MemoryBuckets,
+    MemorySteps,
+    lane_window,
+    memory_window,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """An engine or a DMA queue."""
+
+    number: int
+    name: str
+    kind: str
+    core: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row for a reader: numbers resolved into names. Times in picoseconds; `line` is 0 where it is unknown."""
+
+    number: int
+    name: str
+    detail: str
+    lane: str
+    core: int
+    start: int
+    duration: int
+    ready: int
+    wait: int
+    stall: str
+    file: str
+    line: int
+    function: str
+    iteration: tuple[tuple[str, int], ...]
+    after: int
+    work: int
+    bytes: int
+    confidence: str
+
+
+class Recording:
+    """A finished run. Built from arrays, or opened from a folder, whose columns are then read when asked for.
+
+    `tables` gives columns by table and column name, as `schema.TABLES` declares them: arrays or lists of numbers, and
+    texts where a column numbers the table `names`. Tables and columns that have defaults may be left out; a missing
+    `rows.wait` is the whole gap before each row with a stall; `lifetimes`, `usage` and `critical` follow from the rows
+    unless given. ValueError where the tables do not fit together.
+    """
+
+    def __init__(self, tables: build.Given, summary: Mapping[str, Any] | None = None) -> None:
+        self._tables = build.build(tables, summary or {})
+        rows = self._tables["rows"]
+        check.check_ranges(self._tables)
+        lane, start, duration = (_whole(rows[name]) for name in ("lane", "start", "duration"))
+        places, firsts = derive.lane_rows(lane, start, duration, len(self._tables["lanes"]))
+        if "wait" not in tables.get("rows", {}):
+            wait = derive.waits(places, firsts, start, duration, _whole(rows["stall"]))
+            columns = {column.name: rows[column.name] for column in rows.spec.columns}
+            rows = self._tables["rows"] = MemoryColumns(rows.spec, columns | {"wait": wait}, {}, len(rows))
+        check.check_order(self._tables)
+        check.check_lanes(places, firsts, start, duration, _whole(rows["wait"]))
+        self._add_lanes(places, firsts)
+
+    def _add_lanes(self, places: Array, firsts: Array) -> None:
+        rows, spec = self._tables["rows"], schema.TABLES["lane_rows"]
+        drawn = {name: Gathered(_whole(rows[name]), places) for name in ("start", "duration", "wait", "stall")}
+        self._tables["lane_rows"] = MemoryColumns(spec, {"row": places, **drawn}, {}, len(places))
+        counts = np.diff(np.append(firsts, len(places)))
+        spans = {"first": firsts, "rows": counts, "shift": np.full(len(firsts), zoom.NO_ZOOM)}
+        self._tables["lane_spans"] = derive.table("lane_spans", spans)
+        end = self.makespan
+        spans["shift"] = np.array(
+            [zoom.finest_shift(n, end) if n >= zoom.MIN_ROWS else zoom.NO_ZOOM for n in counts.tolist()], np.int64
+        )
+        self._tables["lane_spans"] = derive.table("lane_spans", spans)
+
+    @classmethod
+    def _of(cls, tables: Mapping[str, Columns]) -> Recording:
+        """The recording of complete tables."""
+        self = cls.__new__(cls)
+        self._tables = dict(tables)
+        return self
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Recording:
+        """The recording in a folder. Raises NKI018 where there is none, NKI019 if it cannot be read, NKI020 if it was
+        written by a newer version. Values are read when asked for; damaged ones raise NKI019 then."""
+        from nki_lab.kernel_runtime.recording import folder
+
+        return cls._of(folder.load(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording into a folder, in place of the one that may be there.
+
+        Whatever interrupts this, the folder holds the old recording or the new one, whole. Raises NKI021 if the disk
+        does not take it.
+        """
+        from nki_lab.kernel_runtime.recording import folder
+
+        folder.store({name: self.table(name) for name in schema.TABLES}, path)
+
+    # Tables
+
+    def table(self, name: str) -> Columns:
+        """The table of that name in `schema.TABLES`."""
+        if name not in self._tables:
+            self._derive(name)
+        return self._tables[name]
+
+    def _derive(self, name: str) -> None:
+        rows = self._tables["rows"]
+        columns: dict[str, Array]
+        if name == "steps":
+            columns = {"row": derive.steps(_whole(rows["start"]))}
+        elif name == "critical":
+            columns = {"row": derive.critical(rows)}
+        elif name == "lifetimes":
+            columns = derive.lifetimes(self._tables)
+        elif name == "usage":
+            columns = derive.usage(self.table("lifetimes"), self.table("buffers"))
+        elif name == "usage_zoom":
+            columns = zoom.usage_levels(self.table("usage"), self.makespan)
+        elif name in ("zoom", "zoom_spans"):
+            entries, spans = zoom.pyramid(self.table("lane_rows"), self.table("lane_spans"), self.makespan)
+            self._tables["zoom_spans"] = derive.table("zoom_spans", spans)
+            self._tables["zoom"] = derive.table("zoom", entries)
+            return
+        else:
+            raise KeyError(f"a recording has no table {name!r}")
+        self._tables[name] = derive.table(name, columns)
+
+    @property
+    def rows(self) -> Columns:
+        """The table `rows`: a row's number is its place in program order."""
+        return self._tables["rows"]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        """The texts that other tables number."""
+        return self._tables["names"].texts("text")
+
+    def texts(self, table: str, column: str) -> list[str]:
+        """A column of texts, or of numbers of texts, as texts."""
+        columns = self.table(table)
+        if columns.spec[column].is_text:
+            return list(columns.texts(column))
+        return [self.names[number] for number in _whole(columns[column]).tolist()]
+
+    @cached_property
+    def lanes(self) -> tuple[Lane, ...]:
+        """Engines and DMA queues, in drawing order."""
+        table = self._tables["lanes"]
+        names = self.texts("lanes", "name")
+        kinds, cores = (_whole(table[name]).tolist() for name in ("kind", "core"))
+        return tuple(
+            Lane(number=number, name=name, kind=schema.LANE_KINDS[kinds[number]], core=cores[number])
+            for number, name in enumerate(names)
+        )
+
+    @cached_property
+    def stalls(self) -> tuple[str, ...]:
+        """What rows wait for; the first is no wait."""
+        return tuple(self.texts("stalls", "name"))
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The results for the whole run, by name."""
+        table = self._tables["summary"]
+        return {name: json.loads(text) for name, text in zip(table.texts("name"), table.texts("json"), strict=True)}
+
+    @cached_property
+    def makespan(self) -> int:
+        """Picoseconds until the last row has ended and the last result is visible."""
+        if not len(self):
+            return 0
+        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
+        ends = _whole(spans["first"]).astype(np.int64) + _whole(spans["rows"]) - 1
+        last = [place for place, rows in zip(ends.tolist(), _whole(spans["rows"]).tolist(), strict=True) if rows]
+        return max(
+            self.rows.limits("ready")[1], *(int(lanes["start"][i]) + int(lanes["duration"][i]) for i in last)
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the recorded tables with every column in memory; indices, which queries build, are apart."""
+        return sum(table.nbytes for name, table in self._tables.items() if not schema.TABLES[name].index)
+
+    @property
+    def index_nbytes(self) -> int:
+        """Bytes of the indices built so far; `lane_rows` counts its row numbers, the rest of it is a view of `rows`."""
+        return sum(
+            4 * len(table) if name == "lane_rows" else table.nbytes
+            for name, table in self._tables.items()
+            if schema.TABLES[name].index
+        )
+
+    def hash(self) -> str:
+        """SHA-256 of everything recorded, in hexadecimal. Equal recordings have equal hashes, saved or not."""
+        digest = hashlib.sha256(f"nki_lab recording {schema.VERSION[0]}".encode())
+        for spec in schema.TABLES.values():
+            if not spec.index:
+                for part in _bytes_of(self.table(spec.name)):
+                    digest.update(part)
+        return digest.hexdigest()
+
+    # Steps
+
+    @property
+    def order(self) -> Column:
+        """The row of each step: rows in order of start, equal ones in program order."""
+        return self.table("steps")["row"]
+
+    def step(self, number: int) -> int:
+        """The row of a step; IndexError beyond the last."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"step {number} of {len(self)}")
+        return int(self.order[number])
+
+    def at(self, time: int) -> int:
+        """The last step that has started at `time` picoseconds; -1 before the first."""
+        return self._started(time, "right") - 1
+
+    def _started(self, time: int, side: Any) -> int:
+        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
+        firsts, counts = _whole(spans["first"]).tolist(), _whole(spans["rows"]).tolist()
+        return sum(
+            search(lanes["start"], time, first, first + count, side) - first
+            for first, count in zip(firsts, counts, strict=True)
+        )
+
+    def step_of(self, row: int) -> int:
+        """The step of a row."""
+        start = int(self.rows["start"][self._checked(row)])
+        low, high = self._started(start, "left"), self._started(start, "right")
+        return low + int(np.searchsorted(self.order[low:high], row))
+
+    def _checked(self, row: int) -> int:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        return row
+
+    def next_on_lane(self, row: int) -> int | None:
+        """The row that follows on the same lane; None after the last."""
+        return self._neighbour(row, 1)
+
+    def previous_on_lane(self, row: int) -> int | None:
+        """The row before it on the same lane; None before the first."""
+        return self._neighbour(row, -1)
+
+    def _neighbour(self, row: int, by: int) -> int | None:
+        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
+        lane = int(self.rows["lane"][self._checked(row)])
+        low = int(spans["first"][lane])
+        high = low + int(spans["rows"][lane])
+        start = int(self.rows["start"][row])
+        first = search(lanes["start"], start, low, high, "left")
+        last = search(lanes["start"], start, first, high, "right")
+        place = first + int(np.argmax(lanes["row"][first:last] == row)) + by
+        return int(lanes["row"][place]) if low <= place < high else None
+
+    # Windows
+
+    def window(
+        self, lane: int, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
+    ) -> LaneRows | LaneBuckets:
+        """What a lane does between two times in picoseconds: its rows, or sums per bucket if more than `limit`."""
+        if not 0 <= lane < len(self._tables["lanes"]):
+            raise IndexError(f"lane {lane} of {len(self._tables['lanes'])}")
+        return lane_window(self.table, lane, begin, end, limit, buckets)
+
+    def windows(
+        self, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
+    ) -> tuple[LaneRows | LaneBuckets, ...]:
+        """The same of every lane; all buckets have the same edges."""
+        return tuple(
+            self.window(lane, begin, end, limit=limit, buckets=buckets) for lane in range(len(self._tables["lanes"]))
+        )
+
+    def memory(
+        self, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
+    ) -> MemorySteps | MemoryBuckets:
+        """Memory in use between two times in picoseconds."""
+        return memory_window(self.table, begin, end, self.makespan, limit, buckets)
+
+    def lifetimes(self, begin: int, end: int) -> Array:
+        """The places in the table `lifetimes` of those that are in use between two times in picoseconds."""
+        table = self.table("lifetimes")
+        last = search(table["start"], end, 0, len(table))
+        found = [np.flatnonzero(table["end"][a:b] > begin) + a for a, b in pieces(last)]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+    @cached_property
+    def lane_times(self) -> Array:
+        """Picoseconds by lane and reason: work in column 0, then the waits by stall. What is missing to the makespan
+        is time with nothing to do."""
+        out = np.zeros((len(self.lanes), len(self.stalls)), np.int64)
+        for low, high in pieces(len(self)):
+            self.rows.prefetch(("lane", "duration", "wait", "stall"), low, high)
+            lane = self.rows["lane"][low:high]
+            np.add.at(out, (lane, 0), self.rows["duration"][low:high])
+            np.add.at(out, (lane, self.rows["stall"][low:high]), self.rows["wait"][low:high])
+        return out
+
+    # Rows and what belongs to them
+
+    def row(self, number: int) -> Row:
+        """A row for a reader."""
+        value = {column.name: int(self.rows[column.name][self._checked(number)]) for column in self.rows.spec.columns}
+        lane = self.lanes[value["lane"]]
+        ops, sites = self._tables["ops"], self._tables["sites"]
+        site = value["site"]
+        return Row(
+            number=number,
+            name=self.names[int(ops["name"][value["op"]])],
+            detail=self.names[int(ops["detail"][value["op"]])],
+            lane=lane.name,
+            core=lane.core,
+            start=value["start"], duration=value["duration"], ready=value["ready"], wait=value["wait"],
+            stall=self.stalls[value["stall"]],
+            file=self._tables["sources"].texts("path")[int(sites["source"][site])] if site >= 0 else "",
+            line=int(sites["line"][site]) if site >= 0 else 0,
+            function=self.names[int(sites["function"][site])] if site >= 0 else "",
+            iteration=self.iteration(number),
+            after=value["after"], work=value["work"], bytes=value["bytes"],
+            confidence=schema.CONFIDENCES[value["confidence"]],
+        )  # fmt: skip
+
+    def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
+        """The loop passes around a row, outermost first: variable and value."""
+        passes = self._tables["iterations"]
+        place = int(self.rows["iteration"][self._checked(row)])
+        out = []
+        while place >= 0:
+            out.append((self.names[int(passes["loop"][place])], int(passes["value"][place])))
+            place = int(passes["parent"][place])
+        return tuple(reversed(out))
+
+    def accesses(self, row: int) -> list[tuple[int, str]]:
+        """The operands of a row in the instruction's order: view and role."""
+        accesses, first = self._tables["accesses"], self.rows["access"]
+        low = int(first[self._checked(row)])
+        high = int(first[row + 1]) if row + 1 < len(self) else len(accesses)
+        views, roles = accesses["view"][low:high].tolist(), accesses["role"][low:high].tolist()
+        return [(view, schema.ROLES[role]) for view, role in zip(views, roles, strict=True)]
+
+    def pattern(self, number: int) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+        """A row of `patterns`: dtype, sizes, steps."""
+        patterns, dims = self._tables["patterns"], self._tables["dims"]
+        low = int(patterns["dim"][number])
+        high = low + int(patterns["rank"][number])
+        dtype = self.names[int(patterns["dtype"][number])]
+        return dtype, tuple(dims["size"][low:high].tolist()), tuple(dims["step"][low:high].tolist())
+
+    def predecessors(self, row: int) -> list[tuple[int, str]]:
+        """The rows that a row waits for, other than those before it on its lane, and why."""
+        edges = self._tables["edges"]
+        low = search(edges["row"], self._checked(row), 0, len(edges), "left")
+        high = search(edges["row"], row, low, len(edges), "right")
+        kinds = edges["kind"][low:high].tolist()
+        return [(before, schema.EDGE_KINDS[k]) for before, k in zip(edges["before"][low:high].tolist(), kinds, strict=True)]
+
+    def successors(self, row: int) -> list[tuple[int, str]]:
+        """The rows that wait for a row, and why. Looks through all edges."""
+        edges = self._tables["edges"]
+        self._checked(row)
+        out: list[tuple[int, str]] = []
+        for low, high in pieces(len(edges)):
+            found = np.flatnonzero(edges["before"][low:high] == row) + low
+            out += [(int(edges["row"][place]), schema.EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
+        return out
+
+    @property
+    def critical_path(self) -> Column:
+        """The rows of the critical path, in order of time."""
+        return self.table("critical")["row"]
+
+
+def _bytes_of(table: Columns) -> Iterator[bytes]:
+    yield f"{table.spec.name} {len(table)}".encode()
+    for column in table.spec.columns:
+        yield column.name.encode()
+        if column.is_text:
+            for text in table.texts(column.name):
+                encoded = text.encode()
+                yield len(encoded).to_bytes(8, "little") + encoded
+        else:
+            values = table[column.name]
+            for low, high in pieces(len(table)):
+                yield np.ascontiguousarray(values[low:high], values.dtype.newbyteorder("<")).tobytes()

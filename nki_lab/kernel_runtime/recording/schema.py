@@ -1,0 +1,352 @@
+"""What a recording holds: every table and column, declared once.
+
+Arrays, Parquet files, their checks and the page in the documentation are all made from `TABLES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, get_args
+
+import numpy as np
+
+from nki_lab.isa.arch import Confidence
+
+VERSION: Final = (1, 0)
+"""Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
+only adds tables and columns."""
+
+CONFIDENCES: Final[tuple[str, ...]] = get_args(Confidence)
+ROLES: Final = ("in", "out", "inout")
+EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "order")
+"""Why one instruction waits for another: it reads what the other writes, overwrites what the other reads or writes,
+takes over its memory, or the user said so."""
+SPACES: Final = ("sbuf", "psum", "private_hbm", "shared_hbm")
+BUFFER_KINDS: Final = ("temp", "input", "output", "const")
+LANE_KINDS: Final = ("engine", "dma", "collective")
+INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column.
+
+    `dtype` is a NumPy integer type, "name" (a number of the table `names`, kept as `<u4`; builders may give strings)
+    or "text". `to` is the table whose rows the values number. `optional` columns may hold -1 for "none"; `default` is
+    what a builder need not give, None where it must. `choices` are the meanings of the values 0, 1, …
+    """
+
+    name: str
+    dtype: str
+    doc: str
+    unit: str = ""
+    to: str = ""
+    optional: bool = False
+    default: int | None = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        return self.dtype == "text"
+
+    @property
+    def storage(self) -> np.dtype[np.integer]:
+        """The dtype of the array; not for text."""
+        return np.dtype("<u4" if self.dtype == "name" else self.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """One table. A `derived` one is worked out from the others where the builder does not give it; an `index` one is
+    always worked out, serves queries only and is no part of a recording's hash or size."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+    derived: bool = False
+    index: bool = False
+
+    def __getitem__(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row in memory, text apart."""
+        return sum(column.storage.itemsize for column in self.columns if not column.is_text)
+
+
+def _c(name: str, dtype: str, doc: str, unit: str = "", **more: object) -> Column:
+    return Column(name=name, dtype=dtype, doc=doc, unit=unit, **more)  # type: ignore[arg-type]  # the fields above
+
+
+_ROWS = Table(
+    name="rows",
+    doc="One executed instruction or transfer. A row's number is its place in program order.",
+    columns=(
+        _c("start", "<i8", "When it takes its lane, counted from the start of the kernel.", "ps"),
+        _c("duration", "<i8", "How long it keeps its lane; rows of one lane do not overlap.", "ps"),
+        _c("ready", "<i8", "When its results are visible to others; not before start.", "ps"),
+        _c("wait", "<i8", "How long its lane stood still for it just before start, for the reason `stall`.", "ps"),
+        _c("op", "<u4", "What was executed.", to="ops"),
+        _c("site", "<i4", "The place in the source.", to="sites", optional=True, default=-1),
+        _c("iteration", "<i4", "The innermost loop pass it belongs to.", to="iterations", optional=True, default=-1),
+        _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
+        _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True, default=-1),
+        _c("work", "<u4", "Elements, or multiply-adds of a matrix product, as the instruction declares.", default=0),
+        _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
+        _c("lane", "<u2", "Where it ran.", to="lanes"),
+        _c("stall", "u1", "What `wait` was for; 0: it did not wait.", to="stalls", default=0),
+        _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
+    ),
+)
+
+_RECORDED = (
+    _ROWS,
+    Table(
+        name="accesses",
+        doc="An operand of a row, in the order of the instruction's operands; in the order of the rows.",
+        columns=(
+            _c("view", "<u4", "What it touches.", to="views"),
+            _c("role", "u1", "Whether it is read or written.", choices=ROLES),
+        ),
+    ),
+    Table(
+        name="edges",
+        doc="A row that must wait for another; in the order of `row`. Order within a lane needs no edge.",
+        columns=(
+            _c("row", "<u4", "The row that waits.", to="rows"),
+            _c("before", "<u4", "The row that it waits for.", to="rows"),
+            _c("kind", "u1", "Why.", choices=EDGE_KINDS),
+        ),
+    ),
+    Table(
+        name="views",
+        doc="A part of a buffer, as an operand addresses it.",
+        columns=(
+            _c("buffer", "<u4", "The storage.", to="buffers"),
+            _c("pattern", "<u4", "Shape, steps and dtype.", to="patterns"),
+            _c("offset", "<i8", "Where it begins, counted in its dtype from the buffer's start.", "elements"),
+            _c("indirect", "u1", "How run-time indices move it.", choices=INDIRECTIONS, default=0),
+        ),
+    ),
+    Table(
+        name="patterns",
+        doc="A shape with steps and a dtype.",
+        columns=(
+            _c("dtype", "name", "Element type.", to="names"),
+            _c("dim", "<u4", "Its first dimension; on-chip that is the partition dimension."),
+            _c("rank", "u1", "How many dimensions it has."),
+        ),
+    ),
+    Table(
+        name="dims",
+        doc="A dimension of a pattern.",
+        columns=(
+            _c("size", "<i8", "How many elements.", "elements"),
+            _c("step", "<i8", "How far from one to the next.", "elements"),
+        ),
+    ),
+    Table(
+        name="buffers",
+        doc="An allocation.",
+        columns=(
+            _c("name", "name", "The user's name for it; empty where there is none.", to="names"),
+            _c("space", "u1", "The memory it is in.", choices=SPACES),
+            _c("kind", "u1", "What it is to the kernel.", choices=BUFFER_KINDS, default=0),
+            _c("pattern", "<i4", "Its shape and dtype.", to="patterns", optional=True, default=-1),
+            _c("partition", "<i2", "First partition it was given on-chip.", optional=True, default=-1),
+            _c("partitions", "<i4", "Partitions it takes; 1 in HBM.", default=1),
+            _c("byte", "<i8", "First byte it was given, within each partition.", "bytes", optional=True, default=-1),
+            _c("partition_bytes", "<i8", "Bytes it takes in each partition.", "bytes"),
+            _c("site", "<i4", "Where it was made.", to="sites", optional=True, default=-1),
+        ),
+    ),
+    Table(
+        name="lanes",
+        doc="Something that runs one row at a time: an engine or a DMA queue. In drawing order.",
+        columns=(
+            _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
+            _c("kind", "u1", "What it is.", choices=LANE_KINDS),
+            _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
+        ),
+    ),
+    Table(
+        name="stalls",
+        doc="A reason to wait. The first is no wait at all.",
+        columns=(_c("name", "name", "What is waited for.", to="names"),),
+    ),
+    Table(
+        name="ops",
+        doc="An instruction with its attributes.",
+        columns=(
+            _c("name", "name", "The instruction as NKI spells it.", to="names"),
+            _c("detail", "name", "Its attributes and operand types, as text.", to="names", default=0),
+        ),
+    ),
+    Table(
+        name="sites",
+        doc="A place in the source.",
+        columns=(
+            _c("source", "<u4", "The file.", to="sources"),
+            _c("line", "<i4", "First line, from 1."),
+            _c("column", "<i4", "UTF-8 bytes before it on that line.", default=0),
+            _c("end_line", "<i4", "Last line.", default=0),
+            _c("end_column", "<i4", "UTF-8 bytes up to its end on that line.", default=0),
+            _c("function", "name", "The function around it.", to="names", default=0),
+        ),
+    ),
+    Table(
+        name="sources",
+        doc="A source file.",
+        columns=(
+            _c("path", "text", "Where it was read."),
+            _c("text", "text", "What it said; empty where that is unknown."),
+        ),
+    ),
+    Table(
+        name="iterations",
+        doc="A pass through a loop.",
+        columns=(
+            _c("parent", "<i4", "The pass of the loop around it.", to="iterations", optional=True, default=-1),
+            _c("loop", "name", "The loop's variable.", to="names"),
+            _c("value", "<i8", "What the variable is in this pass."),
+            _c("site", "<i4", "Where the loop stands.", to="sites", optional=True, default=-1),
+        ),
+    ),
+    Table(name="names", doc="A text that other tables refer to. The first is empty.", columns=(_c("text", "text", "It."),)),
+    Table(
+        name="summary",
+        doc="A result for the whole run.",
+        columns=(_c("name", "text", "What it is."), _c("json", "text", "Its value, as JSON.")),
+    ),
+)  # fmt: skip
+
+_DERIVED = (
+    Table(
+        name="lifetimes",
+        doc="When a buffer is in use, from its first access to the end of its last; in the order of `start`.",
+        derived=True,
+        columns=(
+            _c("buffer", "<u4", "The buffer.", to="buffers"),
+            _c("start", "<i8", "Start of its first access.", "ps"),
+            _c("end", "<i8", "When the last read of it ends and the last write to it is visible.", "ps"),
+            _c("first", "<i4", "First row that accesses it.", to="rows", optional=True, default=-1),
+            _c("last", "<i4", "Last row that accesses it.", to="rows", optional=True, default=-1),
+        ),
+    ),
+    Table(
+        name="usage",
+        doc="Memory in use from a time on, until the next row's time.",
+        derived=True,
+        columns=(
+            _c("time", "<i8", "From when on.", "ps"),
+            _c("sbuf", "<i8", "Bytes in use in the fullest partition of SBUF.", "bytes"),
+            _c("psum", "<i8", "The same of PSUM.", "bytes"),
+        ),
+    ),
+    Table(
+        name="critical",
+        doc="The critical path, from the first row to the one that ends last.",
+        derived=True,
+        columns=(_c("row", "<u4", "A row on it.", to="rows"),),
+    ),
+)
+
+_INDICES = (
+    Table(
+        name="steps",
+        doc="Rows in order of start, equal ones in program order. A step is a place in this order.",
+        index=True,
+        columns=(_c("row", "<u4", "The row of this step.", to="rows"),),
+    ),
+    Table(
+        name="lane_rows",
+        doc="Rows by lane, within a lane in order of start, with what a timeline draws of them.",
+        index=True,
+        columns=(
+            _c("row", "<u4", "The row.", to="rows"),
+            _c("start", "<i8", "Its start.", "ps"),
+            _c("duration", "<i8", "Its duration.", "ps"),
+            _c("wait", "<i8", "Its wait.", "ps"),
+            _c("stall", "u1", "Its stall.", to="stalls"),
+        ),
+    ),
+    Table(
+        name="lane_spans",
+        doc="Where each lane's rows lie in `lane_rows`, and its finest level of zoom; in the order of `lanes`.",
+        index=True,
+        columns=(
+            _c("first", "<u4", "Place of its first row."),
+            _c("rows", "<u4", "How many rows it has."),
+            _c("shift", "u1", "Its finest buckets are 2 to this power picoseconds wide; 255: it has none."),
+        ),
+    ),
+    Table(
+        name="zoom",
+        doc="Time per bucket and lane, exact, at several widths; only what is not zero. By level, lane and bucket.",
+        index=True,
+        columns=(
+            _c("bucket", "<u4", "Which bucket, from time 0 on."),
+            _c("reason", "u1", "0: work. Else the stall that was waited for.", to="stalls"),
+            _c("count", "<u4", "Rows that start in it (work), or whose wait ends in it."),
+            _c("time", "<i8", "Work or wait within it.", "ps"),
+        ),
+    ),
+    Table(
+        name="zoom_spans",
+        doc="Where each lane's buckets of one width lie in `zoom`.",
+        index=True,
+        columns=(
+            _c("lane", "<u2", "The lane.", to="lanes"),
+            _c("shift", "u1", "The buckets are 2 to this power picoseconds wide."),
+            _c("first", "<u4", "Place of the first entry."),
+            _c("entries", "<u4", "How many entries."),
+        ),
+    ),
+    Table(
+        name="usage_zoom",
+        doc="Largest use of memory per bucket, at several widths; every bucket of a width, widths from fine to coarse.",
+        index=True,
+        columns=(
+            _c("shift", "u1", "The bucket is 2 to this power picoseconds wide."),
+            _c("sbuf", "<i8", "Most bytes in use in the fullest partition of SBUF.", "bytes"),
+            _c("psum", "<i8", "The same of PSUM.", "bytes"),
+        ),
+    ),
+)
+
+TABLES: Final = MappingProxyType({table.name: table for table in (*_RECORDED, *_DERIVED, *_INDICES)})
+
+
+def markdown() -> str:
+    """The schema as the tables of a document."""
+    out = []
+    for table in TABLES.values():
+        out += [f"## `{table.name}`", "", table.doc]
+        if table.derived:
+            out[-1] += " Worked out from the other tables where a profile does not give it."
+        if table.index:
+            out[-1] += " An index: worked out for queries."
+        out += ["", "| column | type | unit | meaning |", "|-|-|-|-|"]
+        out += [f"| `{c.name}` | {_type_text(c)} | {c.unit} | {_meaning(c)} |" for c in table.columns]
+        out.append("")
+    return "\n".join(out)
+
+
+def _type_text(column: Column) -> str:
+    if column.is_text:
+        return "text"
+    storage = column.storage
+    return f"{'u' if storage.kind == 'u' else ''}int{8 * storage.itemsize}"
+
+
+def _meaning(column: Column) -> str:
+    text = column.doc
+    if column.choices:
+        text += " " + ", ".join(f"{number} {name}" for number, name in enumerate(column.choices)) + "."
+    if column.to:
+        text += f" Row of `{column.to}`" + (", -1 for none." if column.optional else ".")
+    elif column.optional:
+        text += " -1: none."
+    return text

@@ -1,0 +1,286 @@
+"""Tables in Parquet files, of which only the parts that somebody looks at are decoded, and the oldest forgotten."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces
+
+CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "zoom": 1 << 14}
+"""Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
+DEFAULT_CHUNK: Final = 1 << 15
+KEPT_BYTES: Final = 64 * 2**20
+"""Decoded values that an open recording keeps."""
+_VERSION_KEY: Final = b"nki_lab.version"
+_TABLE_KEY: Final = b"nki_lab.table"
+
+
+def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
+    """The error that says why a recording cannot be read."""
+    return error_of(
+        diagnose(
+            "NKI019",
+            f"{path}: {what}",
+            limit="a recording is a folder that nki_lab saved, with all its files unchanged",
+            help=help_text or "record the run again, or restore the folder from a copy",
+        )
+    )
+
+
+def arrow_schema(spec: schema.Table) -> Any:
+    """The Arrow schema of a table: no nulls, and the units, meanings and references of its columns as metadata."""
+    version = ".".join(map(str, schema.VERSION)).encode()
+    fields = []
+    for column in spec.columns:
+        kind = pa.string() if column.is_text else pa.from_numpy_dtype(column.storage)
+        notes = {"doc": column.doc, "unit": column.unit, "to": column.to, "choices": ", ".join(column.choices)}
+        fields.append(pa.field(column.name, kind, nullable=False, metadata={k: v for k, v in notes.items() if v}))
+    return pa.schema(fields, metadata={_VERSION_KEY: version, _TABLE_KEY: spec.name.encode(), b"doc": spec.doc.encode()})
+
+
+def write(table: Columns, path: Path) -> None:
+    """Write a table into a new file. Row groups of `lane_rows` never hold rows of two lanes."""
+    numeric = [column.name for column in table.spec.columns if not column.is_text]
+    layout = arrow_schema(table.spec)
+    writer = pq.ParquetWriter(
+        path,
+        layout,
+        compression="none",  # deltas make the numbers small already, and decode faster than a compressor
+        use_dictionary=False,
+        column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED") if numeric else None,
+        write_page_checksum=True,
+    )
+    try:
+        for low, high in _groups(table):
+            arrays = [
+                pa.array(table.texts(column.name)[low:high], pa.string())
+                if column.is_text
+                else pa.array(np.ascontiguousarray(table[column.name][low:high]))
+                for column in table.spec.columns
+            ]
+            writer.write_batch(pa.record_batch(arrays, schema=layout))
+    finally:
+        writer.close()
+
+
+def _groups(table: Columns) -> list[tuple[int, int]]:
+    size = CHUNK_ROWS.get(table.spec.name, DEFAULT_CHUNK)
+    if table.spec.name != "lane_rows" or not len(table):
+        return list(pieces(len(table), size))
+    # Starts fall where the next lane begins, and nowhere else.
+    falls = [0]
+    for low, high in pieces(len(table) - 1):
+        start = table["start"][low : high + 1]
+        falls += (np.flatnonzero(start[1:] < start[:-1]) + low + 1).tolist()
+    falls.append(len(table))
+    return [(a + low, a + high) for a, b in zip(falls, falls[1:], strict=False) for low, high in pieces(b - a, size)]
+
+
+class ChunkCache:
+    """Decoded chunks by table, column and number; the ones used longest ago go first."""
+
+    __slots__ = ("_bytes", "_chunks", "_limit", "_lock")
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._chunks: OrderedDict[tuple[str, str, int], Array] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str, int]) -> Array | None:
+        with self._lock:
+            found = self._chunks.get(key)
+            if found is not None:
+                self._chunks.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[str, str, int], chunk: Array) -> None:
+        with self._lock:
+            if key not in self._chunks:
+                self._bytes += chunk.nbytes
+            self._chunks[key] = chunk
+            while self._bytes > self._limit and len(self._chunks) > 1:
+                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
+
+
+class StoredColumns(Columns):
+    """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
+
+    __slots__ = ("_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_texts")
+
+    def __init__(self, spec: schema.Table, path: Path, cache: ChunkCache) -> None:
+        self._path = path
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._limits: dict[str, tuple[list[int], list[int]]] = {}
+        self._texts: dict[str, list[str]] = {}
+        # The handle stays open: a later save may remove the file's name, not what it holds.
+        self._file = self._guarded(lambda: pq.ParquetFile(pa.OSFile(str(path)), page_checksum_verification=True))
+        self._check(spec)
+        meta = self._file.metadata
+        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
+        self._offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).tolist()
+        columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
+        super().__init__(spec, columns, meta.num_rows)
+
+    def _check(self, spec: schema.Table) -> None:
+        found = self._file.schema_arrow
+        for expected in arrow_schema(spec):
+            place = found.get_field_index(expected.name)
+            if place < 0 or found.field(place).type != expected.type:
+                got = "missing" if place < 0 else str(found.field(place).type)
+                raise unreadable(self._path, f"column {expected.name} is {got}, expected {expected.type}")
+
+    def _guarded(self, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise unreadable(self._path, f"damaged: {str(error).splitlines()[0]}") from error
+
+    def texts(self, name: str) -> Sequence[str]:
+        if name not in self._texts:
+            with self._lock:
+                column = self._guarded(lambda: self._file.read(columns=[name], use_threads=False).column(0))
+            if column.null_count:
+                raise unreadable(self._path, f"column {name} has empty places")
+            self._texts[name] = column.to_pylist()
+        return self._texts[name]
+
+    def prefetch(self, names: Sequence[str], low: int, high: int) -> None:
+        if low < high:
+            for number in self._numbers(low, high):
+                self._load(names, number)
+
+    def _numbers(self, low: int, high: int) -> range:
+        return range(bisect_right(self._offsets, low) - 1, bisect_left(self._offsets, high))
+
+    def _load(self, names: Sequence[str], number: int) -> dict[str, Array]:
+        """Chunk `number` of some columns, read together where they are not at hand."""
+        table = self.spec.name
+        out = {name: chunk for name in names if (chunk := self._cache.get((table, name, number))) is not None}
+        wanted = [name for name in names if name not in out]
+        if not wanted:
+            return out
+        with self._lock:
+            group = self._guarded(lambda: self._file.read_row_group(number, columns=wanted, use_threads=False))
+        for name in wanted:
+            column = group.column(name)
+            if column.null_count or len(column) != self._offsets[number + 1] - self._offsets[number]:
+                raise unreadable(self._path, f"column {name} has empty places")
+            # A copy: the decoder's own buffers come from a pool that keeps what it has.
+            out[name] = np.array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
+            out[name].flags.writeable = False
+            self._cache.put((table, name, number), out[name])
+        return out
+
+    def chunk(self, name: str, number: int) -> Array:
+        """A decoded chunk of one column."""
+        return self._load((name,), number)[name]
+
+    def span(self, name: str, low: int, high: int) -> Array:
+        """The values at places `low` to `high` of one column."""
+        parts = [
+            self.chunk(name, number)[max(low - self._offsets[number], 0) : high - self._offsets[number]]
+            for number in (self._numbers(low, high) if low < high else ())
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.zeros(0, self.spec[name].storage)
+
+    def take(self, name: str, places: Array) -> Array:
+        """The values at some places of one column."""
+        number = np.searchsorted(self._offsets, places, "right") - 1
+        out = np.zeros(len(places), self.spec[name].storage)
+        for one in np.unique(number).tolist():
+            mine = number == one
+            out[mine] = self.chunk(name, one)[places[mine] - self._offsets[one]]
+        return out
+
+    def chunk_limits(self, name: str) -> tuple[list[int], list[int]]:
+        """The least and the greatest value of each chunk, as the file's footer has them."""
+        if name not in self._limits:
+            meta = self._file.metadata
+            place = self._file.schema_arrow.get_field_index(name)
+            low, high = [], []
+            for number in range(meta.num_row_groups):
+                if not meta.row_group(number).num_rows:
+                    raise unreadable(self._path, "an empty row group")
+                statistics = meta.row_group(number).column(place).statistics
+                if statistics is None or not statistics.has_min_max:
+                    raise unreadable(self._path, f"no statistics of column {name}")
+                low.append(int(statistics.min))
+                high.append(int(statistics.max))
+            self._limits[name] = low, high
+        return self._limits[name]
+
+    def limits(self, name: str) -> tuple[int, int]:
+        low, high = self.chunk_limits(name)
+        return min(low), max(high)
+
+    @property
+    def offsets(self) -> list[int]:
+        """The place of each chunk's first value, and the table's length."""
+        return self._offsets
+
+
+class StoredColumn:
+    """A column of a StoredColumns, by place."""
+
+    __slots__ = ("_name", "_table", "dtype")
+
+    def __init__(self, table: StoredColumns, column: schema.Column) -> None:
+        self._table = table
+        self._name = column.name
+        self.dtype: np.dtype[Any] = column.storage
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            low, high, step = key.indices(len(self))
+            if step != 1:
+                return self._table.take(self._name, np.arange(low, high, step))
+            return self._table.span(self._name, low, high)
+        if isinstance(key, np.ndarray):
+            places = np.flatnonzero(key) if key.dtype == bool else key.astype(np.int64)
+            return self._table.take(self._name, np.where(places < 0, places + len(self), places))
+        place = range(len(self))[key]
+        number = bisect_right(self._table.offsets, place) - 1
+        return self._table.chunk(self._name, number)[place - self._table.offsets[number]]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("the column is decoded from a file: there is nothing to share")
+        values = self._table.span(self._name, 0, len(self))
+        return np.array(values, dtype=dtype)
+
+    def search(self, value: int, low: int, high: int, side: Side) -> int:
+        """Where `value` would go in the places `low` to `high`, sorted there."""
+        if low >= high:
+            return low
+        table, offsets = self._table, self._table.offsets
+        least, _ = table.chunk_limits(self._name)
+        first, last = bisect_right(offsets, low) - 1, bisect_left(offsets, high)
+
+        def begin_of(number: int) -> int:
+            # Of a chunk that lies in the stretch as a whole, the footer knows the first value: it is the least.
+            whole = offsets[number] >= low and offsets[number + 1] <= high
+            return least[number] if whole else int(self[max(low, offsets[number])])
+
+        find = bisect_left if side == "left" else bisect_right
+        number = first + find(range(first + 1, last), value, key=begin_of)
+        begin, end = max(low, offsets[number]), min(high, offsets[number + 1])
+        chunk = table.chunk(self._name, number)[begin - offsets[number] : end - offsets[number]]
+        return begin + int(np.searchsorted(chunk, value, side))

@@ -1,0 +1,221 @@
+"""Which accesses touch the same bytes: memory cut into cells, so that an access is a set of whole cells.
+
+Two accesses meet exactly where they have a cell in common. A store is a buffer, or all tensors that users placed over
+each other. Where all accesses of a store cover the same bytes it is one cell; tiles of a tensor are a cell each; other
+patterns (strides, windows, slices across rows) are cut as finely as they differ and no finer. An access whose address
+is computed at run time counts as the whole buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from nki_lab.kernel_runtime.allocate.overlap import share_bytes
+from nki_lab.kernel_runtime.ir import Accesses, Program
+from nki_lab.kernel_runtime.schedule.runs import Column, Runs, Table, classes, merge, progression, single, spread
+from nki_lab.kernel_runtime.tensor import Buffer, ViewType
+
+_MOST_PAIRS: Final = 1 << 22  # (region, cell) pairs of a store; beyond, the store counts as one cell
+_WHOLE: Final = 0  # key of the region that is the whole buffer
+
+Key = tuple[int, int]
+"""A region of a store: (member buffer, key of the region in it); the buffer is 0 where the store has one only."""
+
+
+class Cells(NamedTuple):
+    """The accesses cell by cell: row i is access `access[i]` of cell `cell[i]`; `store` is by access."""
+
+    access: Column
+    cell: Column
+    store: Column
+    shared: frozenset[int]  # stores of several placed buffers
+
+
+def cells_of(program: Program, accesses: Accesses) -> Cells:
+    """Cut the memory that a program writes, and all that it uses on the chip."""
+    store_of, groups = _stores(program, accesses)
+    store = store_of[accesses.buffer]
+    relevant = np.array([buffer.on_chip for buffer in program.buffers], bool)
+    relevant[accesses.buffer[accesses.is_out]] = True
+    kept = np.flatnonzero(relevant[accesses.buffer])
+    keys = _Keys(program, accesses, groups)
+    if not len(kept):
+        return Cells(kept, kept, store, frozenset(groups))
+    width = len(keys.found)
+    pair, region = np.unique(store[kept] * width + keys.of_view[accesses.view[kept]], return_inverse=True)
+    table = _cut(program, keys, pair // width, pair % width, groups)
+    length = np.diff(table.start)[region]
+    access = np.repeat(kept, length)
+    cell = table.member[spread(table.start[region], length)]
+    return Cells(access, cell, store, frozenset(groups))
+
+
+def _stores(program: Program, accesses: Accesses) -> tuple[Column, dict[int, list[Buffer]]]:
+    """The store of each buffer, and the members of those that have several."""
+    used = set(np.unique(accesses.buffer).tolist())
+    out = np.arange(len(program.buffers), dtype=np.int64)
+    alike: dict[tuple[object, ...], list[Buffer]] = {}
+    for buffer in program.buffers:
+        if buffer.address is not None and buffer.id in used:
+            place = (buffer.space, buffer.address, buffer.partitions, buffer.partition_bytes)
+            alike.setdefault(place, []).append(buffer)
+    groups: list[list[Buffer]] = []
+    for members in alike.values():
+        touching = [group for group in groups if any(share_bytes(members[0], other) for other in _places(group))]
+        groups = [group for group in groups if group not in touching]
+        groups.append([buffer for group in (*touching, members) for buffer in group])
+    shared = {group[0].id: group for group in groups if len(group) > 1}
+    for number, group in shared.items():
+        out[[buffer.id for buffer in group]] = number
+    return out, shared
+
+
+def _places(group: list[Buffer]) -> list[Buffer]:
+    """One buffer for each different place."""
+    return list({(buffer.address, buffer.partitions, buffer.partition_bytes): buffer for buffer in group}.values())
+
+
+class _Keys:
+    """A number for each different (buffer where shared, offset, view type); equal numbers are equal sets of bytes."""
+
+    def __init__(self, program: Program, accesses: Accesses, groups: dict[int, list[Buffer]]) -> None:
+        shared = {buffer.id for group in groups.values() for buffer in group}
+        self.found: list[tuple[Buffer | None, int, ViewType | None]] = [(None, 0, None)]
+        self.of_view = np.zeros(len(program.views), np.int64)
+        numbers: dict[tuple[int, int, int], int] = {}
+        for number in np.unique(accesses.view).tolist():
+            view = program.views[number]
+            member = view.buffer if view.buffer.id in shared else None
+            whole = view.full or view.indirect is not None
+            if whole and member is None:
+                continue
+            kind = None if whole else view.type
+            key = (-1 if member is None else member.id, view.offset, -1 if kind is None else kind.id)
+            known = numbers.get(key)
+            if known is None:
+                known = numbers[key] = len(self.found)
+                self.found.append((member, view.offset, kind))
+            self.of_view[number] = known
+
+
+def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict[int, list[Buffer]]) -> Table:
+    """Cells of all regions (store, key), which are sorted by store."""
+    edges = np.flatnonzero(np.diff(store, prepend=-1))
+    length = np.ones(len(store), np.int64)
+    pieces: list[tuple[int, Table]] = []
+    cells = np.ones(len(edges), np.int64)
+    several = np.flatnonzero(np.diff(edges, append=len(store)) > 1)
+    memo: dict[tuple[object, ...], Table] = {}
+    for row in several.tolist():
+        low = int(edges[row])
+        high = int(edges[row + 1]) if row + 1 < len(edges) else len(store)
+        buffer = program.buffers[int(store[low])]
+        numbers = tuple(key[low:high].tolist())
+        like = (buffer.shape, buffer.dtype.nbytes, buffer.on_chip, numbers)
+        table = memo.get(like)
+        if table is None or buffer.id in groups:
+            table = memo[like] = _cut_one(buffer, keys, numbers, groups.get(buffer.id))
+        pieces.append((low, table))
+        cells[row] = table.count
+        length[low:high] = np.diff(table.start)
+    start = np.concatenate(([0], np.cumsum(length)))
+    base = np.cumsum(cells) - cells
+    of_region = np.repeat(base, np.diff(edges, append=len(store)))
+    member = np.repeat(of_region, length)
+    for low, table in pieces:
+        member[start[low] : start[low] + len(table.member)] += table.member
+    return Table(int(cells.sum()), start, member)
+
+
+def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[Buffer] | None) -> Table:
+    """Cells of the regions of one store."""
+    found = [keys.found[number] for number in numbers]
+    products = [_product(member or buffer, offset, kind, group is not None) for member, offset, kind in found]
+    whole = [product for product in products if product is not None]
+    if len(whole) < len(products):
+        # Placed tensors lie on the chip, where every region is a product: this is one buffer.
+        row = single(0, 1)
+        whole = [(row, _flat(buffer, offset, kind)) for _, offset, kind in found]
+    rows = _axis([product[0] for product in whole])
+    columns = _axis([product[1] for product in whole])
+    wide, high = np.diff(columns.start), np.diff(rows.start)
+    pairs = int((wide * high).sum())
+    if pairs > _MOST_PAIRS:
+        return Table(1, np.arange(len(numbers) + 1), np.zeros(len(numbers), np.int64))
+    # For region i: every one of its row classes with every one of its column classes.
+    owner = np.repeat(np.arange(len(numbers)), high)
+    row_class = np.repeat(rows.member, wide[owner])
+    column_class = columns.member[spread(columns.start[owner], wide[owner])]
+    return merge(np.repeat(owner, wide[owner]), row_class * columns.count + column_class, len(numbers))
+
+
+def _axis(sets: list[Runs]) -> Table:
+    """`classes` of sets of which many are equal."""
+    numbers: dict[tuple[bytes, bytes], int] = {}
+    different: list[Runs] = []
+    which = []
+    for runs in sets:
+        key = (runs.start.tobytes(), runs.stop.tobytes())
+        if key not in numbers:
+            numbers[key] = len(different)
+            different.append(runs)
+        which.append(numbers[key])
+    table = classes(different)
+    chosen = np.array(which, np.int64)
+    length = np.diff(table.start)[chosen]
+    return Table(table.count, np.concatenate(([0], np.cumsum(length))), table.member[spread(table.start[chosen], length)])
+
+
+def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -> tuple[Runs, Runs] | None:
+    """A region as rows × bytes of a row; None where it is no such product.
+
+    Rows are partitions on the chip, absolute ones where `placed`, and all but the last dimension in HBM.
+    """
+    row_bytes = buffer.partition_bytes if buffer.on_chip else buffer.shape[-1] * buffer.dtype.nbytes
+    first, byte = (buffer.address or (0, 0)) if placed else (0, 0)
+    if kind is None:
+        rows = buffer.nbytes // row_bytes
+        return single(first, first + rows), single(byte, byte + row_bytes)
+    size = kind.dtype.nbytes
+    row, odd = divmod(row_bytes, size)
+    if odd:
+        return None
+    low, dims = _positive(offset, kind)
+    start_row, start = divmod(low, row)
+    down: list[tuple[int, int]] = []
+    across: list[tuple[int, int]] = []
+    for count, step in dims:
+        if step % row:
+            across.append((count, step))
+        else:
+            down.append((count, step // row))
+    end = start + sum((count - 1) * step for count, step in across)
+    if end >= row:
+        # A run of whole rows is a product all the same.
+        if start or len(across) != 1 or across[0][1] != 1 or across[0][0] % row:
+            return None
+        down.append((across[0][0] // row, 1))
+        across = [(row, 1)]
+    rows_found = progression(first + start_row, down, 1)
+    return rows_found, progression(byte + start * size, [(count, step * size) for count, step in across], size)
+
+
+def _flat(buffer: Buffer, offset: int, kind: ViewType | None) -> Runs:
+    """A region as bytes of the whole buffer."""
+    if kind is None:
+        return single(0, buffer.nbytes)
+    size = kind.dtype.nbytes
+    low, dims = _positive(offset, kind)
+    return progression(low * size, [(count, step * size) for count, step in dims], size)
+
+
+def _positive(offset: int, kind: ViewType) -> tuple[int, list[tuple[int, int]]]:
+    """The lowest element, and the dimensions (count, step > 0) that span the region from there."""
+    dims = []
+    for count, step in zip(kind.shape, kind.strides, strict=True):
+        if count > 1 and step:
+            dims.append((count, abs(step)))
+            offset += min(0, (count - 1) * step)
+    return offset, dims

@@ -1,0 +1,107 @@
+"""Sets of bytes as runs, and the classes into which several such sets cut an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column = NDArray[np.int64]
+
+_MOST_RUNS: Final = 1 << 20  # of one set; beyond, the set is taken for everything between its ends
+
+
+class Runs(NamedTuple):
+    """A set of integers: from `start[i]` to before `stop[i]`, ascending, with gaps between the runs."""
+
+    start: Column
+    stop: Column
+
+
+class Table(NamedTuple):
+    """For each of several sets the numbers that belong to it: those of set i are `member[start[i]:start[i + 1]]`."""
+
+    count: int  # of different numbers; they are 0 to count - 1
+    start: Column
+    member: Column
+
+
+def single(start: int, stop: int) -> Runs:
+    """One run."""
+    return Runs(np.array([start], np.int64), np.array([stop], np.int64))
+
+
+def progression(low: int, dims: Sequence[tuple[int, int]], width: int) -> Runs:
+    """The integers low + sum(i_k * step_k) + 0..width-1, for dims (count, step > 0): exact up to a million runs."""
+    coarse = []
+    for count, step in sorted(dims, key=lambda dim: dim[1]):
+        if step <= width and not coarse:
+            width += (count - 1) * step
+        else:
+            coarse.append((count, step))
+    starts = np.array([low], np.int64)
+    size = 1
+    for count, _ in coarse:
+        size *= count
+    if size > _MOST_RUNS:
+        return single(low, low + width + sum((count - 1) * step for count, step in coarse))
+    for count, step in coarse:
+        starts = (starts[:, None] + np.arange(count, dtype=np.int64) * step).ravel()
+    starts = np.unique(starts)
+    # Where a coarse step is shorter than what finer ones reach, runs touch or overlap.
+    new = np.ones(len(starts), bool)
+    new[1:] = starts[1:] > starts[:-1] + width
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(starts) - 1)
+    return Runs(starts[new], starts[last] + width)
+
+
+def classes(sets: Sequence[Runs]) -> Table:
+    """Cut the axis so finely that each set is a union of classes, and no finer.
+
+    Integers are in one class if they belong to the same sets; those of no set belong to no class.
+    """
+    bounds = np.unique(np.concatenate([part for runs in sets for part in runs]))
+    starts = np.concatenate([runs.start for runs in sets])
+    stops = np.concatenate([runs.stop for runs in sets])
+    owner = np.repeat(np.arange(len(sets)), [len(runs.start) for runs in sets])
+    first = np.searchsorted(bounds, starts)
+    length = np.searchsorted(bounds, stops) - first
+    piece = spread(first, length)
+    return merge(np.repeat(owner, length), piece, len(sets))
+
+
+def spread(first: Column, length: Column) -> Column:
+    """first[0], first[0] + 1, ... (length[0] numbers), first[1], ..."""
+    ends = np.cumsum(length)
+    out: Column = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - length), length)
+    return out
+
+
+def merge(owner: Column, piece: Column, owners: int) -> Table:
+    """The table of (owner, piece) pairs with pieces that belong to the same owners made one."""
+    order = np.argsort(piece, kind="stable")
+    owner, piece = owner[order], piece[order]
+    edge = np.ones(len(piece), bool)
+    edge[1:] = piece[1:] != piece[:-1]
+    first = np.flatnonzero(edge)
+    group = np.cumsum(edge) - 1
+    # Pieces with the same owners have the same sum of the owners' random words; two words make an accident of 2**-128.
+    words = [np.add.reduceat(_scattered(owner, seed), first) for seed in (1, 2)]
+    _, left = np.unique(words[0], return_inverse=True)
+    _, right = np.unique(words[1], return_inverse=True)
+    _, label = np.unique(left * (right.max() + 1) + right, return_inverse=True)
+    count = int(label.max()) + 1
+    pairs = np.unique(owner * count + label[group])
+    member = pairs % count
+    start = np.searchsorted(pairs // count, np.arange(owners + 1))
+    return Table(count, start, member)
+
+
+def _scattered(number: Column, seed: int) -> NDArray[np.uint64]:
+    """A fixed random 64-bit word for each number (splitmix64)."""
+    word = number.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))

@@ -1,0 +1,149 @@
+"""What each variant of a program costs, in picoseconds, and what it asks of its engine besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.spec import PSUM, SBUF, Unmodelled
+from nki_lab.kernel_runtime.ir import Program, Variant
+
+CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
+"""How sure a cost is, by number; the order of falling trust."""
+
+PICOSECONDS: Final = 1000
+"""In a nanosecond."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantCost:
+    """Cost of a variant.
+
+    `interval`: from its start until its lane takes the next; of a DMA, its time at the full rate. `latency`: from its
+    start until its result is visible; of a DMA, the same as `interval`. Both in picoseconds. `engines` are the DMA
+    engines that take part, as bits. `work` counts elements, or multiply-adds of a matrix product. `stationary` is the
+    operand, counted from the op's first, that a LoadStationary comes before (-1: none); `table` the activation tables
+    needed; `ports` the memories that a lock of the target guards against this engine.
+    """
+
+    interval: int
+    latency: int
+    bytes: int
+    work: int
+    confidence: int
+    engines: int = 0
+    descriptors: str = ""
+    stationary: int = -1
+    table: str | None = None
+    ports: tuple[str, ...] = ()
+    banked: bool = False
+
+
+def picoseconds(nanoseconds: float) -> int:
+    """Whole picoseconds, the nearest."""
+    return round(nanoseconds * PICOSECONDS)
+
+
+def costs_of(program: Program) -> list[VariantCost]:
+    """Cost of each variant, in order of variants. NKI010 where a declaration has none."""
+    return [_cost(program.arch, variant) for variant in program.variants]
+
+
+def _cost(arch: Arch, variant: Variant) -> VariantCost:
+    declared = variant.instruction.cost
+    if isinstance(declared, Unmodelled):
+        name = variant.instruction.name
+        raise error_of(
+            diagnose(
+                "NKI010",
+                f"{name} has no cost: {declared.reason}",
+                limit="the time of a kernel is known where the cost of each of its instructions is",
+                help=f"leave {name} out of what is timed, or run the kernel without timing",
+            )
+        )
+    cost = declared(arch, variant.use)
+    confidence = CONFIDENCES.index(cost.confidence)
+    work = _work(variant)
+    if variant.engine == "dma":
+        time = picoseconds(cost.fixed_ns)
+        return VariantCost(
+            interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
+            engines=_engines(arch, variant), descriptors=_descriptors(arch, variant),
+        )  # fmt: skip
+    clock = arch.ghz(variant.engine)
+    history = variant.instruction.history
+    return VariantCost(
+        interval=picoseconds(cost.interval / clock),
+        latency=picoseconds(cost.latency / clock),
+        bytes=cost.bytes,
+        work=work,
+        confidence=confidence,
+        stationary=_stationary(variant),
+        table=_table(variant, history),
+        ports=_ports(arch, variant),
+        banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
+    )
+
+
+def _work(variant: Variant) -> int:
+    """Elements of the largest operand; multiply-adds where a moving tile meets a stationary one."""
+    types = variant.use.types
+    if "stationary" in variant.names and "moving" in variant.names:
+        stationary, dst = types["stationary"], types["dst"]
+        return int(stationary.partitions * stationary.free_size * dst.free_size)
+    return max((int(types[name].partitions * types[name].free_size) for name in variant.names), default=0)
+
+
+def _engines(arch: Arch, variant: Variant) -> int:
+    """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
+    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    onchip = [view for view in views if view.on_chip]
+    if not onchip:
+        return (1 << arch.dma_engines) - 1
+    view = onchip[0]
+    last = view.start_partition + (view.partitions - 1) * view.partition_step
+    engines = 0
+    for partition in range(view.start_partition, last + 1, view.partition_step):
+        engines |= 1 << (partition // arch.dma_partitions_per_engine % arch.dma_engines)
+    return engines
+
+
+def _descriptors(arch: Arch, variant: Variant) -> str:
+    """Who writes a DMA's descriptors: `static`, or the engine that triggers it: `sync`, `scalar` or `gpsimd`.
+
+    inferred: left to the compiler, a target with descriptor hardware uses it (the Trainium2 architecture guide
+    recommends it wherever possible), with the Sync Engine as trigger; vector offsets and casts need software.
+    """
+    attrs = variant.use.attrs
+    mode = getattr(attrs.get("dge_mode"), "name", "unknown")
+    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    if mode == "none" or (mode == "unknown" and not arch.dge_instances):
+        return "static"
+    hard = all(view.indirect is None for view in views) and len({view.dtype for view in views}) == 1
+    if mode == "hwdge" or (mode == "unknown" and hard):
+        trigger = getattr(attrs.get("engine"), "name", "unknown")
+        return trigger if trigger in ("sync", "scalar") else "sync"
+    return "gpsimd"
+
+
+def _stationary(variant: Variant) -> int:
+    """Position of the tile that is loaded into the array before streaming; a transpose loads its own."""
+    if variant.engine != "tensor":
+        return -1
+    name = variant.instruction.history.get("stationary", "data")
+    return variant.names.index(name) if name in variant.names else -1
+
+
+def _table(variant: Variant, history: Any) -> str | None:
+    name = history.get("activation_table")
+    function = None if name is None else variant.use.attrs[name]
+    table = getattr(function, "table_set", None)
+    return table if isinstance(table, str) else None
+
+
+def _ports(arch: Arch, variant: Variant) -> tuple[str, ...]:
+    spaces = variant.use.spaces()
+    locks = ((SBUF, arch.sbuf_lock), (PSUM, arch.psum_lock))
+    return tuple(space for space, engines in locks if variant.engine in engines and space in spaces)

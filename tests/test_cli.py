@@ -1,0 +1,399 @@
+"""The command line, in this process where possible."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nki_lab
+from nki_lab import cli, codes
+from nki_lab.cli import report
+from nki_lab.diagnostic import Span, diagnose
+
+ROOT = Path(__file__).parents[1]
+KERNELS = """
+    import nki
+    import nki.isa as nisa
+    import nki.language as nl
+
+    @nki.jit
+    def double(a, factor=2.0):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.multiply(nl.load(a), factor))
+        return out
+
+    @nki.jit
+    def wide(a):
+        acc = nl.ndarray((64, 600), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=acc, stationary=nl.load(a), moving=nl.ndarray((128, 600), dtype=nl.bfloat16))
+
+    other = 3
+"""
+
+
+def written(folder: Path, text: str, name: str = "kernels.py") -> Path:
+    file = folder / name
+    file.write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def kernels(tmp_path: Path) -> str:
+    return str(written(tmp_path, KERNELS))
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def process(*arguments: str, folder: Path, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+    return subprocess.run([sys.executable, "-m", "nki_lab", *arguments], cwd=folder, env=environment,
+                          capture_output=True, text=True, check=False, timeout=120, **keywords)  # fmt: skip
+
+
+# -- run -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_runs_with_the_dialects_its_arguments_and_its_folder(tmp_path: Path) -> None:
+    written(tmp_path, KERNELS)
+    written(
+        tmp_path,
+        """
+        import sys
+        import numpy as np
+        from kernels import double
+        print(__name__, sys.argv, double(np.ones((2, 2), np.float32)).tolist())
+        """,
+        "script.py",
+    )
+    done = process("run", str(tmp_path / "script.py"), "--flag", "value", folder=ROOT)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert done.stdout == f"__main__ {[str(tmp_path / 'script.py'), '--flag', 'value']} [[2.0, 2.0], [2.0, 2.0]]\n"
+
+
+def test_running_leaves_the_process_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, "import sys; print(sys.argv)", "script.py")
+    before = list(sys.argv), list(sys.path)
+    assert cli.main(["run", str(file), "x"]) == 0
+    assert (sys.argv, sys.path) == before
+    assert said(capsys)[0] == f"{[str(file), 'x']}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "error"),
+    [("import sys; sys.exit(3)", 3, ""), ("import sys; sys.exit()", 0, ""), ("raise SystemExit('so')", 1, "so\n"),
+     ("raise KeyboardInterrupt", 130, "interrupted\n")],
+)  # fmt: skip
+def test_a_script_decides_its_exit_status(
+    text: str, status: int, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["run", str(written(tmp_path, text, "script.py"))]) == status
+    assert said(capsys) == ("", error)
+
+
+def test_a_script_sees_the_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn3")
+    file = written(tmp_path, "import nki.isa as nisa; print(nisa.get_nc_version().name)", "script.py")
+    assert cli.main(["run", "--target", "gen2", str(file)]) == 0
+    assert said(capsys)[0] == "gen2\n"
+    assert cli.main(["run", "--target", "trn9", str(file)]) == 1
+    assert "NKI004" in said(capsys)[1]
+
+
+def test_a_kernels_fault_is_shown_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, KERNELS)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write("import numpy as np\nwide(np.ones((128, 64), nl.bfloat16))\n")
+    assert cli.main(["run", "--target", "trn2", str(file)]) == 1
+    out, error = said(capsys)
+    assert out == ""
+    assert error.startswith("NKI213 nc_matmul")
+    assert f"{file}:15:" in error
+    assert "Traceback" not in error
+    assert cli.main(["run", "--target", "trn2", "--traceback", str(file)]) == 1
+    assert "Traceback" in said(capsys)[1]
+
+
+def test_a_scripts_own_error_is_shown_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, "def f():\n    return 1 / 0\n\n\nf()\n", "script.py")
+    assert cli.main(["run", str(file)]) == 1
+    _, error = said(capsys)
+    assert "NKI007 the script raised ZeroDivisionError: division by zero" in error
+    assert f"{file}:2:12" in error
+    assert "Traceback" not in error
+    assert cli.main(["run", "--traceback", str(file)]) == 1
+    assert "Traceback" in said(capsys)[1]
+
+
+def test_a_script_that_is_no_python_is_shown_at_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, "x = 1\ny = (2,\nz = = 3\n", "script.py")
+    assert cli.main(["run", str(file)]) == 1
+    _, error = said(capsys)
+    assert "NKI101" in error
+    assert f"{file}:" in error
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("nothere.py", "NKI018 .*nothere.py does not exist"), (".", "NKI018 . is a folder")]
+)
+def test_a_script_that_is_not_there_is_said(name: str, says: str, tmp_path: Path) -> None:
+    written(tmp_path, "", "not_here.py")
+    done = process("run", name, folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    import re
+
+    assert re.match(says, done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_script_ends_with_130(tmp_path: Path) -> None:
+    file = written(tmp_path, "import time; print('ready', flush=True); time.sleep(60)", "script.py")
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "nki_lab", "run", str(file)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        _, error = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert error == "interrupted\n"
+
+
+# -- compile -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_is_printed(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compile", f"{kernels}::double", "--arg", "a=bfloat16[128, 512]", "--arg", "factor=3", "--target", "trn2"]
+    assert cli.main(arguments) == 0
+    out, _ = said(capsys)
+    assert out.startswith("program double target=NeuronCore-v3 dialect=current\n")
+    assert "input 'a'" in out
+    assert "tensor_scalar" in out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values", "says"),
+    [
+        ("::double", [], "NKI003 double is called without its argument a"),
+        ("::double", ["a=bfloat16[128,512]", "b=1"], "NKI002"),
+        ("::double", ["a=floaty[128,512]"], "NKI012 'floaty' is no NKI dtype"),
+        ("::double", ["a=bfloat16[0]"], "NKI307"),
+        ("::double", ["a=bfloat16[128"], "neither a tensor nor a constant"),
+        ("::double", ["a"], "--arg a has no NAME=VALUE"),
+        ("::dubble", [], "has no kernel dubble"),
+        ("::other", [], "has no kernel other"),
+        ("", [], "names no kernel"),
+        ("::wide", ["a=bfloat16[128,64]"], "NKI213"),
+    ],
+)
+def test_a_wrong_command_to_compile_is_said(
+    kernel: str, values: list[str], says: str, kernels: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [part for value in values for part in ("--arg", value)]
+    assert cli.main(["compile", f"{kernels}{kernel}", *given, "--target", "trn2"]) == 1
+    out, error = said(capsys)
+    assert out == ""
+    assert says in error
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("n=4", 4), ("x=1e-3", 1e-3), ("f=True", True), ("t=(1, 2)", (1, 2)), ("s='a b'", "a b"), ("m=fast", "fast"), ("z=None", None)],
+)
+def test_constants_on_the_command_line_are_python_constants(text: str, value: Any) -> None:
+    name, found = cli._value(text)
+    assert (name, found, type(found)) == (text[0], value, type(value))
+
+
+def test_a_dtype_on_the_command_line_is_one() -> None:
+    assert str(cli._value("d=bfloat16")[1]) == "bfloat16"
+
+
+# -- check ---------------------------------------------------------------------------------------------------------------
+
+
+def test_errors_in_a_file_end_with_status_1(kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", kernels, "--target", "trn2", "--format", "json"]) in (0, 1)
+    json.loads(said(capsys)[0])
+    bad = written(tmp_path, "import nki\n\n@nki.jit\ndef k(a):\n    return [x for x in a.shape]\n", "bad.py")
+    assert cli.main(["check", str(bad), "--format", "json"]) == 1
+    found = json.loads(said(capsys)[0])
+    assert "NKI103" in {item["code"] for item in found}
+    item = next(item for item in found if item["code"] == "NKI103")
+    assert (item["file"], item["line"], item["severity"], item["outcome"]) == (str(bad), 5, "error", "reject")
+
+
+def test_a_folder_is_checked_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    text = "import nki\n\n@nki.jit\ndef k(a):\n    return (lambda x: x)(a)\n"
+    for name in ("a.py", "inner/b.py", ".hidden/c.py", "notes.txt"):
+        written(tmp_path, text, name)
+    assert cli.main(["check", str(tmp_path), "--format", "json"]) == 1
+    found = json.loads(said(capsys)[0])
+    assert {Path(item["file"]).name for item in found} == {"a.py", "b.py"}
+
+
+def test_a_file_that_is_not_there_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(tmp_path / "none.py"), "--format", "json"]) == 1
+    (found,) = json.loads(said(capsys)[0])
+    assert found["code"] == "NKI018"
+
+
+def test_a_clean_file_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(written(tmp_path, "x = 1\n"))]) == 0
+    assert said(capsys)[0] == "no findings\n"
+
+
+FOUND = [
+    diagnose("NKI103", "100 % a comprehension,\nof two lines", span=Span("a:b,c.py", 3, 5, 4, 9), limit="the rule", help="help"),
+    diagnose("NKI308", "nothing is written"),
+]
+
+
+def test_findings_as_text_are_counted() -> None:
+    text = report.text(FOUND)
+    assert text.startswith("error: NKI103 100 % a comprehension")
+    assert text.endswith("1 error, 1 warning")
+    assert report.text([]) == "no findings"
+
+
+def test_findings_as_json_have_the_names_of_the_contract() -> None:
+    first, second = json.loads(report.as_json(FOUND))
+    assert {"code", "outcome", "severity", "message", "file", "line", "column", "end_line", "end_column", "help",
+            "related"} <= set(first)  # fmt: skip
+    assert (first["line"], first["column"], first["end_line"], first["end_column"]) == (3, 5, 4, 9)
+    assert second["file"] == ""
+    assert json.loads(report.as_json([])) == []
+
+
+def test_findings_for_github_are_one_escaped_line_each() -> None:
+    first, second = report.github(FOUND).splitlines()
+    assert first == (
+        "::error file=a%3Ab%2Cc.py,line=3,endLine=4,col=5,endColumn=9,title=NKI103::"
+        "100 %25 a comprehension,%0Aof two lines; the rule; help"
+    )
+    assert second.startswith("::warning file=,line=0")
+
+
+def test_findings_as_sarif_name_rules_and_places() -> None:
+    (run,) = json.loads(report.sarif(FOUND))["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["NKI103", "NKI308"]
+    first, second = run["results"]
+    assert first["level"] == "error"
+    assert first["locations"][0]["physicalLocation"]["region"] == {
+        "startLine": 3, "startColumn": 5, "endLine": 4, "endColumn": 9,
+    }  # fmt: skip
+    assert second["locations"] == []
+
+
+# -- explain, doctor, demo -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["NKI213", "nki213", "moving-limit", "moving_limit"])
+def test_a_code_is_explained_by_number_and_by_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", name]) == 0
+    out, _ = said(capsys)
+    assert out.startswith("# NKI213: ")
+    assert "## Use instead" in out
+
+
+def test_every_code_has_a_page_and_is_found_by_its_aliases() -> None:
+    for code in codes.all_codes():
+        assert report.explain(code.code).startswith(f"# {code.code}: {code.title}\n")
+        for alias in code.aliases:
+            assert alias in report.explain(alias)
+
+
+@pytest.mark.parametrize("name", ["nc_matmul", "nisa.nc_matmul", "nki.isa.nc_matmul"])
+def test_an_instruction_is_explained_with_its_limits(name: str) -> None:
+    text = report.explain(name)
+    assert text.startswith("nki.isa.nc_matmul(dst, stationary, moving")
+    assert "Limits:" in text
+
+
+def test_a_function_of_the_language_is_explained() -> None:
+    assert report.explain("nl.load").startswith("nki.language.load\n")
+    assert report.explain("reciprocal").startswith("nki.isa.reciprocal(")
+    assert report.explain("nl.reciprocal").startswith("nki.language.reciprocal\n")
+
+
+def test_an_unknown_name_to_explain_suggests_the_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", "nc_matmull"]) == 1
+    assert "did you mean nc_matmul" in said(capsys)[1]
+
+
+def test_the_doctor_tells_versions_target_and_coverage(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
+    assert cli.main(["doctor"]) == 0
+    out, _ = said(capsys)
+    assert f"nki_lab      {nki_lab.__version__}" in out
+    assert "target in force: trn1" in out
+    assert "functions of NKI 0.6.0 modelled" in out
+    assert cli.main(["doctor", "--coverage"]) == 0
+    assert "not modelled all_reduce" in said(capsys)[0].replace("  ", " ")
+
+
+def test_the_demo_agrees_with_its_references(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo"]) == 0
+    out, error = said(capsys)
+    assert error == ""
+    assert out.count("agrees") == 2
+    assert "bfloat16[1024,512]" in out
+
+
+def test_a_demo_that_disagrees_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nki_lab.demo._softmax", lambda x: x)
+    assert cli.main(["demo"]) == 1
+    out, _ = said(capsys)
+    assert out.count("agrees") == out.count("DIFFERS") == 1
+
+
+# -- the command line itself ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [[], ["bogus"], ["explain"], ["check"], ["run"], ["check", "x", "--format", "xml"]], ids=str)
+def test_a_wrong_command_line_ends_with_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(arguments)
+    assert leaving.value.code == 2
+    assert "usage: nki-lab" in said(capsys)[1]
+
+
+def test_help_lists_the_commands_that_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(["--help"])
+    assert leaving.value.code == 0
+    out, _ = said(capsys)
+    for name in ("run", "check", "compile", "explain", "demo", "doctor"):
+        assert name in out
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    assert process("--version", folder=tmp_path).stdout == f"nki-lab {nki_lab.__version__}\n"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m nki_lab explain NKI213 | head -c 1; exit ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.stdout == "#"
