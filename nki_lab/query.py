@@ -87,7 +87,9 @@ def _source_of(path: Any, source: Any, function: Any) -> tuple[str | bytes, str,
             raise _unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
     code = getattr(_plain(function), "__code__", None)
     if code is None:
-        raise _unreadable(str(getattr(function, "__name__", function)), "it is no function, and no path or source is given")
+        raise _unreadable(
+            str(getattr(function, "__name__", function)), "it is no function, and no path or source is given"
+        )
     lines = linecache.getlines(code.co_filename, getattr(_plain(function), "__globals__", None))
     if not lines:
         raise _unreadable(code.co_filename, "its source is not at hand")
@@ -132,7 +134,7 @@ def _once(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
             yield item
 
 
-# -- kernels ------------------------------------------------------------------------------------------------------------
+# -- kernels ------------------------------------------------------------------------------------------------------
 
 
 def _check_kernels(
@@ -145,7 +147,7 @@ def _check_kernels(
 ) -> Iterator[Diagnostic]:
     kernels = [item for item in facts.functions if item.is_entry]
     top = {item.node.name for item in kernels if module.function(item.node.name) is item.node}
-    known = {name: (explicit,) for name in top} if explicit is not None else signatures(module, sorted(top))
+    known = dict.fromkeys(top, (explicit,)) if explicit is not None else signatures(module, sorted(top))
     entered: set[str] = set()
     unshaped: list[KernelFunction] = []
     for kernel in kernels:
@@ -199,7 +201,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
 
 
-# -- hover and explain ----------------------------------------------------------------------------------------------------
+# -- hover and explain ----------------------------------------------------------------------------------------------
 
 
 def hover(source: str, line: int, column: int, file: str = "", *, target: str | Arch | None = None) -> str | None:
@@ -350,7 +352,9 @@ def explain(name: str) -> str | None:
     bare = name.strip()
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
-    for module in ("nki.language", "nki.isa") if name.strip().startswith(("nl.", "nki.l")) else ("nki.isa", "nki.language"):
+    for module in (
+        ("nki.language", "nki.isa") if name.strip().startswith(("nl.", "nki.l")) else ("nki.isa", "nki.language")
+    ):
         text = _documentation(f"{module}.{bare}")
         if text is not None:
             return text

@@ -227,10 +227,11 @@ def check(
     """
     from nki_lab import query  # the evaluator is loaded by those who check
 
-    plain = function.function if isinstance(function, Kernel) else function
-    return query.check(
-        path, source=source, function=plain, args=args, kwargs=kwargs, target=resolve_target(target).target
-    )
+    if isinstance(function, Kernel):
+        arch, function = function.target(target), function.function
+    else:
+        arch = resolve_target(target)
+    return query.check(path, source=source, function=function, args=args, kwargs=kwargs, target=arch)
 
 
 __all__ = ["Run", "TensorSpec", "check", "compile", "run", "spec"]

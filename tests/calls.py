@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic
+from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.kernel_runtime.frontend import language
@@ -149,17 +149,20 @@ def source(case: Case) -> str:
     for call in case.calls:
         given = ", ".join(f"{name}={argument_text(value)}" for name, value in call.arguments.items())
         lines.append(f"    nisa.{call.name}({given})")
-    lines.append(f"    return {', '.join(f't{number}' for number in outputs(case))},")
+    lines.append(f"    return ({''.join(f't{number}, ' for number in outputs(case))})")
     return "\n".join(lines) + "\n"
 
 
 def _filling(number: int, memory: Memory) -> list[str]:
     """Lines that make a tensor and copy its input into it."""
     tile, given = f"t{number}", f"x{number}"
+    place = f", address={memory.address}" if memory.address is not None else ""
+    space = "shared_hbm" if memory.space == "hbm" else memory.space
+    make = f"nl.ndarray({memory.shape}, nl.{memory.dtype}, buffer=nl.{space}{place})"
+    if memory.flavour == "none":
+        return [f"{tile} = {make}"]
     if memory.space == "hbm":
         return [f"{tile} = {given}"]
-    place = f", address={memory.address}" if memory.address is not None else ""
-    make = f"nl.ndarray({memory.shape}, nl.{memory.dtype}, buffer=nl.{memory.space}{place})"
     if memory.space == "sbuf":
         return [f"{tile} = {make}", f"nisa.dma_copy({tile}, {given})"]
     stage = f"s{number}"
@@ -181,6 +184,8 @@ def _filling(number: int, memory: Memory) -> list[str]:
 def contents(memory: Memory) -> Array:
     """What a tensor holds before the kernel's instructions."""
     kind = memory.seen_as or memory.dtype
+    if memory.flavour == "none":
+        return np.zeros(memory.shape, host(memory.dtype))
     if memory.values:
         return np.array(memory.values).astype(host(memory.dtype)).reshape(memory.shape)
     count = math.prod(memory.shape) * DTYPES[memory.dtype].nbytes // DTYPES[kind].nbytes
@@ -406,6 +411,47 @@ class Expected:
         """Which elements of the destination a source with run-time rows gives; skipped rows keep their old values."""
         _, inside = self.places(source_part)
         return inside.reshape(shape) if inside.size == math.prod(shape) else np.ones(shape, bool)
+
+
+def objections(illegal: Any, file: str = "<kernel>") -> str:
+    """What is wrong with the refusal of a call that has one thing wrong, in words; empty where all is right.
+
+    `illegal` has the case, the codes of which one is right, the operand at fault and numbers the message must name.
+    """
+    case = illegal.case
+    arrays = [np.empty(memory.shape, host(memory.dtype)) for memory in case.memories]
+    text = source(case)
+    try:
+        traced(kernel_of(text, file), arrays, [memory.dtype for memory in case.memories], case.target, **case.options)
+    except NkiError as error:
+        return _judged(error, illegal, text)
+    except Exception as error:
+        return f"{illegal.what}: a bare {type(error).__name__}: {error}"
+    return f"{illegal.what}: accepted"
+
+
+def _judged(error: NkiError, illegal: Any, text: str) -> str:
+    first = error.diagnostics[0]
+    call = illegal.case.call
+    if first.code not in illegal.codes:
+        return f"{illegal.what}: {first.code} instead of {' or '.join(illegal.codes)}: {first.message}"
+    if first.span is None:
+        return f"{illegal.what}: no place in the source"
+    line = text.splitlines()[first.span.line - 1]
+    found = line[first.span.column - 1 : first.span.end_column - 1]
+    if call.name not in line:
+        return f"{illegal.what}: found in line {first.span.line}, which is not the call"
+    if illegal.operand and first.operand != illegal.operand:
+        return f"{illegal.what}: blames {first.operand!r}, expected {illegal.operand!r}"
+    if first.operand in call.arguments and found != argument_text(call.arguments[first.operand]):
+        return f"{illegal.what}: points at {found!r}"
+    if call.name not in first.message:
+        return f"{illegal.what}: the message does not name {call.name}: {first.message}"
+    if illegal.numbers and not any(number in first.message for number in illegal.numbers):
+        return f"{illegal.what}: the message names none of {illegal.numbers}: {first.message}"
+    if not first.limit:
+        return f"{illegal.what}: no rule is given"
+    return ""
 
 
 def differences(case: Case, ran: Ran) -> str:

@@ -137,7 +137,6 @@ class Scene:
     def shifted(self, space: str, dtype: str, partitions: int, columns: int, flavour: str) -> tuple[Part, Part]:
         """Two views of one tensor that overlap without being the same."""
         by = self.choice.integer(1, 3)
-        columns = min(columns, self.room(space, dtype) - by)
         number = self.memory(space, dtype, (partitions, columns + by), flavour=flavour)
         left, right = (
             Part(number, f"[:, {start}:{start + columns}]", dtype, start, (partitions, columns), (columns + by, 1))

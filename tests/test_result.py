@@ -49,7 +49,7 @@ def ones(*shape: int, dtype: Any = np.float32) -> Any:
     return np.ones(shape, np.float32).astype(dtype)
 
 
-# -- run -----------------------------------------------------------------------------------------------------------------
+# -- run --------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_has_outputs_target_and_no_findings() -> None:
@@ -174,7 +174,7 @@ def test_a_fault_is_reported_where_asked_for(args: Any, code: str) -> None:
     assert "failed" in repr(run)
 
 
-# -- what a run tells ------------------------------------------------------------------------------------------------------
+# -- what a run tells -------------------------------------------------------------------------------------------------
 
 
 def test_times_are_seconds_by_stage() -> None:
@@ -249,7 +249,7 @@ def test_findings_are_shown_with_a_run_and_escaped_in_html() -> None:
     assert "--&gt;" in shown
 
 
-# -- compile -------------------------------------------------------------------------------------------------------------
+# -- compile ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_program_is_compiled_from_specs() -> None:
@@ -285,7 +285,7 @@ def test_a_spec_has_a_dtype_of_nki() -> None:
         nki_lab.spec((4, 3), "float64")
 
 
-# -- check ---------------------------------------------------------------------------------------------------------------
+# -- check ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_file_is_checked_without_being_run(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def _fresh() -> None:
     session.forget()
 
 
-# -- results -----------------------------------------------------------------------------------------------------------
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def test_results_come_as_host_arrays_in_the_dtype_of_the_tensor() -> None:
@@ -170,7 +170,7 @@ def test_one_array_passed_twice_is_one_tensor() -> None:
     assert (execute(kernel, ones(4, 3), b).outputs == 2).all()
 
 
-# -- arguments ---------------------------------------------------------------------------------------------------------
+# -- arguments --------------------------------------------------------------------------------------------------------
 
 
 class Mode(Enum):
@@ -277,7 +277,7 @@ def test_an_argument_that_contains_itself_is_refused() -> None:
     def kernel(a, b):
         return double(a)
 
-    with pytest.raises(TypeError, match="NKI001.*contains itself"):
+    with pytest.raises(TypeError, match=r"NKI001.*contains itself"):
         execute(kernel, ones(4, 3), (loop,))
 
 
@@ -289,7 +289,7 @@ def test_a_tensor_of_another_kernel_is_refused() -> None:
         return a
 
     execute(leak, ones(4, 3))
-    with pytest.raises(TypeError, match="NKI001.*a tensor of another kernel"):
+    with pytest.raises(TypeError, match=r"NKI001.*a tensor of another kernel"):
         execute(double, leaked[0])
 
 
@@ -343,7 +343,8 @@ def test_the_open_8_bit_float_arrives_as_the_chips_own_where_it_lacks_it() -> No
 
 
 @pytest.mark.parametrize("name", ["bool_", "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16", "float32",
-                                  "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e5m2_x4", "float4_e2m1fn_x4"])  # fmt: skip
+                                  "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e5m2_x4",
+                                  "float4_e2m1fn_x4"])  # fmt: skip
 def test_every_dtype_goes_through_bit_by_bit(name: str) -> None:
     def kernel(a):
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
@@ -366,7 +367,7 @@ def test_the_layout_of_an_array_does_not_matter(rows: int, columns: int, order: 
     assert (execute(double, given_array).outputs == 2 * values).all()
 
 
-# -- outcomes ----------------------------------------------------------------------------------------------------------
+# -- outcomes ---------------------------------------------------------------------------------------------------------
 
 
 def too_tall(a):
@@ -401,7 +402,7 @@ def test_findings_before_a_fault_are_reported_with_it() -> None:
         too_tall(pair[0])
 
     done = execute(kernel, [ones(4, 3)], on_error="report")
-    assert [item.code for item in done.diagnostics][0] == "NKI114"
+    assert done.diagnostics[0].code == "NKI114"
     assert len(done.diagnostics) == 2
 
 
@@ -452,7 +453,7 @@ def test_what_the_kernel_raises_is_an_nki_error_of_its_own_kind() -> None:
     def kernel(a):
         raise OddError("odd")
 
-    with pytest.raises(OddError, match="NKI007.*OddError: odd") as caught:
+    with pytest.raises(OddError, match=r"NKI007.*OddError: odd") as caught:
         execute(kernel, ones(4, 3))
     assert isinstance(caught.value, NkiError)
     assert isinstance(caught.value.__cause__, OddError)
@@ -518,7 +519,7 @@ def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch) -
         raise ZeroDivisionError("inside")
 
     monkeypatch.setattr("nki_lab.session.execution.Machine.run", broken)
-    with pytest.raises(RuntimeError, match="NKI901.*ZeroDivisionError: inside") as caught:
+    with pytest.raises(RuntimeError, match=r"NKI901.*ZeroDivisionError: inside") as caught:
         execute(double, ones(4, 3))
     assert caught.value.diagnostics[0].file == __file__  # type: ignore[attr-defined]
 
@@ -527,12 +528,12 @@ def test_a_mistake_of_ours_inside_an_instruction_is_not_the_kernels(monkeypatch:
     scope = {"__name__": "nki_lab.broken"}
     exec("def legalise(*_):\n    raise AttributeError('no such field')\n", scope)
     monkeypatch.setattr("nki_lab.kernel_runtime.frontend.issue.legalise", scope["legalise"])
-    with pytest.raises(NkiError, match="NKI901.*AttributeError: no such field") as caught:
+    with pytest.raises(NkiError, match=r"NKI901.*AttributeError: no such field") as caught:
         execute(double, ones(4, 3))
     assert caught.value.diagnostics[0].line == double.__code__.co_firstlineno + 2
 
 
-# -- looking at values ---------------------------------------------------------------------------------------------------
+# -- looking at values ------------------------------------------------------------------------------------------------
 
 
 def test_values_can_be_looked_at_while_the_kernel_runs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -602,7 +603,7 @@ def test_nothing_has_values_in_a_specialisation() -> None:
         return double(a)
 
     program, found = session.specialise(kernel, (spec((4, 3), "float32"),), target="trn2")
-    assert [op.variant.instruction.name for op in program.ops()][0] == "dma_copy"
+    assert program.op(0).variant.instruction.name == "dma_copy"
     assert found == ()
 
     def nosy(a):
@@ -618,7 +619,7 @@ def test_specialising_on_arrays_gives_the_same_program_as_on_specs() -> None:
     assert on_specs.text() == on_arrays.text()
 
 
-# -- programs that are kept ----------------------------------------------------------------------------------------------
+# -- programs that are kept -------------------------------------------------------------------------------------------
 
 FACTOR = 2.0
 TABLE = [2.0]
@@ -782,7 +783,7 @@ def test_no_more_programs_are_kept_than_stated() -> None:
     assert not execute(kernel, ones(4, 3), 0).cached
 
 
-# -- several programs ------------------------------------------------------------------------------------------------------
+# -- several programs -------------------------------------------------------------------------------------------------
 
 
 def test_each_core_of_a_grid_does_its_part() -> None:
@@ -824,7 +825,7 @@ def test_grids_of_several_dimensions_count_row_by_row() -> None:
     assert seen == [(i, j, 6) for i in range(2) for j in range(3)]
 
 
-# -- manners ---------------------------------------------------------------------------------------------------------------
+# -- manners ----------------------------------------------------------------------------------------------------------
 
 
 def test_times_are_told_by_stage() -> None:

@@ -22,7 +22,9 @@ NARROW = ["float16", "bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
 
 def test_the_documented_table_is_the_one_in_use() -> None:
     rows = re.findall(r"^\| (\w[\w, ]*) \| 2\^(-\d+) \| (\d+) \| ([\d.e-]+) \|$", testing.__doc__ or "", re.MULTILINE)
-    documented = {name: (int(u), int(growth), float(rtol)) for names, u, growth, rtol in rows for name in names.split(", ")}
+    documented = {
+        name: (int(u), int(growth), float(rtol)) for names, u, growth, rtol in rows for name in names.split(", ")
+    }
     assert set(documented) == {kind.name for kind in testing.GROWTH}
     for name, (u, growth, rtol) in documented.items():
         kind = DTYPES[name]

@@ -92,12 +92,12 @@ def _run(arguments: argparse.Namespace) -> int:
     from nki_lab import dialects
 
     script = _readable(arguments.script)
+    dialects.activate(force=arguments.force)
+    former, environment = (sys.argv, sys.path[0]), dict(os.environ)
     if arguments.target:
         from nki_lab.dialects.environment import TARGET_VARIABLE, resolve_target
 
         os.environ[TARGET_VARIABLE] = resolve_target(arguments.target).target
-    dialects.activate(force=arguments.force)
-    former = sys.argv, sys.path[0]
     sys.argv = [arguments.script, *arguments.arguments]
     sys.path[0] = str(script.resolve().parent)
     try:
@@ -106,6 +106,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _status(leaving)
     finally:
         sys.argv, sys.path[0] = former
+        os.environ.clear()
+        os.environ.update(environment)
     return 0
 
 

@@ -70,7 +70,7 @@ class mutable_tensor(tensor):
 
 
 def _meant(item: Any, function: Callable[..., Any]) -> Any:
-    """An annotation; one that is kept as text, by `from __future__ import annotations`, is evaluated like a type hint."""
+    """An annotation; one that `from __future__ import annotations` keeps as text is evaluated like a type hint."""
     if not isinstance(item, str) or "tensor[" not in item:
         return item
     try:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.frontend.legacy import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.frontend.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
 
@@ -76,14 +77,14 @@ def _target_in(file: str, _changed: int, _size: int) -> str:
 def default_options(dialect: str) -> Options:
     """The options of a run that names none: NKI_PRECISE_FP decides on rounding, where it is set.
 
-    Kernels of Beta 1 keep low precision as float32 unless it is set to 1, as their simulator did.
+    Kernels of Beta 1 have a default of their own.
     """
     value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
     if value in ("0", "false", "off", "no"):
         return Options(precise=False)
     if value in ("1", "true", "on", "yes"):
         return Options(precise=True)
-    return Options(precise=dialect != "legacy")
+    return Options(precise=DEFAULT_PRECISE) if dialect == "legacy" else Options()
 
 
 def _outside() -> str:

@@ -169,10 +169,11 @@ class Kernel:
             return getattr(self.function, name)
         raise AttributeError(f"a kernel has no attribute {name!r}")
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # object has it writeable
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         # inspect.getsource knows functions, code objects and `__wrapped__`, and nothing else. With `__wrapped__`, and
         # as a function, a kernel called test_* would be collected by pytest. type() tells the truth.
+        # The ignored rule: `object` has the attribute writeable.
         return CodeType if sys._getframe(1).f_globals.get("__name__") == "inspect" else Kernel
 
     def __reduce__(self) -> Any:

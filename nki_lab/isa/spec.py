@@ -328,6 +328,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
     if undocumented:
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
     _check_letters(name, operands, limits)
+    _check_references(name, operands, predicates, own["example"])
     return Instruction(
         index=len(TABLE),
         name=name,
@@ -367,6 +368,17 @@ def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Lim
             raise ValueError(f"instruction {name}, limit {item.text!r}: unknown names {sorted(unknown)}")
         if item.operand not in operands:
             raise ValueError(f"instruction {name}, limit {item.text!r} points at {item.operand!r}, not an operand")
+
+
+def _check_references(name: str, operands: Mapping[str, Operand], predicates: tuple[Predicate, ...],
+                      example: Mapping[str, Any]) -> None:  # fmt: skip
+    """Predicates and the example speak of operands that exist, and the example gives all that a call must."""
+    named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(example)
+    if strange := sorted(named - set(operands)):
+        raise ValueError(f"instruction {name} has no operands {', '.join(strange)}, which its predicates or example name")
+    required = {key for key, operand in operands.items() if operand.default is REQUIRED}
+    if lacking := sorted(required - set(example)):
+        raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
 
 
 def _float32(_use: Use) -> str:

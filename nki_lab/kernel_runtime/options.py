@@ -34,6 +34,26 @@ class Options:
     slab_bytes: int = 256 * 2**20
     """Upper bound of the float32 result matrix of one slab. Default: 256 MiB."""
 
+    bandwidth_sharing: bool = True
+    """Let DMA queues compete for DMA engines, descriptor generators and HBM tensors. Default: True; False gives each
+    queue all of them to itself, so that time never falls when work is added."""
+
+    port_conflicts: bool = True
+    """Let engines exclude each other from SBUF and PSUM (NeuronCore-v2) or from one PSUM bank (later). Default: True."""
+
+    table_loads: bool = True
+    """Load the Scalar Engine's tables where the function set changes. Default: True."""
+
+    stationary_reuse: bool = True
+    """Skip loading a stationary tile that the Tensor Engine holds already. Default: True."""
+
+    power_ramp: bool = True
+    """Start the Tensor Engine at half its rate after a pause, NeuronCore-v3 and later. Default: True."""
+
+    launch_overhead: bool = False
+    """Count the time before a kernel's first instruction and after its last. Default: False; published times of whole
+    kernels include it."""
+
     def __post_init__(self) -> None:
         if self.matmul_order not in ("slab", "tile", "free"):
             raise ValueError(f"matmul_order is {self.matmul_order!r}; choose slab, tile or free")

@@ -4,4 +4,15 @@ from nki_lab.session.arrays import Kind, give_back, map_leaves
 from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, specialise
 from nki_lab.session.programs import forget
 
-__all__ = ["Execution", "Kind", "OnError", "Timings", "execute", "forget", "give_back", "map_leaves", "not_executed", "specialise"]
+__all__ = [
+    "Execution",
+    "Kind",
+    "OnError",
+    "Timings",
+    "execute",
+    "forget",
+    "give_back",
+    "map_leaves",
+    "not_executed",
+    "specialise",
+]

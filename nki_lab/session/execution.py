@@ -136,7 +136,9 @@ def specialise(
 
 def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
     """What is left of a call that was refused before it began."""
-    return Execution(program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error)
+    return Execution(
+        program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error
+    )
 
 
 class _Call:

@@ -54,7 +54,7 @@ def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_announced", set())
 
 
-# -- decorating --------------------------------------------------------------------------------------------------------
+# -- decorating -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_cannot_be_called_is_no_kernel() -> None:
         nki.jit(3)
 
 
-# -- calling -----------------------------------------------------------------------------------------------------------
+# -- calling ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_plain_call_runs_on_the_simulator() -> None:
@@ -200,7 +200,7 @@ def test_findings_of_a_plain_call_go_to_the_error_stream_once(capsys: pytest.Cap
     assert said.err.count("error: NKI301") == 1
 
 
-# -- launching ---------------------------------------------------------------------------------------------------------
+# -- launching --------------------------------------------------------------------------------------------------------
 
 
 def test_the_bracket_says_how_many_cores() -> None:
@@ -235,7 +235,7 @@ def test_a_schedule_does_not_change_results() -> None:
     assert (scheduled(ones(4, 3)) == 2).all()
 
 
-# -- surroundings ------------------------------------------------------------------------------------------------------
+# -- surroundings -----------------------------------------------------------------------------------------------------
 
 
 def test_the_target_is_read_at_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_the_simulators_own_switch_is_accepted(monkeypatch: pytest.MonkeyPatch) 
     assert (double(ones(4, 3)) == 2).all()
 
 
-# -- what Python's tools see ---------------------------------------------------------------------------------------------
+# -- what Python's tools see ------------------------------------------------------------------------------------------
 
 
 def test_inspection_shows_the_function() -> None:

@@ -21,7 +21,7 @@ def ones(*shape: int, dtype: Any = np.float32) -> Any:
     return np.ones(shape, np.float32).astype(dtype)
 
 
-# -- dtypes ------------------------------------------------------------------------------------------------------------
+# -- dtypes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(DTYPES))
@@ -64,7 +64,7 @@ def test_packed_dtypes_have_a_host_dtype_with_their_name(name: str, width: int) 
     assert name in str(host)
 
 
-# -- NKIObject ---------------------------------------------------------------------------------------------------------
+# -- NKIObject --------------------------------------------------------------------------------------------------------
 
 
 class Bare(nl.NKIObject):
@@ -135,7 +135,7 @@ def test_nki_objects_reach_a_kernel_with_tensors_in_them() -> None:
     assert (kernel(Pair(left=ones(4, 3), right=ones(4, 3), scale=3.0)) == 6).all()
 
 
-# -- tensors -------------------------------------------------------------------------------------------------------------
+# -- tensors ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_tensor_tells_what_kernels_ask_of_it() -> None:
@@ -173,7 +173,7 @@ def test_tile_sizes_have_the_names_that_kernels_read() -> None:
         assert getattr(nl.tile_size, name) > 0
 
 
-# -- values the documentation forbids but kernels pass -------------------------------------------------------------------
+# -- values the documentation forbids but kernels pass ----------------------------------------------------------------
 
 
 def test_integers_for_descriptor_modes_are_accepted_with_a_warning() -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Optional, Union, get_type_hints
+from typing import Any
 
 import nki
 import nki.collectives as ncc
@@ -39,7 +39,7 @@ from nki_lab.isa.spec import TABLE
 ROOT = Path(__file__).parents[2]
 
 
-# -- names that are there ------------------------------------------------------------------------------------------------
+# -- names that are there ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", sorted(published.PUBLISHED))
@@ -115,7 +115,7 @@ def test_modules_look_like_packages_to_the_import_system() -> None:
         importlib.import_module("nki.nonsense")
 
 
-# -- names that are not ----------------------------------------------------------------------------------------------------
+# -- names that are not -----------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_name_suggests_the_near_ones() -> None:
@@ -170,21 +170,34 @@ def test_no_name_is_both_removed_and_there() -> None:
 
 def test_what_is_not_modelled_says_so_when_it_is_called() -> None:
     assert ncc.all_reduce.__name__ == "all_reduce"
-    with pytest.raises(NotImplementedError, match="NKI010 nki.collectives.all_reduce is part of NKI 0.6"):
+    with pytest.raises(NotImplementedError, match=r"NKI010 nki.collectives.all_reduce is part of NKI 0.6"):
         ncc.all_reduce([], [], ReplicaGroup([[0, 1]]), nl.add)
 
 
-# -- annotations -----------------------------------------------------------------------------------------------------------
+# -- annotations ------------------------------------------------------------------------------------------------------
 
 
-def test_modules_serve_as_annotations() -> None:
-    def kernel(a: nki.tensor, b: nt.tensor[128, 512], c: nki.dtype = nl.bfloat16, d: nki.dtype | None = None,
-               e: Optional[nki.dtype] = None, f: None | nki.tensor = None, g: nki.tensor[4] = None,
-               h: Union[nt.tensor, float] = 0.0) -> nki.tensor:  # fmt: skip
-        ...
+EVALUATED = """
+from typing import Optional, Union
+import nki, nki.typing as nt, nki.language as nl
 
-    assert list(inspect.signature(kernel).parameters) == list("abcdefgh")
-    assert get_type_hints(kernel)["d"] == Optional[current.modules()["nki.dtype"]._type]
+@nki.jit
+def kernel(a: nki.tensor, b: nt.tensor[128, 512], c: nki.dtype = nl.bfloat16, d: nki.dtype | None = None,
+           e: Optional[nki.dtype] = None, f: None | nki.tensor = None, g: nki.tensor[4] | None = None,
+           h: Union[nt.tensor, float] = 0.0, i: nt.tensor[[4, "n"], nl.float32] = None) -> nki.tensor:
+    x: nt.tensor[4, 3] = a
+    return x
+"""
+
+
+def test_modules_serve_as_annotations_that_are_evaluated() -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(EVALUATED, "<kernel>", "exec", dont_inherit=True), scope)
+    assert list(inspect.signature(scope["kernel"]).parameters) == list("abcdefghi")
+    hints = scope["kernel"].__annotations__
+    assert hints["d"] == nki.dtype._type | None
+    assert (hints["b"].shape, hints["i"].shape, hints["i"].dtype) == ((128, 512), (4, None), nl.float32)
+    assert repr(hints["b"]) == "nt.tensor[128, 512]"
 
 
 def test_a_dtype_is_an_instance_of_the_dtype_module() -> None:
@@ -210,7 +223,7 @@ def test_a_tensor_is_an_instance_of_the_tensor_annotations() -> None:
 
 def test_a_declared_shape_must_match() -> None:
     @nki.jit
-    def kernel(a: nt.tensor[4, 3], b: nt.tensor[[4, "n"], nl.float32], c: nt.tensor):
+    def kernel(a: nt.tensor[4, 3], b: nt.tensor[[4, 3], nl.float32], c: nt.tensor):
         return a
 
     one = np.ones((4, 3), np.float32)
@@ -233,7 +246,7 @@ def test_a_module_that_is_no_type_is_not_called() -> None:
         nl()
 
 
-# -- groups ----------------------------------------------------------------------------------------------------------------
+# -- groups -----------------------------------------------------------------------------------------------------------
 
 
 def test_replica_groups_are_disjoint_values() -> None:
@@ -242,15 +255,16 @@ def test_replica_groups_are_disjoint_values() -> None:
     assert hash(group) == hash(ReplicaGroup(((0, 1), (2, 3))))
     assert group != ReplicaGroup([[0, 1]])
     assert repr(group) == "ReplicaGroup([[0, 1], [2, 3]])"
-    with pytest.raises(ValueError, match="NKI012.*twice"):
+    with pytest.raises(ValueError, match=r"NKI012.*twice"):
         ReplicaGroup([[0, 1], [1, 2]])
 
 
-# -- activation ------------------------------------------------------------------------------------------------------------
+# -- activation -------------------------------------------------------------------------------------------------------
 
 
 def python(script: str, folder: Path, *, status: int = 0) -> str:
-    done = subprocess.run([sys.executable, "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{script}"],
+    opening = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", f"{opening}\n{script}"],
                           cwd=folder, capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == status, done.stderr
     return done.stdout + done.stderr

@@ -63,6 +63,17 @@ def arithmetic(op: str, a: Rounded, b: Rounded) -> Rounded:
         return Rounded(value, 1.01 * slack + 2 * EPSILON * np.abs(value) + SMALLEST)
 
 
+def widest(*arrays: Any) -> list[Any]:
+    """Unsigned integers of several widths in the widest: what bit operators on mixed widths are taken to see."""
+    wide = max((a.dtype for a in arrays if a is not None), key=lambda kind: kind.itemsize)
+    return [None if a is None else a.astype(wide) for a in arrays]
+
+
+def cut(bits: Array, like: Array) -> Stored:
+    """The low bits that fit the destination."""
+    return Stored(bits.astype(f"u{like.dtype.itemsize}").view(like.dtype))
+
+
 def bitwise(op: str, a: Array, b: Array) -> Array:
     """One operator on unsigned integers of one width; a shift by the width or more leaves no bit."""
     if op == "invert":
@@ -92,8 +103,8 @@ def _float(operand: Operand) -> Rounded:
 def tensor_tensor(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     op, dst = attrs["op"], ins["dst"]
     if op in BITS:
-        bits = bitwise(op, _unsigned(ins["data1"]), _unsigned(ins["data2"]))
-        return {"dst": Stored(bits.view(dst.array.dtype))}
+        a, b, _ = widest(_unsigned(ins["data1"]), _unsigned(ins["data2"]), _unsigned(dst))
+        return {"dst": cut(bitwise(op, a, b), dst.array)}
     whole = all(ins[name].dtype in ("int32", "uint32") for name in ("dst", "data1", "data2"))
     in_psum = any(ins[name].space == "psum" for name in ("dst", "data1", "data2"))
     native = op not in ("power", "abs_max", "abs_min")
@@ -112,22 +123,24 @@ def _scalar(given: Any) -> Rounded:
     return Rounded(single(np.float64(given)))
 
 
-def _scalar_bits(given: Any, like: Array) -> Array:
-    if isinstance(given, Operand):
-        return _unsigned(given)
-    return np.array(int(given) & (2 ** (8 * like.dtype.itemsize) - 1), like.dtype)
+def _bit_stages(ins: Mapping[str, Any], ops: list[Any]) -> Array:
+    tiles = [_unsigned(other) if isinstance(other, Operand) else None for _, other, _ in ops]
+    bits, *tiles, _ = widest(_unsigned(ins["data"]), *tiles, _unsigned(ins["dst"]))
+    for (op, other, reverse), tile in zip(ops, tiles, strict=True):
+        if op is None:
+            continue
+        if tile is None:
+            tile = np.array(int(other or 0) & (2 ** (8 * bits.dtype.itemsize) - 1), bits.dtype)
+        sides = (bits, np.broadcast_to(tile, bits.shape))
+        bits = bitwise(op, *(reversed(sides) if reverse and op != "invert" else sides))
+    return bits
 
 
 def tensor_scalar(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     ops = [(attrs.get("op0"), ins.get("operand0"), attrs.get("reverse0", False)),
            (attrs.get("op1"), ins.get("operand1"), attrs.get("reverse1", False))]  # fmt: skip
     if any(op in BITS for op, _, _ in ops):
-        bits = _unsigned(ins["data"])
-        for op, other, reverse in ops:
-            if op is not None:
-                sides = [bits, bits if op == "invert" else np.broadcast_to(_scalar_bits(other, bits), bits.shape)]
-                bits = bitwise(op, *(reversed(sides) if reverse else sides))
-        return {"dst": Stored(bits.view(ins["dst"].array.dtype))}
+        return {"dst": cut(_bit_stages(ins, ops), ins["dst"].array)}
     stage = _float(ins["data"])
     for op, other, reverse in ops:
         if op is not None:

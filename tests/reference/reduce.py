@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference.elementwise import BITS
-from tests.reference.grid import EPSILON, SMALLEST, Array, Operand, Result, Rounded, Stored, wide
+from tests.reference.elementwise import BITS, cut
+from tests.reference.grid import EPSILON, SMALLEST, Array, Operand, Result, Rounded, wide
 
 
 def total(data: Array, axes: tuple[int, ...]) -> Rounded:
@@ -28,7 +28,7 @@ def tensor_reduce(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: 
         fold = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op]
         flat = np.moveaxis(source.view(f"u{source.dtype.itemsize}"), axes, range(-len(axes), 0))
         kept = flat.shape[: flat.ndim - len(axes)]
-        return {"dst": Stored(fold.reduce(flat.reshape(*kept, -1), axis=-1).view(source.dtype))}
+        return {"dst": cut(fold.reduce(flat.reshape(*kept, -1), axis=-1), ins["dst"].array)}
     result = _fold(op, wide(source, ins["data"].dtype), axes)
     sign = -1.0 if attrs.get("negate") else 1.0
     return {"dst": Rounded(sign * result.value, result.slack)}

@@ -59,7 +59,7 @@ def _bitvec_integers(*names: str) -> Any:
         for name in bits:
             number = use.attrs.get(name.replace("op", "operand"))
             if isinstance(number, float) and not number.is_integer():
-                return f"{name}=nl.{use.attrs[name].name} works on bits of integers, {name.replace('op', 'operand')} is {number}"
+                return f"{name}=nl.{use.attrs[name].name} works on bits of integers, its operand is {number}"
         return None
 
     return test
@@ -155,7 +155,7 @@ class tensor_tensor:
         return bool(use.attrs["op"].selects)
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        if ins.data1.dtype == ins.data2.dtype == out.dst.dtype:
+        if out.dst.dtype.kind == "f" or ins.data1.dtype == ins.data2.dtype == out.dst.dtype:
             use.attrs["op"].apply(ins.data1, ins.data2, out.dst)
             return
         # int32 with uint32: 64 bits hold both, and what is kept are the lowest 32 of them. guess: the same for bit
@@ -302,12 +302,8 @@ class tensor_scalar:
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
         data, first, second, target = ins.data, ins.operand0, ins.operand1, out.dst
-        kinds = {array.dtype for array in (data, first, second, target) if array is not None}
-        if len(kinds) > 1:
-            # guess: bit operators on integers of several widths see the widest, zeros in front, and keep low bits.
-            wide = max(kinds, key=lambda kind: kind.itemsize)
-            data, first, second = (None if array is None else array.astype(wide) for array in (data, first, second))
-            target = np.empty(out.dst.shape, wide)
+        if target.dtype.kind != "f":
+            data, first, second, target = _one_width(data, first, second, target)
         source = _stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
         source = _stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
         if source is not out.dst:
@@ -328,6 +324,19 @@ class tensor_scalar:
         order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
         keywords=("engine",),
     )
+
+
+def _one_width(*arrays: Any) -> tuple[Any, ...]:
+    """Operands of bit operators in the widest of their integers, the last of them (dst) replaced by a new array.
+
+    guess: an engine sees narrower integers with zeros in front, and dst keeps the low bits.
+    """
+    kinds = {array.dtype for array in arrays if array is not None}
+    if len(kinds) == 1:
+        return arrays
+    wide = max(kinds, key=lambda kind: int(kind.itemsize))
+    given = (None if array is None else array.astype(wide) for array in arrays[:-1])
+    return (*given, np.empty(arrays[-1].shape, wide))
 
 
 def _stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
@@ -408,7 +417,7 @@ class scalar_tensor_tensor:
         return engine_cost(arch, use, n if quick else 2 * n)
 
     legacy = Legacy(
-        result=lambda v: (v["data"].shape, None, "sbuf"),
+        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
         order=(),
         keywords=("data", "op0", "operand0", "op1", "operand1", "reverse0", "reverse1"),
     )

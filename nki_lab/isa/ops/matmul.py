@@ -93,8 +93,9 @@ def _tiling(use: Use) -> str | None:
         return f"tile_size is ({rows}, {columns}), {use.arch.name} has tiles of {', '.join(map(str, sizes))}"
     if row % rows or column % columns or not (0 <= row < 128 and 0 <= column < 128):
         return f"tile_position ({row}, {column}) is not a multiple of tile_size ({rows}, {columns}) inside 128x128"
-    if use.dims["K"] > rows or use.dims["M"] > columns:
-        return f"a stationary of ({use.dims['K']}, {use.dims['M']}) does not fit a ({rows}, {columns}) tile"
+    wide = _dims(use)["M"]
+    if use.dims["K"] > rows or wide > columns:
+        return f"a stationary of ({use.dims['K']}, {wide}) does not fit a ({rows}, {columns}) tile"
     return None
 
 
@@ -156,6 +157,12 @@ class nc_matmul:
 
     contraction = limit("K <= pmax", "NKI211", operand="stationary",
                         help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
+                           _double_row_rules, operand="perf_mode", target="trn2",
+                           help="pack two contraction rows a partition, or drop perf_mode",
+                           accepts={"stationary": "sbuf float8_e4m3 128x2x64", "moving": "sbuf float8_e4m3 128x2x512",
+                                    "perf_mode": matmul_perf_mode.double_row},
+                           refuses={"perf_mode": matmul_perf_mode.double_row})  # fmt: skip
     stationary_columns = predicate(
         "NKI212", "M <= gemm_stationary_fmax (128)",
         lambda use: None if _dims(use)["M"] <= use.arch.gemm_stationary_fmax else
@@ -202,12 +209,6 @@ class nc_matmul:
                                 "tile_position": (64, 64), "tile_size": (64, 64)},
                        refuses={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
                                 "tile_position": (32, 0), "tile_size": (64, 64)})  # fmt: skip
-    double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
-                           _double_row_rules, operand="perf_mode", target="trn2",
-                           help="pack two contraction rows a partition, or drop perf_mode",
-                           accepts={"stationary": "sbuf float8_e4m3 128x2x64", "moving": "sbuf float8_e4m3 128x2x512",
-                                    "perf_mode": matmul_perf_mode.double_row},
-                           refuses={"perf_mode": matmul_perf_mode.double_row})  # fmt: skip
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
     history = {"stationary": "stationary", "accumulation": "dst"}
@@ -288,16 +289,6 @@ def _transpose_engine(use: Use) -> str:
     return "tensor" if use.space("dst") == PSUM and use.space("data") == SBUF else "vector"
 
 
-def _transpose_spaces(use: Use) -> str | None:
-    if use.engine != "tensor":
-        return None
-    if use.space("data") != SBUF:
-        return f"data is in {use.space('data')}, the tensor engine reads SBUF"
-    if use.space("dst") != PSUM:
-        return f"dst is in {use.space('dst')}, the tensor engine writes PSUM"
-    return None
-
-
 def _transpose_size(use: Use) -> str | None:
     most = 128 if use.engine == "tensor" else 32
     if use.dims["P"] <= most and use.dims["F"] <= most:
@@ -327,11 +318,6 @@ class nc_transpose:
         "enum", "tensor, vector, or unknown: by the place of dst", default=enums.engine.unknown, enum=enums.engine
     )
 
-    spaces = predicate("NKI201", "Tensor Engine: data in SBUF, dst in PSUM", _transpose_spaces, operand="dst",
-                       help="put dst in PSUM and data in SBUF, or use the Vector Engine up to 32 x 32",
-                       accepts={"engine": enums.engine.tensor},
-                       refuses={"engine": enums.engine.tensor, "dst": "sbuf bfloat16 32x32",
-                                "data": "sbuf bfloat16 32x32"})  # fmt: skip
     size = predicate("NKI225", "128 x 128 on the Tensor Engine, 32 x 32 on the Vector Engine", _transpose_size,
                      operand="data", help="transpose block by block",
                      accepts={"data": "sbuf bfloat16 128x128", "dst": "psum bfloat16 128x128"},

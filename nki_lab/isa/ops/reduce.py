@@ -111,7 +111,7 @@ class tensor_reduce:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         axes = tuple(range(out.dst.ndim, ins.data.ndim))
-        if ins.data.dtype != out.dst.dtype:
+        if out.dst.dtype.kind != "f" and ins.data.dtype != out.dst.dtype:
             # guess: a bit reduction works at the width of data; dst takes its low bits, or zeros in front.
             result = np.empty(out.dst.shape, ins.data.dtype)
             np.copyto(out.dst, use.attrs["op"].reduce(ins.data, axes, result), casting="unsafe")
@@ -134,7 +134,7 @@ class tensor_reduce:
 
 def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
     shape = tuple(values["data"].shape)
-    axes = axes_of(values["axis"], len(shape))
+    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
     if values.get("keepdims"):
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)

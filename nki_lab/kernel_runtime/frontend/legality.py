@@ -61,9 +61,6 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
     use = Use(instruction, arch, types, attrs, dims)
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
-    for name, view in types.items():
-        if view is not None and view.on_chip:
-            _check_partitions(instruction, name, view, arch)
     for predicate in instruction.predicates:
         message = predicate.test(use)
         if message is not None:
@@ -73,21 +70,24 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
     if instruction.precision(use) == "float32":
         _check_unpacked(instruction, types)
     for name, view in types.items():
-        if view is not None and use.engine != "dma":
+        if view is None or not view.on_chip:
+            continue
+        _check_partitions(instruction, name, view, arch)
+        if use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
     names = tuple(name for name, view in types.items() if view is not None)
     return Legal(instruction, use, names, tuple(notes))
 
 
-_GROUPS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+_GROUPS: dict[Instruction, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
 
 def _groups(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found = _GROUPS.get(id(instruction))
+    found = _GROUPS.get(instruction)
     if found is None:
         live = tuple(n for n, o in instruction.operands.items() if o.is_tensor or o.kind in ("number", "pattern"))
         found = live, tuple(n for n in instruction.operands if n not in live)
-        _GROUPS[id(instruction)] = found
+        _GROUPS[instruction] = found
     return found
 
 
@@ -320,8 +320,6 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
     """The access pattern that the hardware takes: start partition, rank, free size."""
     types = {name: view}
     arch, engine = use.arch, use.engine
-    if not view.on_chip:
-        return
     starts = legal_starts(view.partitions)
     if view.start_partition not in starts:
         notes.append(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, MemoryColumns
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, MemoryColumns, pieces
 
 Given = Mapping[str, Mapping[str, Any]]
 
-_NO_WAIT = "none"
+MAKESPAN: Final = "makespan_ps"
+"""The name in the summary of the end of the run, in picoseconds."""
+
+_NO_WAIT: Final = "none"
 
 
 class Names:
@@ -35,22 +38,38 @@ class Names:
         return list(self._numbers)
 
 
-def build(tables: Given, summary: Mapping[str, Any]) -> dict[str, Columns]:
-    """Every recorded table, with defaults filled in. ValueError where the tables are no recording."""
+def build(tables: Given, summary: Mapping[str, Any], makespan: int | None) -> dict[str, Columns]:
+    """Every recorded table, with defaults filled in, and those derived ones that are given.
+
+    ValueError where the tables are no recording.
+    """
     unknown = tables.keys() - {name for name, spec in schema.TABLES.items() if not spec.index and name != "summary"}
     if unknown:
         raise ValueError(f"a recording is not built from {', '.join(sorted(unknown))}")
     names = Names(list(tables.get("names", {}).get("text", [""])))
     given = {name: dict(columns) for name, columns in tables.items() if name != "names"}
     given.setdefault("stalls", {"name": [_NO_WAIT]})
-    given["summary"] = {"name": list(summary), "json": [_json(name, value) for name, value in summary.items()]}
     recorded = [spec for spec in schema.TABLES.values() if not spec.index and not spec.derived]
     out: dict[str, Columns] = {}
     for spec in (*recorded, *(spec for spec in schema.TABLES.values() if spec.derived and spec.name in given)):
-        if spec.name != "names":
+        if spec.name not in ("names", "summary"):
             out[spec.name] = _table(spec, given.get(spec.name, {}), names)
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
+    results = {**summary, MAKESPAN: _end(out["rows"], makespan)}
+    lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
+    out["summary"] = _table(schema.TABLES["summary"], lines, names)
     return out
+
+
+def _end(rows: Columns, makespan: int | None) -> int:
+    """When the run ends, in picoseconds."""
+    end = 0
+    for low, high in pieces(len(rows)):
+        ends = rows["start"][low:high] + rows["duration"][low:high]
+        end = max(end, int(ends.max()), int(rows["ready"][low:high].max()))
+    if makespan is not None and makespan < end:
+        raise ValueError(f"makespan {makespan} ps is before the last row's end, {end} ps")
+    return end if makespan is None else int(makespan)
 
 
 def _json(name: str, value: Any) -> str:
@@ -76,7 +95,7 @@ def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
             if column.dtype == "name" and not isinstance(values, np.ndarray):
                 values = [names.number(text) if isinstance(text, str) else text for text in values]
             columns[column.name] = converted(where, values, column)
-        elif column.default is not None or not length or column.name in ("ready", "wait"):
+        elif column.default is not None or not length or column.name == "ready":
             columns[column.name] = np.full(length, column.default or 0, column.storage)
         else:
             raise ValueError(f"{where} is missing")

@@ -21,7 +21,7 @@ def check_ranges(tables: Mapping[str, Columns]) -> None:
                 _check_range(tables, table, column)
     rows = tables["rows"]
     if len(rows):
-        for name in ("start", "duration", "ready", "wait"):
+        for name in ("start", "duration", "ready"):
             low, high = rows.limits(name)
             if low < 0 or high >= LAST_PICOSECOND:
                 raise ValueError(f"rows.{name}: {low if low < 0 else high} ps is no time in a run")
@@ -45,9 +45,8 @@ def _check_range(tables: Mapping[str, Columns], table: Columns, column: schema.C
 def check_order(tables: Mapping[str, Columns]) -> None:
     """ValueError where a table in memory is not in the order, or a row not in the form, that the schema promises."""
     rows = tables["rows"]
-    start, stall, wait = (whole(rows[name]) for name in ("start", "stall", "wait"))
-    _check_none("rows.ready is before start", whole(rows["ready"]) < start)
-    _check_none("rows.wait without a stall", (wait > 0) & (stall == 0))
+    _check_none("rows.ready is before start", whole(rows["ready"]) < whole(rows["start"]))
+    _check_none("rows.setup without a setup_stall", (whole(rows["setup"]) > 0) & (whole(rows["setup_stall"]) == 0))
     _check_sorted("rows.access", rows["access"])
     if len(rows) and int(rows["access"][0]):
         raise ValueError(f"rows.access: the first row's first access is {int(rows['access'][0])}, expected 0")
@@ -67,19 +66,17 @@ def check_order(tables: Mapping[str, Columns]) -> None:
             _check_sorted(f"{name}.{column}", tables[name][column])
 
 
-def check_lanes(lane_rows: Array, firsts: Array, start: Array, duration: Array, wait: Array) -> None:
-    """ValueError where two rows of a lane overlap, or a wait reaches into the row before."""
-    for low, high in pieces(len(lane_rows) - 1):
-        now, then = lane_rows[low:high], lane_rows[low + 1 : high + 1]
-        gap = start[then] - wait[then] - start[now] - duration[now]
-        gap[np.isin(np.arange(low + 1, high + 1), firsts)] = 0
-        if gap.size and int(gap.min()) < 0:
-            place = int(gap.argmin())
+def check_lanes(rows: Columns, lane_rows: Array, gaps: Array) -> None:
+    """ValueError where two rows of a lane overlap, or a setup reaches into the row before."""
+    for low, high in pieces(len(gaps)):
+        row = lane_rows[low:high]
+        missing = rows["setup"][row] - gaps[low:high]
+        if missing.size and int(missing.max()) > 0:
+            place = int(missing.argmax())
             raise ValueError(
-                f"rows {int(now[place])} and {int(then[place])} overlap on their lane by {-int(gap[place])} ps"
+                f"row {int(row[place])} begins {int(missing[place])} ps too early: with its setup of"
+                f" {int(rows['setup'][row[place]])} ps it overlaps the row before it on its lane"
             )
-    first = lane_rows[firsts[firsts < len(lane_rows)]]
-    _check_none("rows.wait begins before the kernel", start[first] < wait[first])
 
 
 def _check_sorted(what: str, column: Column) -> None:

@@ -1,4 +1,4 @@
-"""Tables that follow from the rows: order in time, lanes, waits, lifetimes, memory in use, critical path."""
+"""Tables that follow from the rows: order in time, lanes with their waits, lifetimes, memory in use, critical path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Columns, MemoryColumns, pieces, whole
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, Gathered, MemoryColumns, pieces, whole
 
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -22,7 +22,7 @@ def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[A
     """The rows by lane and start, and the place of each lane's first."""
     rows = np.argsort(lane, kind="stable").astype(np.uint32)
     counts = np.bincount(lane, minlength=lanes)
-    firsts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64)
+    firsts = (np.cumsum(counts) - counts).astype(np.int64)
     for first, count in zip(firsts.tolist(), counts.tolist(), strict=True):
         mine = rows[first : first + count]
         begin, length = start[mine], duration[mine]
@@ -33,20 +33,37 @@ def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[A
     return rows, firsts
 
 
-def waits(rows: Array, firsts: Array, start: Array, duration: Array, stall: Array) -> Array:
-    """For each row with a stall the whole gap before it on its lane; 0 for the others."""
+def gaps(rows: Array, firsts: Array, start: Array, duration: Array) -> Array:
+    """How long each lane stands still before each of its rows, in the order of `rows`."""
     out = np.zeros(len(rows), np.int64)
-    free = np.concatenate(([0], (start[rows] + duration[rows])[:-1])) if len(rows) else out
-    free[firsts[firsts < len(rows)]] = 0
-    out[rows] = np.where(stall[rows] > 0, start[rows] - free, 0)
+    for low, high in pieces(len(rows)):
+        mine = rows[low:high]
+        before = rows[max(low - 1, 0) : high - 1]
+        free = start[before] + duration[before]
+        out[low:high] = start[mine]
+        out[max(low, 1) : high] -= free
+    first = firsts[firsts < len(rows)]
+    out[first] = start[rows[first]]
     return out
+
+
+def lane_table(rows: Columns, places: Array, gaps: Array) -> Columns:
+    """The table `lane_rows`. What `rows` has is shown, not copied."""
+    spec = schema.TABLES["lane_rows"]
+    shown = {
+        column.name: Gathered(whole(rows[column.name]), places)
+        for column in spec.columns
+        if column.name not in ("row", "wait")
+    }
+    wait = np.where(shown["stall"][:] > 0, gaps, shown["setup"][:])
+    return MemoryColumns(spec, {"row": places, "wait": wait, **shown}, {}, len(places))
 
 
 def critical(rows: Columns) -> Array:
     """The rows from which `after` leads on from the row that ends last, in the order of time."""
     if not len(rows):
         return np.zeros(0, np.uint32)
-    after = memoryview(np.ascontiguousarray(whole(rows["after"])))
+    after = np.ascontiguousarray(whole(rows["after"])).data
     row = int(np.argmax(whole(rows["start"]) + whole(rows["duration"])))
     path = []
     while row >= 0:

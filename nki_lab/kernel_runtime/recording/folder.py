@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import check, schema
+from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.columns import Columns
 from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
 
@@ -231,3 +232,6 @@ def _check_lengths(tables: Mapping[str, Columns]) -> None:
             raise ValueError(f"{name} has {len(tables[name])} rows, expected {expected}")
     if not len(tables["stalls"]) or not len(tables["names"]):
         raise ValueError("stalls or names are empty")
+    summary = dict(zip(tables["summary"].texts("name"), tables["summary"].texts("json"), strict=True))
+    if not summary.get(MAKESPAN, "").isdecimal():
+        raise ValueError(f"the summary has no {MAKESPAN}")

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import build, check, derive, schema, zoom
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Gathered, MemoryColumns, pieces, search
+from nki_lab.kernel_runtime.recording.columns import (
+    Array,
+    Column,
+    Columns,
+    pieces,
+    place_in,
+    search,
+)
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.window import (
     BUCKETS,
@@ -25,6 +32,7 @@ from nki_lab.kernel_runtime.recording.window import (
     lane_window,
     memory_window,
 )
+from nki_lab.kernel_runtime.recording.zoom import Intervals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +47,11 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row for a reader: numbers resolved into names. Times in picoseconds; `line` is 0 where it is unknown."""
+    """One row for a reader: numbers resolved into names.
+
+    Times in picoseconds. `wait` includes `setup`; `pace` is the share of the duration that is the row's own work.
+    `line` is 0 where it is unknown.
+    """
 
     number: int
     name: str
@@ -51,6 +63,10 @@ class Row:
     ready: int
     wait: int
     stall: str
+    setup: int
+    setup_stall: str
+    pace: float
+    held: str
     file: str
     line: int
     function: str
@@ -65,36 +81,28 @@ class Recording:
     """A finished run. Built from arrays, or opened from a folder, whose columns are then read when asked for.
 
     `tables` gives columns by table and column name, as `schema.TABLES` declares them: arrays or lists of numbers, and
-    texts where a column numbers the table `names`. Tables and columns that have defaults may be left out; a missing
-    `rows.wait` is the whole gap before each row with a stall; `lifetimes`, `usage` and `critical` follow from the rows
-    unless given. ValueError where the tables do not fit together.
+    texts where a column numbers the table `names`. Tables and columns that have defaults may be left out. `lifetimes`,
+    `usage` and `critical` follow from the rows unless given. `summary` is anything that JSON can say, by name.
+    `makespan` is the end of the run in picoseconds where something follows the last row. ValueError where the tables
+    do not fit together.
     """
 
-    def __init__(self, tables: build.Given, summary: Mapping[str, Any] | None = None) -> None:
-        self._tables = build.build(tables, summary or {})
+    def __init__(
+        self, tables: build.Given, summary: Mapping[str, Any] | None = None, makespan: int | None = None
+    ) -> None:
+        self._tables = build.build(tables, summary or {}, makespan)
         rows = self._tables["rows"]
         check.check_ranges(self._tables)
+        check.check_order(self._tables)
         lane, start, duration = (_whole(rows[name]) for name in ("lane", "start", "duration"))
         places, firsts = derive.lane_rows(lane, start, duration, len(self._tables["lanes"]))
-        if "wait" not in tables.get("rows", {}):
-            wait = derive.waits(places, firsts, start, duration, _whole(rows["stall"]))
-            columns = {column.name: rows[column.name] for column in rows.spec.columns}
-            rows = self._tables["rows"] = MemoryColumns(rows.spec, columns | {"wait": wait}, {}, len(rows))
-        check.check_order(self._tables)
-        check.check_lanes(places, firsts, start, duration, _whole(rows["wait"]))
-        self._add_lanes(places, firsts)
-
-    def _add_lanes(self, places: Array, firsts: Array) -> None:
-        rows, spec = self._tables["rows"], schema.TABLES["lane_rows"]
-        drawn = {name: Gathered(_whole(rows[name]), places) for name in ("start", "duration", "wait", "stall")}
-        self._tables["lane_rows"] = MemoryColumns(spec, {"row": places, **drawn}, {}, len(places))
+        gaps = derive.gaps(places, firsts, start, duration)
+        check.check_lanes(rows, places, gaps)
+        self._tables["lane_rows"] = derive.lane_table(rows, places, gaps)
         counts = np.diff(np.append(firsts, len(places)))
-        spans = {"first": firsts, "rows": counts, "shift": np.full(len(firsts), zoom.NO_ZOOM)}
-        self._tables["lane_spans"] = derive.table("lane_spans", spans)
         end = self.makespan
-        spans["shift"] = np.array(
-            [zoom.finest_shift(n, end) if n >= zoom.MIN_ROWS else zoom.NO_ZOOM for n in counts.tolist()], np.int64
-        )
+        shifts = [zoom.finest_shift(n, end) if n >= zoom.MIN_ROWS else zoom.NO_ZOOM for n in counts.tolist()]
+        spans = {"first": firsts, "rows": counts, "shift": np.array(shifts, np.int64)}
         self._tables["lane_spans"] = derive.table("lane_spans", spans)
 
     @classmethod
@@ -196,15 +204,8 @@ class Recording:
 
     @cached_property
     def makespan(self) -> int:
-        """Picoseconds until the last row has ended and the last result is visible."""
-        if not len(self):
-            return 0
-        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
-        ends = _whole(spans["first"]).astype(np.int64) + _whole(spans["rows"]) - 1
-        last = [place for place, rows in zip(ends.tolist(), _whole(spans["rows"]).tolist(), strict=True) if rows]
-        return max(
-            self.rows.limits("ready")[1], *(int(lanes["start"][i]) + int(lanes["duration"][i]) for i in last)
-        )
+        """Picoseconds until the run ends: not before the last row has ended and the last result is visible."""
+        return int(self.summary[build.MAKESPAN])
 
     @property
     def nbytes(self) -> int:
@@ -213,9 +214,9 @@ class Recording:
 
     @property
     def index_nbytes(self) -> int:
-        """Bytes of the indices built so far; `lane_rows` counts its row numbers, the rest of it is a view of `rows`."""
+        """Bytes of the indices built so far; of `lane_rows` that is rows and waits, the rest is of `rows`."""
         return sum(
-            4 * len(table) if name == "lane_rows" else table.nbytes
+            12 * len(table) if name == "lane_rows" else table.nbytes
             for name, table in self._tables.items()
             if schema.TABLES[name].index
         )
@@ -247,18 +248,15 @@ class Recording:
         return self._started(time, "right") - 1
 
     def _started(self, time: int, side: Any) -> int:
-        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
-        firsts, counts = _whole(spans["first"]).tolist(), _whole(spans["rows"]).tolist()
-        return sum(
-            search(lanes["start"], time, first, first + count, side) - first
-            for first, count in zip(firsts, counts, strict=True)
-        )
+        start = self._tables["lane_rows"]["start"]
+        spans = [self._span(lane) for lane in range(len(self.lanes))]
+        return sum(search(start, time, low, high, side) - low for low, high in spans)
 
     def step_of(self, row: int) -> int:
         """The step of a row."""
         start = int(self.rows["start"][self._checked(row)])
         low, high = self._started(start, "left"), self._started(start, "right")
-        return low + int(np.searchsorted(self.order[low:high], row))
+        return low + place_in(self.order[low:high], row, "left")
 
     def _checked(self, row: int) -> int:
         if not 0 <= row < len(self):
@@ -274,15 +272,22 @@ class Recording:
         return self._neighbour(row, -1)
 
     def _neighbour(self, row: int, by: int) -> int | None:
-        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
-        lane = int(self.rows["lane"][self._checked(row)])
+        lanes, place = self._tables["lane_rows"], self._place(row) + by
+        low, high = self._span(int(self.rows["lane"][row]))
+        return int(lanes["row"][place]) if low <= place < high else None
+
+    def _span(self, lane: int) -> tuple[int, int]:
+        spans = self._tables["lane_spans"]
         low = int(spans["first"][lane])
-        high = low + int(spans["rows"][lane])
-        start = int(self.rows["start"][row])
+        return low, low + int(spans["rows"][lane])
+
+    def _place(self, row: int) -> int:
+        """Where a row stands in `lane_rows`."""
+        lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
+        low, high = self._span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
         last = search(lanes["start"], start, first, high, "right")
-        place = first + int(np.argmax(lanes["row"][first:last] == row)) + by
-        return int(lanes["row"][place]) if low <= place < high else None
+        return first + int(np.argmax(lanes["row"][first:last] == row))
 
     # Windows
 
@@ -317,14 +322,18 @@ class Recording:
 
     @cached_property
     def lane_times(self) -> Array:
-        """Picoseconds by lane and reason: work in column 0, then the waits by stall. What is missing to the makespan
+        """Picoseconds by lane and reason: rows in column 0, then the waits by stall. What is missing to the makespan
         is time with nothing to do."""
+        lanes, spans = self._tables["lane_rows"], self._tables["lane_spans"]
         out = np.zeros((len(self.lanes), len(self.stalls)), np.int64)
-        for low, high in pieces(len(self)):
-            self.rows.prefetch(("lane", "duration", "wait", "stall"), low, high)
-            lane = self.rows["lane"][low:high]
-            np.add.at(out, (lane, 0), self.rows["duration"][low:high])
-            np.add.at(out, (lane, self.rows["stall"][low:high]), self.rows["wait"][low:high])
+        for lane, (first, count) in enumerate(zip(spans["first"][:].tolist(), spans["rows"][:].tolist(), strict=True)):
+            for low, high in pieces(count):
+                stretch = slice(first + low, first + high)
+                lanes.prefetch(Intervals._fields, stretch.start, stretch.stop)
+                mine = Intervals(*(lanes[name][stretch] for name in Intervals._fields))
+                out[lane, 0] += mine.duration.sum()
+                for reason, _, length in mine.waits():
+                    out[lane, reason] += length.sum()
         return out
 
     # Rows and what belongs to them
@@ -341,8 +350,10 @@ class Recording:
             detail=self.names[int(ops["detail"][value["op"]])],
             lane=lane.name,
             core=lane.core,
-            start=value["start"], duration=value["duration"], ready=value["ready"], wait=value["wait"],
-            stall=self.stalls[value["stall"]],
+            start=value["start"], duration=value["duration"], ready=value["ready"],
+            wait=int(self._tables["lane_rows"]["wait"][self._place(number)]), stall=self.stalls[value["stall"]],
+            setup=value["setup"], setup_stall=self.stalls[value["setup_stall"]],
+            pace=value["pace"] / schema.PACE, held=self.stalls[value["held"]],
             file=self._tables["sources"].texts("path")[int(sites["source"][site])] if site >= 0 else "",
             line=int(sites["line"][site]) if site >= 0 else 0,
             function=self.names[int(sites["function"][site])] if site >= 0 else "",
@@ -383,7 +394,9 @@ class Recording:
         low = search(edges["row"], self._checked(row), 0, len(edges), "left")
         high = search(edges["row"], row, low, len(edges), "right")
         kinds = edges["kind"][low:high].tolist()
-        return [(before, schema.EDGE_KINDS[k]) for before, k in zip(edges["before"][low:high].tolist(), kinds, strict=True)]
+        return [
+            (before, schema.EDGE_KINDS[k]) for before, k in zip(edges["before"][low:high].tolist(), kinds, strict=True)
+        ]
 
     def successors(self, row: int) -> list[tuple[int, str]]:
         """The rows that wait for a row, and why. Looks through all edges."""
@@ -392,7 +405,9 @@ class Recording:
         out: list[tuple[int, str]] = []
         for low, high in pieces(len(edges)):
             found = np.flatnonzero(edges["before"][low:high] == row) + low
-            out += [(int(edges["row"][place]), schema.EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
+            out += [
+                (int(edges["row"][place]), schema.EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()
+            ]
         return out
 
     @property

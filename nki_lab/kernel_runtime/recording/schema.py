@@ -24,6 +24,8 @@ EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "order")
 takes over its memory, or the user said so."""
 SPACES: Final = ("sbuf", "psum", "private_hbm", "shared_hbm")
 BUFFER_KINDS: Final = ("temp", "input", "output", "const")
+PACE: Final = 65535
+"""The pace of a row whose duration is all its own work."""
 LANE_KINDS: Final = ("engine", "dma", "collective")
 INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
 
@@ -87,7 +89,7 @@ _ROWS = Table(
         _c("start", "<i8", "When it takes its lane, counted from the start of the kernel.", "ps"),
         _c("duration", "<i8", "How long it keeps its lane; rows of one lane do not overlap.", "ps"),
         _c("ready", "<i8", "When its results are visible to others; not before start.", "ps"),
-        _c("wait", "<i8", "How long its lane stood still for it just before start, for the reason `stall`.", "ps"),
+        _c("setup", "<u4", "How much of the time just before start its lane spent on `setup_stall`.", "ps", default=0),
         _c("op", "<u4", "What was executed.", to="ops"),
         _c("site", "<i4", "The place in the source.", to="sites", optional=True, default=-1),
         _c("iteration", "<i4", "The innermost loop pass it belongs to.", to="iterations", optional=True, default=-1),
@@ -96,7 +98,16 @@ _ROWS = Table(
         _c("work", "<u4", "Elements, or multiply-adds of a matrix product, as the instruction declares.", default=0),
         _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
         _c("lane", "<u2", "Where it ran.", to="lanes"),
-        _c("stall", "u1", "What `wait` was for; 0: it did not wait.", to="stalls", default=0),
+        _c("pace", "<u2", "Its own work as a share of its duration; the rest went to `held`.", "1/65535", default=PACE),
+        _c(
+            "stall",
+            "u1",
+            "What its lane waited for since its last row; 0: it had nothing to do.",
+            to="stalls",
+            default=0,
+        ),
+        _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
+        _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
         _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
     ),
 )
@@ -214,13 +225,17 @@ _RECORDED = (
             _c("site", "<i4", "Where the loop stands.", to="sites", optional=True, default=-1),
         ),
     ),
-    Table(name="names", doc="A text that other tables refer to. The first is empty.", columns=(_c("text", "text", "It."),)),
+    Table(
+        name="names",
+        doc="A text that other tables refer to. The first is empty.",
+        columns=(_c("text", "text", "It."),),
+    ),
     Table(
         name="summary",
         doc="A result for the whole run.",
         columns=(_c("name", "text", "What it is."), _c("json", "text", "Its value, as JSON.")),
     ),
-)  # fmt: skip
+)
 
 _DERIVED = (
     Table(
@@ -268,8 +283,10 @@ _INDICES = (
             _c("row", "<u4", "The row.", to="rows"),
             _c("start", "<i8", "Its start.", "ps"),
             _c("duration", "<i8", "Its duration.", "ps"),
-            _c("wait", "<i8", "Its wait.", "ps"),
+            _c("wait", "<i8", "How long its lane waited before it, `setup` included.", "ps"),
+            _c("setup", "<u4", "Its setup.", "ps"),
             _c("stall", "u1", "Its stall.", to="stalls"),
+            _c("setup_stall", "u1", "Its setup's.", to="stalls"),
         ),
     ),
     Table(

@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
 
 CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "zoom": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
@@ -46,7 +47,9 @@ def arrow_schema(spec: schema.Table) -> Any:
         kind = pa.string() if column.is_text else pa.from_numpy_dtype(column.storage)
         notes = {"doc": column.doc, "unit": column.unit, "to": column.to, "choices": ", ".join(column.choices)}
         fields.append(pa.field(column.name, kind, nullable=False, metadata={k: v for k, v in notes.items() if v}))
-    return pa.schema(fields, metadata={_VERSION_KEY: version, _TABLE_KEY: spec.name.encode(), b"doc": spec.doc.encode()})
+    return pa.schema(
+        fields, metadata={_VERSION_KEY: version, _TABLE_KEY: spec.name.encode(), b"doc": spec.doc.encode()}
+    )
 
 
 def write(table: Columns, path: Path) -> None:
@@ -84,7 +87,7 @@ def _groups(table: Columns) -> list[tuple[int, int]]:
         start = table["start"][low : high + 1]
         falls += (np.flatnonzero(start[1:] < start[:-1]) + low + 1).tolist()
     falls.append(len(table))
-    return [(a + low, a + high) for a, b in zip(falls, falls[1:], strict=False) for low, high in pieces(b - a, size)]
+    return [(a + low, a + high) for a, b in pairwise(falls) for low, high in pieces(b - a, size)]
 
 
 class ChunkCache:
@@ -130,7 +133,7 @@ class StoredColumns(Columns):
         self._check(spec)
         meta = self._file.metadata
         sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        self._offsets = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).tolist()
+        self._offsets: list[int] = [0, *accumulate(sizes)]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
@@ -283,4 +286,4 @@ class StoredColumn:
         number = first + find(range(first + 1, last), value, key=begin_of)
         begin, end = max(low, offsets[number]), min(high, offsets[number + 1])
         chunk = table.chunk(self._name, number)[begin - offsets[number] : end - offsets[number]]
-        return begin + int(np.searchsorted(chunk, value, side))
+        return begin + place_in(chunk, value, side)

@@ -17,19 +17,24 @@ BUCKETS: Final = 1024
 Tables = Callable[[str], Columns]
 """Gives a table by name, working it out where it must."""
 
-_DRAWN: Final = ("row", "start", "duration", "wait", "stall")
+_DRAWN: Final = ("row", "start", "duration", "wait", "setup", "stall", "setup_stall")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LaneRows:
-    """The rows of a lane that touch a window, or whose wait does, in order of start. Times in picoseconds."""
+    """The rows of a lane that touch a window, or whose wait does, in order of start. Times in picoseconds.
+
+    Before `start` the lane waited for `wait` picoseconds: for `stall`, and the last `setup` of them for `setup_stall`.
+    """
 
     lane: int
     row: Array
     start: Array
     duration: Array
     wait: Array
+    setup: Array
     stall: Array
+    setup_stall: Array
 
     def __len__(self) -> int:
         return len(self.row)
@@ -78,9 +83,7 @@ class MemoryBuckets:
     psum: Array
 
 
-def lane_window(
-    tables: Tables, lane: int, begin: int, end: int, limit: int, buckets: int
-) -> LaneRows | LaneBuckets:
+def lane_window(tables: Tables, lane: int, begin: int, end: int, limit: int, buckets: int) -> LaneRows | LaneBuckets:
     """The rows of `lane` between `begin` and `end` picoseconds, or sums in at most `buckets` + 1 buckets if there are
     more than `limit`."""
     if not begin < end:
@@ -148,9 +151,7 @@ def _from_rows(tables: Tables, low: int, high: int, edges: Array) -> tuple[Array
     return time, count
 
 
-def _from_zoom(
-    tables: Tables, lane: int, shift: int, finest: int, edges: Array
-) -> tuple[Array, Array]:
+def _from_zoom(tables: Tables, lane: int, shift: int, finest: int, edges: Array) -> tuple[Array, Array]:
     """The same from the widest stored buckets that are no wider than 2**shift."""
     zoom, spans = tables("zoom"), tables("zoom_spans")
     shifts = whole(spans["shift"]).astype(np.int64)

@@ -32,7 +32,9 @@ class Intervals(NamedTuple):
     start: Array
     duration: Array
     wait: Array
+    setup: Array
     stall: Array
+    setup_stall: Array
 
     def busy_before(self, times: Array) -> Array:
         """Picoseconds of work before each time."""
@@ -40,9 +42,12 @@ class Intervals(NamedTuple):
 
     def waits(self) -> Iterator[tuple[int, Array, Array]]:
         """Each stall with the begins and lengths of its waits."""
-        for reason in np.unique(self.stall[self.wait > 0]).tolist():
-            mine = (self.stall == reason) & (self.wait > 0)
-            yield reason, self.start[mine] - self.wait[mine], self.wait[mine]
+        length = self.wait - self.setup
+        for reason in np.unique(np.concatenate((self.stall[length > 0], self.setup_stall[self.setup > 0]))).tolist():
+            main, last = (self.stall == reason) & (length > 0), (self.setup_stall == reason) & (self.setup > 0)
+            begin = np.concatenate((self.start[main] - self.wait[main], self.start[last] - self.setup[last]))
+            order = np.argsort(begin, kind="stable") if last.any() else slice(None)
+            yield reason, begin[order], np.concatenate((length[main], self.setup[last]))[order]
 
 
 def _covered(begin: Array, length: Array, times: Array) -> Array:
@@ -78,7 +83,7 @@ def finest_shift(rows: int, end: int) -> int:
 class _Entries(NamedTuple):
     bucket: Array
     reason: Array
-    count: Array
+    starts: Array
     time: Array
 
     def sorted(self) -> _Entries:
@@ -91,8 +96,8 @@ class _Entries(NamedTuple):
         order = np.lexsort((self.reason, bucket))
         bucket, reason = bucket[order], self.reason[order]
         first = np.flatnonzero(np.concatenate(([True], (bucket[1:] != bucket[:-1]) | (reason[1:] != reason[:-1]))))
-        count, time = (np.add.reduceat(column[order], first) for column in (self.count, self.time))
-        return _Entries(bucket[first], reason[first], count, time)
+        starts, time = (np.add.reduceat(column[order], first) for column in (self.starts, self.time))
+        return _Entries(bucket[first], reason[first], starts, time)
 
 
 def _finest(lane: Intervals, shift: int, end: int) -> _Entries:
@@ -122,9 +127,10 @@ def pyramid(lanes: Columns, spans: Columns, end: int) -> tuple[dict[str, Array],
             levels[shift, lane] = entries
     keys = sorted(levels)
     sizes = [len(levels[key].bucket) for key in keys]
+    names = {"bucket": "bucket", "reason": "reason", "count": "starts", "time": "time"}
     zoom = {
-        name: np.concatenate([np.zeros(0, np.int64), *(getattr(levels[key], name) for key in keys)])
-        for name in _Entries._fields
+        name: np.concatenate([np.zeros(0, np.int64), *(getattr(levels[key], field) for key in keys)])
+        for name, field in names.items()
     }
     directory = {
         "lane": np.array([lane for _, lane in keys], np.int64),

@@ -61,20 +61,41 @@ def _stores(program: Program, accesses: Accesses) -> tuple[Column, dict[int, lis
         if buffer.address is not None and buffer.id in used:
             place = (buffer.space, buffer.address, buffer.partitions, buffer.partition_bytes)
             alike.setdefault(place, []).append(buffer)
-    groups: list[list[Buffer]] = []
-    for members in alike.values():
-        touching = [group for group in groups if any(share_bytes(members[0], other) for other in _places(group))]
-        groups = [group for group in groups if group not in touching]
-        groups.append([buffer for group in (*touching, members) for buffer in group])
-    shared = {group[0].id: group for group in groups if len(group) > 1}
+    shared = {group[0].id: group for group in _joined(list(alike.values())) if len(group) > 1}
     for number, group in shared.items():
         out[[buffer.id for buffer in group]] = number
     return out, shared
 
 
-def _places(group: list[Buffer]) -> list[Buffer]:
-    """One buffer for each different place."""
-    return list({(buffer.address, buffer.partitions, buffer.partition_bytes): buffer for buffer in group}.values())
+def _joined(places: list[list[Buffer]]) -> list[list[Buffer]]:
+    """The buffers of places that overlap, directly or through others, in one list each."""
+    places.sort(key=lambda members: (members[0].space, (members[0].address or (0, 0))[1], members[0].id))
+    parent = list(range(len(places)))
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    near: list[int] = []
+    for number, (first, *_) in enumerate(places):
+        near = [other for other in near if not _below(places[other][0], first)]
+        for other in near:
+            if share_bytes(places[other][0], first):
+                parent[root(other)] = root(number)
+        near.append(number)
+    groups: dict[int, list[Buffer]] = {}
+    for number, members in enumerate(places):
+        groups.setdefault(root(number), []).extend(members)
+    return [sorted(group, key=lambda buffer: buffer.id) for group in groups.values()]
+
+
+def _below(a: Buffer, b: Buffer) -> bool:
+    """Whether a ends before b begins, and before all that begin after b."""
+    assert a.address is not None
+    assert b.address is not None
+    return a.space is not b.space or a.address[1] + a.partition_bytes <= b.address[1]
 
 
 class _Keys:
@@ -118,7 +139,7 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
         if table is None or buffer.id in groups:
             table = memo[like] = _cut_one(buffer, keys, numbers, groups.get(buffer.id))
         pieces.append((low, table))
-        cells[row] = table.count
+        cells[row] = table.size
         length[low:high] = np.diff(table.start)
     start = np.concatenate(([0], np.cumsum(length)))
     base = np.cumsum(cells) - cells
@@ -135,7 +156,6 @@ def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[
     products = [_product(member or buffer, offset, kind, group is not None) for member, offset, kind in found]
     whole = [product for product in products if product is not None]
     if len(whole) < len(products):
-        # Placed tensors lie on the chip, where every region is a product: this is one buffer.
         row = single(0, 1)
         whole = [(row, _flat(buffer, offset, kind)) for _, offset, kind in found]
     rows = _axis([product[0] for product in whole])
@@ -148,7 +168,7 @@ def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[
     owner = np.repeat(np.arange(len(numbers)), high)
     row_class = np.repeat(rows.member, wide[owner])
     column_class = columns.member[spread(columns.start[owner], wide[owner])]
-    return merge(np.repeat(owner, wide[owner]), row_class * columns.count + column_class, len(numbers))
+    return merge(np.repeat(owner, wide[owner]), row_class * columns.size + column_class, len(numbers))
 
 
 def _axis(sets: list[Runs]) -> Table:
@@ -165,23 +185,25 @@ def _axis(sets: list[Runs]) -> Table:
     table = classes(different)
     chosen = np.array(which, np.int64)
     length = np.diff(table.start)[chosen]
-    return Table(table.count, np.concatenate(([0], np.cumsum(length))), table.member[spread(table.start[chosen], length)])
+    return Table(
+        table.size, np.concatenate(([0], np.cumsum(length))), table.member[spread(table.start[chosen], length)]
+    )
 
 
 def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -> tuple[Runs, Runs] | None:
-    """A region as rows × bytes of a row; None where it is no such product.
+    """A region as rows × bytes of a row; None where it is no such product, and all of the buffer where `placed`.
 
     Rows are partitions on the chip, absolute ones where `placed`, and all but the last dimension in HBM.
     """
     row_bytes = buffer.partition_bytes if buffer.on_chip else buffer.shape[-1] * buffer.dtype.nbytes
     first, byte = (buffer.address or (0, 0)) if placed else (0, 0)
+    everything = single(first, first + buffer.nbytes // row_bytes), single(byte, byte + row_bytes)
     if kind is None:
-        rows = buffer.nbytes // row_bytes
-        return single(first, first + rows), single(byte, byte + row_bytes)
+        return everything
     size = kind.dtype.nbytes
     row, odd = divmod(row_bytes, size)
     if odd:
-        return None
+        return everything if placed else None
     low, dims = _positive(offset, kind)
     start_row, start = divmod(low, row)
     down: list[tuple[int, int]] = []
@@ -195,7 +217,7 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     if end >= row:
         # A run of whole rows is a product all the same.
         if start or len(across) != 1 or across[0][1] != 1 or across[0][0] % row:
-            return None
+            return everything if placed else None
         down.append((across[0][0] // row, 1))
         across = [(row, 1)]
     rows_found = progression(first + start_row, down, 1)

@@ -23,7 +23,7 @@ class Runs(NamedTuple):
 class Table(NamedTuple):
     """For each of several sets the numbers that belong to it: those of set i are `member[start[i]:start[i + 1]]`."""
 
-    count: int  # of different numbers; they are 0 to count - 1
+    size: int  # how many different numbers there are; they are 0 to size - 1
     start: Column
     member: Column
 
@@ -35,7 +35,7 @@ def single(start: int, stop: int) -> Runs:
 
 def progression(low: int, dims: Sequence[tuple[int, int]], width: int) -> Runs:
     """The integers low + sum(i_k * step_k) + 0..width-1, for dims (count, step > 0): exact up to a million runs."""
-    coarse = []
+    coarse: list[tuple[int, int]] = []
     for count, step in sorted(dims, key=lambda dim: dim[1]):
         if step <= width and not coarse:
             width += (count - 1) * step

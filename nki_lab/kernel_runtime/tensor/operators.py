@@ -7,6 +7,7 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 if TYPE_CHECKING:
@@ -169,6 +170,14 @@ class TensorOperators:
             member = getattr(cast("NkiTensor", self)._buffer.owner, "member", None)
             if member is not None:
                 return member(self, name)
+            names = (item for item in dir(type(self)) if not item.startswith("_"))
+            raise refuse(
+                "NKI006",
+                f"tensors have no attribute {name}",
+                cast("NkiTensor", self),
+                limit="the attributes of NkiTensor",
+                help=did_you_mean(name, names),
+            )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _needed(self, use: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import PSUM, SBUF, Unmodelled
+from nki_lab.isa.spec import HBM, PSUM, SBUF, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
 
 CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
@@ -21,11 +21,14 @@ PICOSECONDS: Final = 1000
 class VariantCost:
     """Cost of a variant.
 
-    `interval`: from its start until its lane takes the next; of a DMA, its time at the full rate. `latency`: from its
-    start until its result is visible; of a DMA, the same as `interval`. Both in picoseconds. `engines` are the DMA
-    engines that take part, as bits. `work` counts elements, or multiply-adds of a matrix product. `stationary` is the
-    operand, counted from the op's first, that a LoadStationary comes before (-1: none); `table` the activation tables
-    needed; `ports` the memories that a lock of the target guards against this engine.
+    `interval`: from its start until its lane takes the next, `latency`: from its start until its result is visible.
+    Both in picoseconds; of a DMA both are its time at the full rate. `work` counts elements, or multiply-adds of a
+    matrix product.
+
+    Of a DMA: `engines` that take part, as bits; who writes its `descriptors`, how long that takes (`trigger`), and how
+    long from there to its first data (`start_latency`). Of an engine: `stationary` is the operand, counted from the
+    op's first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed;
+    `ports` the memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
     """
 
     interval: int
@@ -35,6 +38,8 @@ class VariantCost:
     confidence: int
     engines: int = 0
     descriptors: str = ""
+    trigger: int = 0
+    start_latency: int = 0
     stationary: int = -1
     table: str | None = None
     ports: tuple[str, ...] = ()
@@ -67,10 +72,11 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
     confidence = CONFIDENCES.index(cost.confidence)
     work = _work(variant)
     if variant.engine == "dma":
-        time = picoseconds(cost.fixed_ns)
+        time, descriptors = picoseconds(cost.fixed_ns), _descriptors(arch, variant)
         return VariantCost(
             interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
-            engines=_engines(arch, variant), descriptors=_descriptors(arch, variant),
+            engines=_engines(arch, variant), descriptors=descriptors,
+            trigger=_trigger(arch, descriptors), start_latency=_start_latency(arch, descriptors, variant),
         )  # fmt: skip
     clock = arch.ghz(variant.engine)
     history = variant.instruction.history
@@ -126,6 +132,20 @@ def _descriptors(arch: Arch, variant: Variant) -> str:
         trigger = getattr(attrs.get("engine"), "name", "unknown")
         return trigger if trigger in ("sync", "scalar") else "sync"
     return "gpsimd"
+
+
+def _trigger(arch: Arch, descriptors: str) -> int:
+    """How long the descriptors of a transfer take; those that stand in HBM nothing."""
+    if descriptors == "static":
+        return 0
+    return picoseconds(arch.dge_software_ns if descriptors == "gpsimd" else arch.dge_hardware_ns)
+
+
+def _start_latency(arch: Arch, descriptors: str, variant: Variant) -> int:
+    """From trigger to first data. guess: static descriptors start like those of software."""
+    if descriptors not in ("static", "gpsimd"):
+        return picoseconds(arch.dma_start_hardware_ns)
+    return picoseconds(arch.dma_start_store_ns if variant.use.space("dst") == HBM else arch.dma_start_load_ns)
 
 
 def _stationary(variant: Variant) -> int:

@@ -1,4 +1,4 @@
-"""What an engine remembers from one instruction to the next: tables, stationary tiles, warmth, results under way."""
+"""What the Tensor Engine remembers from one instruction to the next: its stationary tile and its warmth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.ir import Accesses, Program, View
+from nki_lab.kernel_runtime.ir import Accesses, Program
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 
 
@@ -78,70 +78,3 @@ def _written_between(
         if np.searchsorted(known, low, "right") < np.searchsorted(known, high, "left"):
             found.append(place)
     return found
-
-
-class Results:
-    """Results of one lane that are not visible yet, for the instructions behind them in the same lane.
-
-    Order within a lane is no edge of a Schedule; an instruction that reads what one shortly before it writes waits for
-    the engine's pipeline all the same. Two views meet where their partitions and their bytes within a partition do,
-    taken from first to last: steps between do not keep them apart.
-    """
-
-    __slots__ = ("_meets", "_outs", "_program", "_under_way")
-
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._under_way: list[tuple[int, int]] = []
-        self._meets: dict[tuple[int, int], bool] = {}
-        self._outs = [variant.outs for variant in program.variants]
-
-    def add(self, op: int, ready: int) -> None:
-        """The results of an op, and when they will be visible."""
-        self._under_way.append((ready, op))
-
-    def awaited(self, op: int, time: int) -> tuple[int, int]:
-        """(when the last result that `op` reads is visible, who writes it), if that is after `time`; else (0, -1)."""
-        if not self._under_way:
-            return 0, -1
-        self._under_way = [item for item in self._under_way if item[0] > time]
-        latest, writer = 0, -1
-        for ready, other in self._under_way:
-            if ready > latest and self._reads(op, other):
-                latest, writer = ready, other
-        return latest, writer
-
-    def _reads(self, reader: int, writer: int) -> bool:
-        read = self._views(reader, False)
-        return any(self._meet(one, other) for one in self._views(writer, True) for other in read)
-
-    def _views(self, op: int, written: bool) -> list[int]:
-        program = self._program
-        first = program.op_access[op]
-        outs = self._outs[program.op_variant[op]]
-        return [program.access_view[first + k] for k, out in enumerate(outs) if out is written]
-
-    def _meet(self, one: int, other: int) -> bool:
-        known = self._meets.get((one, other))
-        if known is None:
-            views = self._program.views
-            known = self._meets[one, other] = _overlap(views[one], views[other])
-        return known
-
-
-def _overlap(one: View, other: View) -> bool:
-    if one.buffer is not other.buffer:
-        return False
-    return all(a < d and c < b for (a, b), (c, d) in zip(_extents(one), _extents(other), strict=True))
-
-
-def _extents(view: View) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The partitions and the bytes within one that a view reaches from first to last; a run-time index reaches all."""
-    if view.indirect is not None:
-        return (0, view.buffer.partitions), (0, view.buffer.partition_bytes)
-    kind, size = view.type, view.type.dtype.nbytes
-    row = max(view.buffer.partition_bytes // size, 1)
-    partition, element = divmod(view.offset, row)
-    low = element + sum(min(0, (n - 1) * s) for n, s in zip(kind.free_shape, kind.free_strides, strict=True))
-    partitions = (partition, partition + (kind.partitions - 1) * kind.partition_step + 1)
-    return partitions, (low * size, low * size + kind.span_bytes)

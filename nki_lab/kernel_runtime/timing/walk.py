@@ -9,27 +9,25 @@ All times are whole picoseconds, so that equal input gives equal columns.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Final
 
-import numpy as np
-
+from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.tensor import MemoryRegion
+from nki_lab.kernel_runtime.schedule import Lane, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
-from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Transfer, Trigger, Waiting, trigger_of
-from nki_lab.kernel_runtime.timing.engines import PowerRamp, Results, reused_tiles
+from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting
+from nki_lab.kernel_runtime.timing.engines import PowerRamp, reused_tiles
+from nki_lab.kernel_runtime.timing.locks import Locks
 from nki_lab.kernel_runtime.timing.reasons import (
     BANDWIDTH,
-    BANK,
     NONE,
     OF_EDGE,
-    PORT,
+    QUEUE,
     RAMP,
     SEMAPHORE,
     STATIONARY,
@@ -38,7 +36,324 @@ from nki_lab.kernel_runtime.timing.reasons import (
     data_from,
 )
 
-# Kinds of events; at one time an engine's instruction comes before a DMA's trigger and data.
+# Kinds of events. At one time instructions come before triggers, and triggers before data.
 _START: Final = 0
 _ASK: Final = 1
 _DATA: Final = 2
+
+
+def walk(program: Program, schedule: Schedule, options: Options | None = None,
+         allocation: Allocation | None = None) -> Timing:  # fmt: skip
+    """Times of a scheduled program, with reasons and the critical path.
+
+    `options` are the program's own unless given. The allocation tells which PSUM bank a tensor is in; without it,
+    tensors that the user did not place are taken to be in banks of their own. NKI010 for an instruction without cost.
+    """
+    chosen = program.options if options is None else options
+    state = _Walk(program, schedule, chosen, allocation)
+    state.run()
+    return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
+
+
+class _LaneState:
+    """A lane and its head: the next op that it will take, and how far what that waits for is known."""
+
+    __slots__ = (
+        "after",
+        "asked",
+        "avail",
+        "cause",
+        "count",
+        "cursor",
+        "data_reason",
+        "free",
+        "index",
+        "kind",
+        "last",
+        "order",
+        "place",
+        "queue",
+        "ramp",
+        "reused",
+        "setup",
+        "setup_reason",
+        "stall",
+        "table",
+    )
+
+    def __init__(self, index: int, lane: Lane, order: Sequence[int], time: int) -> None:
+        self.index = index
+        self.order = order
+        self.count = len(order)
+        self.data_reason = data_from(lane.name, lane.kind)
+        self.place = -1
+        self.free = self.asked = time
+        self.last = -1
+        self.table: str | None = None
+        self.ramp: PowerRamp | None = None
+        self.reused: list[bool] | None = None
+        self.queue: Queue | None = None
+        self.cursor = self.avail = self.kind = self.stall = self.setup = self.setup_reason = 0
+        self.cause = self.after = -1
+
+
+class _Walk:
+    def __init__(self, program: Program, schedule: Schedule, options: Options, allocation: Allocation | None) -> None:
+        arch = program.arch
+        self.costs = costs_of(program)
+        self.columns = Columns(len(program))
+        self.launch = picoseconds(arch.launch_ns) if options.launch_overhead else 0
+        self.teardown = picoseconds(arch.teardown_ns) if options.launch_overhead else 0
+        self._hop = picoseconds(arch.semaphore_ns)
+        self._table_load = picoseconds(arch.activation_table_load_ns) if options.table_loads else 0
+        self._tile_load = picoseconds(arch.load_stationary_ns)
+        self._completion = max(0, picoseconds(arch.dma_completion_ns) - self._hop)
+        self._variant = program.op_variant
+        # Views of single numbers: a third of the time of indexing an array.
+        self._edges = memoryview(schedule.start)
+        self._before = memoryview(schedule.pred)
+        self._kinds = memoryview(schedule.kind)
+        self._lane_of = memoryview(schedule.lane)
+        self._lane_flow = memoryview(schedule.lane_flow)
+        self._waiters: dict[int, list[_LaneState]] = {}
+        self._woken: list[_LaneState] = []
+        self._heap: list[tuple[int, int, int]] = []
+        self._dma = DmaEngines(options.bandwidth_sharing)
+        self._sharing = options.bandwidth_sharing
+        self._streams = Streams(program, options.bandwidth_sharing)
+        self._triggers: dict[tuple[str, int], Trigger] = {}
+        self._lanes = [
+            _LaneState(number, lane, schedule.order[number].tolist(), self.launch) for number, lane in enumerate(schedule.lanes)
+        ]
+        self._equip(program, schedule, options)
+        self._locks = Locks(program, schedule, self.costs, options, allocation)
+
+    def _equip(self, program: Program, schedule: Schedule, options: Options) -> None:
+        arch = program.arch
+        accesses = None
+        for state, lane in zip(self._lanes, schedule.lanes, strict=True):
+            if lane.kind == "dma":
+                state.queue = Queue(arch, self.launch)
+            elif lane.name == "tensor":
+                if options.power_ramp and arch.power_ramp_ns:
+                    state.ramp = PowerRamp(arch)
+                if options.stationary_reuse:
+                    accesses = accesses or access_columns(program)
+                    state.reused = reused_tiles(program, self.costs, accesses, state.order)
+
+    def run(self) -> None:
+        """Work off all lanes."""
+        heap, dma, woken = self._heap, self._dma, self._woken
+        for lane in self._lanes:
+            self._next(lane)
+        woken.extend(reversed(self._lanes))
+        while True:
+            while woken:
+                self._pump(woken.pop())
+            if dma.ends != NEVER and (not heap or dma.ends <= heap[0][0]):
+                self._finish()
+            elif heap:
+                time, kind, number = heappop(heap)
+                lane = self._lanes[number]
+                if kind == _START:
+                    self._try_start(lane, time)
+                elif kind == _ASK:
+                    self._ask(lane, time)
+                else:
+                    self._start_data(lane, time)
+            else:
+                break
+        stuck = [lane.order[lane.place] for lane in self._lanes if lane.place < lane.count]
+        if stuck:
+            raise AssertionError(f"scheduled: ops {stuck} wait for each other")
+
+    # -- the head of a lane ------------------------------------------------------------------------------------------
+
+    def _next(self, lane: _LaneState) -> None:
+        lane.place += 1
+        if lane.place < lane.count:
+            lane.cursor = self._edges[lane.order[lane.place]]
+            lane.avail = 0
+            lane.cause = -1
+
+    def _resolved(self, lane: _LaneState) -> bool:
+        """Whether all that the head waits for has a known end; `lane.avail` is the latest so far. Each edge once."""
+        op = lane.order[lane.place]
+        stop = self._edges[op + 1]
+        at = lane.cursor
+        ready, before = self.columns.ready, self._before
+        other = self._lane_flow[op]
+        if other >= 0:
+            time = ready[other]
+            if time < 0:
+                self._waiters.setdefault(other, []).append(lane)
+                return False
+            if time + self._hop > lane.avail:
+                lane.avail, lane.cause, lane.kind = time + self._hop, other, 0
+        while at < stop:
+            other = before[at]
+            time = ready[other]
+            if time < 0:
+                lane.cursor = at
+                self._waiters.setdefault(other, []).append(lane)
+                return False
+            time += self._hop
+            if time > lane.avail:
+                lane.avail = time
+                lane.cause = other
+                lane.kind = self._kinds[at]
+            at += 1
+        lane.cursor = at
+        return True
+
+    def _reason(self, lane: _LaneState) -> int:
+        """What the head's last edge to resolve is called."""
+        if lane.cause < 0:
+            return NONE
+        if lane.kind:
+            return OF_EDGE[lane.kind]
+        return self._lanes[self._lane_of[lane.cause]].data_reason
+
+    def _pump(self, lane: _LaneState) -> None:
+        """Take ops as long as it is known when they start, and nothing can come in between."""
+        while lane.place < lane.count and self._resolved(lane):
+            if lane.queue is not None:
+                heappush(self._heap, (max(lane.avail, lane.asked), _ASK, lane.index))
+                return
+            op = lane.order[lane.place]
+            cost = self.costs[self._variant[op]]
+            time = self._earliest(lane, op, cost)
+            if self._locks.guards(op, cost, lane.index):
+                heappush(self._heap, (time, _START, lane.index))
+                return
+            self._commit(lane, op, cost, time)
+
+    # -- engines -----------------------------------------------------------------------------------------------------
+
+    def _earliest(self, lane: _LaneState, op: int, cost: VariantCost) -> int:
+        """When the head can start, locks apart; with why."""
+        free, avail = lane.free, lane.avail
+        lane.setup = 0
+        if avail > free:
+            time, lane.after = avail, lane.cause
+            late = self.columns.ready[lane.cause] > free
+            lane.stall = self._reason(lane) if late else SEMAPHORE
+        else:
+            time, lane.after, lane.stall = free, lane.last, NONE
+        if cost.table is not None and cost.table != lane.table and self._table_load:
+            lane.table = cost.table
+            lane.setup, lane.setup_reason = self._table_load, TABLE
+        elif cost.stationary >= 0 and not (lane.reused is not None and lane.reused[lane.place]):
+            # The load runs beside the matmul before, from when its tile is there.
+            exposed = max(avail, self.launch) + self._tile_load - time
+            if exposed > 0:
+                lane.setup, lane.setup_reason = exposed, STATIONARY
+                lane.after, lane.stall = lane.cause, self._reason(lane)
+        return time + lane.setup
+
+    def _try_start(self, lane: _LaneState, time: int) -> None:
+        op = lane.order[lane.place]
+        cost = self.costs[self._variant[op]]
+        later, holder, reason = self._locks.blocked(op, cost, lane.index, time)
+        if later > time:
+            lane.after, lane.stall = holder, reason
+            heappush(self._heap, (later, _START, lane.index))
+            return
+        self._commit(lane, op, cost, time)
+        self._locks.take(op, cost, lane.index, lane.free)
+        self._pump(lane)
+
+    def _commit(self, lane: _LaneState, op: int, cost: VariantCost, time: int) -> None:
+        columns = self.columns
+        duration = cost.interval
+        if lane.ramp is not None:
+            duration = lane.ramp.stretched(time, duration)
+            columns.held[op] = RAMP
+        columns.start[op] = time
+        columns.duration[op] = duration
+        columns.busy[op] = cost.interval
+        columns.after[op] = lane.after
+        columns.stall[op] = lane.stall
+        if lane.setup:
+            columns.setup[op] = lane.setup
+            columns.setup_reason[op] = lane.setup_reason
+        visible = time + duration + cost.latency - cost.interval
+        lane.free = time + duration
+        lane.last = op
+        self._visible(op, visible)
+        self._next(lane)
+
+    def _visible(self, op: int, time: int) -> None:
+        self.columns.ready[op] = time
+        waiters = self._waiters.pop(op, None)
+        if waiters:
+            self._woken.extend(waiters)
+
+    # -- transfers ---------------------------------------------------------------------------------------------------
+
+    def _ask(self, lane: _LaneState, time: int) -> None:
+        """The head of a queue asks for its descriptors."""
+        queue = lane.queue
+        assert queue is not None  # only queues ask
+        op = lane.order[lane.place]
+        cost = self.costs[self._variant[op]]
+        trigger = self._trigger(cost, lane.index)
+        served, cause, waited = trigger.serve(time, lane.avail, lane.cause)
+        reason = TRIGGER if waited else self._reason(lane)
+        queue.waiting.append(Waiting(op, served + cost.start_latency, cost.start_latency, cause, reason))
+        lane.asked = served + trigger.cost
+        if not queue.busy and len(queue.waiting) == 1:
+            heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))
+        self._next(lane)
+        self._pump(lane)
+
+    def _trigger(self, cost: VariantCost, lane: int) -> Trigger:
+        """The generator of a transfer's descriptors: one for all queues, or without sharing one for each."""
+        key = (cost.descriptors, -1 if self._sharing else lane)
+        known = self._triggers.get(key)
+        if known is None:
+            known = self._triggers[key] = self._locks.trigger(cost) if self._sharing else Trigger(cost.trigger)
+        return known
+
+    def _start_data(self, lane: _LaneState, time: int) -> None:
+        """The queue is ready for its next transfer; it moves data as soon as its tensors' other transfers let it."""
+        queue = lane.queue
+        assert queue is not None  # only queues have data
+        columns = self.columns
+        waiting = queue.waiting[0]
+        op = waiting.op
+        if not waiting.placed:
+            start, before = self._streams.place(op, lane.index, time)
+            if start == NEVER:
+                return
+            waiting.placed = True
+            if start > time:
+                columns.after[op], columns.stall[op] = before, QUEUE
+                heappush(self._heap, (start, _DATA, lane.index))
+                return
+            columns.after[op], columns.stall[op], columns.setup[op], columns.setup_reason[op] = queue.explain(
+                waiting, time
+            )
+        queue.waiting.popleft()
+        columns.start[op] = time
+        cost = self.costs[self._variant[op]]
+        queue.busy = True
+        self._dma.add(Transfer(op, lane.index, cost.engines, cost.interval), time)
+
+    def _finish(self) -> None:
+        transfer, time = self._dma.finish()
+        columns, op = self.columns, transfer.op
+        lane = self._lanes[transfer.lane]
+        queue = lane.queue
+        assert queue is not None  # only queues transfer
+        columns.duration[op] = time - columns.start[op]
+        columns.busy[op] = self.costs[self._variant[op]].interval
+        columns.held[op] = BANDWIDTH
+        queue.busy = False
+        queue.ended = time
+        queue.last = lane.last = op
+        for number in self._streams.leave(op, lane.index, time):
+            heappush(self._heap, (time, _DATA, number))
+        if queue.waiting:
+            heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))
+        self._visible(op, time + self._completion)

@@ -135,7 +135,7 @@ def run_body(frame: Frame, function: Function) -> None:
     """Evaluate a function's body; it is prepared when the function is first entered."""
     body = function.body
     if body is None:
-        from nki_lab.kernel_runtime.frontend.evaluator.statements import body_of  # noqa: PLC0415 - mutual recursion
+        from nki_lab.kernel_runtime.frontend.evaluator.statements import body_of
 
         body = function.body = body_of(function)
         frame.m.entered.add(function.qualname)
@@ -152,7 +152,9 @@ def bind(m: Machine, function: Function, args: list[Any], kwargs: dict[str, Any]
         if arguments.vararg is None:
             plural = "" if len(positional) == 1 else "s"
             verb = "was" if len(args) == 1 else "were"
-            raise TypeError(f"{called} takes {len(positional)} positional argument{plural} but {len(args)} {verb} given")
+            raise TypeError(
+                f"{called} takes {len(positional)} positional argument{plural} but {len(args)} {verb} given"
+            )
         names[arguments.vararg.arg] = tuple(args[len(positional) :])
     elif arguments.vararg is not None:
         names[arguments.vararg.arg] = ()
@@ -192,7 +194,9 @@ def _special(m: Machine, frame: Frame, node: ast.AST, callee: Special, args: lis
         return m.fault(error, node, frame)
 
 
-def _bound(m: Machine, frame: Frame, node: ast.AST, callee: BoundMethod, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _bound(
+    m: Machine, frame: Frame, node: ast.AST, callee: BoundMethod, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     return call(m, frame, node, callee.function, [callee.instance, *args], kwargs)
 
 
@@ -214,7 +218,9 @@ def _launch(m: Machine, frame: Frame, node: ast.AST, callee: Launch, args: list[
     return call_function(m, frame, node, callee.function, args, kwargs)
 
 
-def _instance(m: Machine, frame: Frame, node: ast.AST, callee: Instance, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _instance(
+    m: Machine, frame: Frame, node: ast.AST, callee: Instance, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     method = callee.cls.find("__call__")
     if method is MISSING:
         if callee.cls.kind == "unknown":
@@ -237,4 +243,6 @@ _OWN: Final[dict[type, Callable[..., Any]]] = {
     Instance: _instance,
     UserClass: _class,
 }
-_CODE: Final = frozenset({Function, BoundMethod, Partial, NativeMethod, Launch, Special, BuiltinFunctionType, FunctionType})
+_CODE: Final = frozenset(
+    {Function, BoundMethod, Partial, NativeMethod, Launch, Special, BuiltinFunctionType, FunctionType}
+)

@@ -59,7 +59,12 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
 def _complete_fields(cls: UserClass) -> None:
     """As `NKIObject.__init_subclass__`: attributes without annotation are fields, fields without a value are None."""
     for name, value in cls.attributes.items():
-        if name.startswith("_") or name in cls.annotations or isinstance(value, Function | UserClass) or callable(value):
+        if (
+            name.startswith("_")
+            or name in cls.annotations
+            or isinstance(value, Function | UserClass)
+            or callable(value)
+        ):
             continue
         cls.annotations[name] = ""
     for name in cls.annotations:
@@ -95,7 +100,9 @@ def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
     return cls
 
 
-def instantiate(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def instantiate(
+    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
     """`cls(*args, **kwargs)`."""
     if cls.kind in ("enum", "intenum", "strenum"):
         return _member_of(m, frame, node, cls, args)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator import expressions, natives, targets
+from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, natives, targets
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, comprehension_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame
 
@@ -40,7 +40,7 @@ def build_comprehension(
         (
             expressions.build(part.iter, inner),
             targets.build_target(part.target, inner),
-            [expressions.condition(test, node, inner) for test in part.ifs],
+            [conditions.condition(test, node, inner) for test in part.ifs],
         )
         for part in node.generators
     ]
@@ -69,7 +69,7 @@ def build_comprehension(
 
 def _rows(own: Frame, node: ast.expr, loops: list[Any], first: Any, row: list[Any]) -> Iterator[Any]:
     """The element values of each trip; UNKNOWN for a trip that may or may not be made."""
-    (source, target, tests), rest = loops[0], loops[1:]
+    (_, target, tests), rest = loops[0], loops[1:]
     stream = iterated(own, node, first)
     if stream is UNKNOWN:
         yield UNKNOWN

@@ -1,4 +1,4 @@
-"""Evaluating a kernel without running it: from a module, a function's name and a signature to a program and findings."""
+"""Evaluating a kernel without running it: from a module, a name and a signature to a program and findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Metered, Thrown, budget_reached, metered_builder
+from nki_lab.kernel_runtime.frontend.evaluator.machine import (
+    Left,
+    Machine,
+    Metered,
+    Thrown,
+    budget_reached,
+    metered_builder,
+)
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
@@ -252,7 +259,7 @@ class _Intake:
         """A value from the caller, or from another evaluation, as a value of this one."""
         match value:
             case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
-                if not isinstance(value, enum.Enum) or type(value).__module__.startswith("nki_lab."):
+                if not _is_member(value):
                     return value
             case slice() | range():
                 return value
@@ -272,8 +279,7 @@ class _Intake:
             case _:
                 pass
         if isinstance(value, enum.Enum):
-            own = type(value).__module__.startswith("nki_lab.")
-            return value if own else self._member(type(value).__name__, value.name)
+            return self._member(type(value).__name__, value.name) if _is_member(value) else value
         array = spec_of(value)
         if array is not None:
             return array
@@ -311,9 +317,14 @@ class _Intake:
                 return value
 
 
+def _is_member(value: object) -> bool:
+    """Whether a value is a member of an enumeration of the user's."""
+    return isinstance(value, enum.Enum) and not type(value).__module__.startswith("nki_lab.")
+
+
 def spec_of(value: Any) -> TensorSpec | None:
     """The spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
-    from nki_lab.kernel_runtime.frontend.evaluator.host import host_dtype  # noqa: PLC0415 - only for arguments from outside
+    from nki_lab.kernel_runtime.frontend.evaluator.host import host_dtype
 
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or shape is None or dtype is None or isinstance(value, NkiTensor):

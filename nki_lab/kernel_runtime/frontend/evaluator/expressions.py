@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import attributes, calls, comprehensions, host, methods, objects
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator import (
+    attributes,
+    calls,
+    comprehensions,
+    conditions,
+    displays,
+    host,
+    methods,
+    objects,
+)
 from nki_lab.kernel_runtime.frontend.evaluator.operations import (
     BINARY,
     METHODS,
-    ORDER,
-    ORDER_METHODS,
     UNARY,
-    contains,
-    formatted,
     unwrapped,
 )
-from nki_lab.kernel_runtime.frontend.evaluator.positions import after
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, EnumMember, Frame, Function, Instance, has_unknown
-from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
+    UNKNOWN,
+    Frame,
+    Function,
+    Instance,
+)
+from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Expression = Callable[[Frame], Any]
 
@@ -31,7 +41,7 @@ _FAST: Final = 1 << 62  # integers below this take Python's operators without a 
 
 def build(node: ast.expr, scope: Scope) -> Expression:
     """The function that evaluates `node` in a frame of `scope`."""
-    maker = _MAKERS.get(type(node))
+    maker = _makers().get(type(node))
     return _nothing if maker is None else maker(node, scope)
 
 
@@ -40,7 +50,7 @@ def _nothing(frame: Frame) -> Any:
 
 
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
-    value = node.value
+    value: Any = node.value
     if isinstance(value, int) and value.bit_length() > 1024:
         value = UNKNOWN
     return lambda frame: value
@@ -122,7 +132,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
     if isinstance(node.op, ast.Not):
 
         def negate(frame: Frame) -> Any:
-            truth_of = truth(frame, node, operand(frame))
+            truth_of = conditions.truth(frame, node, operand(frame))
             return UNKNOWN if truth_of is UNKNOWN else not truth_of
 
         return negate
@@ -138,211 +148,6 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
             return operation(unwrapped(value))
         except Exception as error:  # noqa: BLE001 - reported at the operator
             return frame.m.fault(error, node, frame)
-
-    return run
-
-
-def truth(frame: Frame, node: ast.AST, value: Any) -> Any:
-    """Whether a value counts as true: True, False, or UNKNOWN; refusals are reported at `node`."""
-    if value is True or value is False or value is None:
-        return bool(value)
-    if value is UNKNOWN or frame.m.is_doubtful(value) or isinstance(value, TensorSpec):
-        return UNKNOWN
-    if isinstance(value, Instance):
-        return objects.truth(frame.m, frame, node, value)
-    try:
-        return bool(unwrapped(value))
-    except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
-        return frame.m.fault(error, node, frame)
-
-
-def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
-    """A test as Python jumps on it: True, False or UNKNOWN; `owner` is the statement or expression that jumps."""
-    match test:
-        case ast.BoolOp(op=op, values=values):
-            parts, place = [], owner
-            for value in values:
-                parts.append(condition(value, place, scope))
-                place = after(value, place)
-            stop = isinstance(op, ast.Or)
-
-            def several(frame: Frame) -> Any:
-                for part in parts:
-                    answer = part(frame)
-                    if answer is UNKNOWN or answer is stop:
-                        return answer
-                return not stop
-
-            return several
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = condition(operand, owner, scope)
-
-            def inverted(frame: Frame) -> Any:
-                answer = inner(frame)
-                return UNKNOWN if answer is UNKNOWN else not answer
-
-            return inverted
-        case ast.Compare():
-            compare = build(test, scope)
-            return lambda frame: truth(frame, test, compare(frame))
-        case _:
-            value_of = build(test, scope)
-            return lambda frame: truth(frame, owner, value_of(frame))
-
-
-def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
-    parts, stop = [build(value, scope) for value in node.values], isinstance(node.op, ast.Or)
-
-    def run(frame: Frame) -> Any:
-        value: Any = UNKNOWN
-        for part in parts[:-1]:
-            value = part(frame)
-            answer = truth(frame, node, value)
-            if answer is UNKNOWN:
-                return UNKNOWN
-            if answer is stop:
-                return value
-        return parts[-1](frame)
-
-    return run
-
-
-def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
-    test, body, orelse = condition(node.test, node, scope), build(node.body, scope), build(node.orelse, scope)
-
-    def run(frame: Frame) -> Any:
-        answer = test(frame)
-        if answer is UNKNOWN:
-            return UNKNOWN
-        return body(frame) if answer else orelse(frame)
-
-    return run
-
-
-def _compare(node: ast.Compare, scope: Scope) -> Expression:
-    first = build(node.left, scope)
-    rest = [(type(op), build(item, scope)) for op, item in zip(node.ops, node.comparators, strict=True)]
-
-    def run(frame: Frame) -> Any:
-        left, result = first(frame), True
-        for position, (kind, operand) in enumerate(rest):
-            right = operand(frame)
-            result = compare(frame, node, kind, left, right)
-            if position + 1 < len(rest):
-                answer = truth(frame, node, result)
-                if answer is UNKNOWN or answer is False:
-                    return UNKNOWN if answer is UNKNOWN else result
-            left = right
-        return result
-
-    return run
-
-
-def compare(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Any, b: Any) -> Any:
-    """`a <comparison> b`, reported at `node`."""
-    if type(a) is int and type(b) is int and kind in ORDER:
-        return ORDER[kind](a, b)
-    if a is UNKNOWN or b is UNKNOWN:
-        return UNKNOWN
-    m = frame.m
-    if kind is ast.Is or kind is ast.IsNot:
-        return (a is b) is (kind is ast.Is)
-    if m.is_doubtful(a) or m.is_doubtful(b) or has_unknown(a) or has_unknown(b):
-        return UNKNOWN
-    if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
-        return UNKNOWN
-    try:
-        if kind is ast.In or kind is ast.NotIn:
-            answer = objects.member(m, frame, node, a, b) if isinstance(b, Instance) else _within(m, b, a)
-            return answer if answer is UNKNOWN else bool(answer) is (kind is ast.In)
-        if isinstance(a, Instance) or isinstance(b, Instance):
-            return objects.compare(m, frame, node, ORDER_METHODS[kind], a, b)
-        if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
-            m.pin(node, frame)
-        else:
-            m.meter.walked(a)
-            m.meter.walked(b)
-        return ORDER[kind](unwrapped(a), unwrapped(b))
-    except Exception as error:  # noqa: BLE001 - reported at the comparison
-        return m.fault(error, node, frame)
-
-
-def _within(m: Machine, container: Any, item: Any) -> Any:
-    if not isinstance(container, _SIZED):
-        if type(container) is type and isinstance(item, EnumMember):
-            return UNKNOWN
-        if objects.is_enum(container):
-            return isinstance(item, EnumMember) and item in container.members.values()
-        if not hasattr(container, "__contains__"):
-            raise TypeError(f"argument of type {type(container).__name__!r} is not iterable")
-        return UNKNOWN if not isinstance(container, NkiTensor | VirtualRegister) else item in container
-    return contains(container, unwrapped(item), m.meter)
-
-
-_SIZED: Final = (list, tuple, dict, set, frozenset, str, range, type({}.keys()), type({}.values()), type({}.items()))
-
-
-# -- displays, subscripts, attributes, calls ------------------------------------------------------------------------------
-
-
-def items_of(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Callable[[Frame], Any]:
-    """The values of a row of expressions, starred ones spread; UNKNOWN where one of those is."""
-    parts = [(isinstance(node, ast.Starred), build(node.value if isinstance(node, ast.Starred) else node, scope)) for node in nodes]
-    if not any(starred for starred, _ in parts):
-        plain = [part for _, part in parts]
-        return lambda frame: [part(frame) for part in plain]
-
-    def run(frame: Frame) -> Any:
-        values: list[Any] = []
-        unknown = False
-        for starred, part in parts:
-            value = part(frame)
-            if not starred:
-                values.append(value)
-                continue
-            spread = comprehensions.listed(frame, owner, value)
-            unknown = unknown or spread is UNKNOWN
-            values.extend([] if spread is UNKNOWN else spread)
-        return UNKNOWN if unknown else values
-
-    return run
-
-
-def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
-    values, kind = items_of(node.elts, scope, node), {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
-
-    def run(frame: Frame) -> Any:
-        found = values(frame)
-        if found is UNKNOWN or (kind is set and has_unknown(found)):
-            return UNKNOWN
-        frame.m.meter.spend(len(found) >> 3)
-        try:
-            return kind(found)
-        except Exception as error:  # noqa: BLE001 - an unhashable member
-            return frame.m.fault(error, node, frame)
-
-    return run
-
-
-def _dict(node: ast.Dict, scope: Scope) -> Expression:
-    parts = [(None if key is None else build(key, scope), build(value, scope)) for key, value in zip(node.keys, node.values, strict=True)]
-
-    def run(frame: Frame) -> Any:
-        made: dict[Any, Any] = {}
-        unknown = False
-        try:
-            for key, value in parts:
-                where = UNKNOWN if key is None else key(frame)
-                what = value(frame)
-                if key is None and isinstance(what, dict) and not frame.m.is_doubtful(what):
-                    made.update(what)
-                elif where is UNKNOWN or has_unknown(where):
-                    unknown = True
-                else:
-                    made[frame.m.meter.walked(where)] = what
-        except Exception as error:  # noqa: BLE001 - an unhashable key
-            return frame.m.fault(error, node, frame)
-        return UNKNOWN if unknown else made
 
     return run
 
@@ -368,7 +173,7 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
 
 
 def _call(node: ast.Call, scope: Scope) -> Expression:
-    values = items_of(node.args, scope, node)
+    values = displays.items_of(node.args, scope, node)
     keywords = [(item.arg, build(item.value, scope)) for item in node.keywords]
     method = node.func if isinstance(node.func, ast.Attribute) else None
     callee = build(node.func if method is None else method.value, scope)
@@ -398,37 +203,6 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         if method is not None and direct:
             return methods.call_method(m, frame, node, function, method.attr, args, kwargs)
         return calls.call(m, frame, node, function, args, kwargs)
-
-    return run
-
-
-def _joined(node: ast.JoinedStr, scope: Scope) -> Expression:
-    parts = [build(value, scope) for value in node.values]
-
-    def run(frame: Frame) -> Any:
-        texts = [part(frame) for part in parts]
-        if any(text is UNKNOWN for text in texts):
-            return UNKNOWN
-        try:
-            frame.m.meter.text(sum(len(text) for text in texts))
-        except Exception as error:  # noqa: BLE001 - too long
-            return frame.m.fault(error, node, frame)
-        return "".join(texts)
-
-    return run
-
-
-def _formatted(node: ast.FormattedValue, scope: Scope) -> Expression:
-    value, spec = build(node.value, scope), None if node.format_spec is None else build(node.format_spec, scope)
-
-    def run(frame: Frame) -> Any:
-        found, how = value(frame), "" if spec is None else spec(frame)
-        if how is UNKNOWN or has_unknown(found) or isinstance(found, Instance | TensorSpec) or frame.m.is_doubtful(found):
-            return UNKNOWN
-        try:
-            return formatted(found, node.conversion, how, frame.m.meter)
-        except Exception as error:  # noqa: BLE001 - a bad format
-            return frame.m.fault(error, node, frame)
 
     return run
 
@@ -482,28 +256,31 @@ def name_store(node: ast.Name, scope: Scope) -> Callable[[Frame, Any], None]:
     return store
 
 
-_MAKERS: Final[dict[type[ast.expr], Callable[[Any, Scope], Expression]]] = {
-    ast.Constant: _constant,
-    ast.Name: _name,
-    ast.BinOp: _binary,
-    ast.UnaryOp: _unary,
-    ast.BoolOp: _boolean,
-    ast.IfExp: _conditional,
-    ast.Compare: _compare,
-    ast.List: _display,
-    ast.Tuple: _display,
-    ast.Set: _display,
-    ast.Dict: _dict,
-    ast.Slice: _slice,
-    ast.Subscript: _subscript,
-    ast.Attribute: _attribute,
-    ast.Call: _call,
-    ast.JoinedStr: _joined,
-    ast.FormattedValue: _formatted,
-    ast.Lambda: _lambda,
-    ast.NamedExpr: _walrus,
-    ast.ListComp: comprehensions.build_comprehension,
-    ast.SetComp: comprehensions.build_comprehension,
-    ast.GeneratorExp: comprehensions.build_comprehension,
-    ast.DictComp: comprehensions.build_comprehension,
-}
+@cache
+def _makers() -> dict[type[ast.expr], Callable[[Any, Scope], Expression]]:
+    """Which function prepares which node; made late, for the modules need each other."""
+    return {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.BinOp: _binary,
+        ast.UnaryOp: _unary,
+        ast.BoolOp: conditions.build_boolean,
+        ast.IfExp: conditions.build_conditional,
+        ast.Compare: conditions.build_compare,
+        ast.List: displays.build_display,
+        ast.Tuple: displays.build_display,
+        ast.Set: displays.build_display,
+        ast.Dict: displays.build_dict,
+        ast.Slice: _slice,
+        ast.Subscript: _subscript,
+        ast.Attribute: _attribute,
+        ast.Call: _call,
+        ast.JoinedStr: displays.build_text,
+        ast.FormattedValue: displays.build_part,
+        ast.Lambda: _lambda,
+        ast.NamedExpr: _walrus,
+        ast.ListComp: comprehensions.build_comprehension,
+        ast.SetComp: comprehensions.build_comprehension,
+        ast.GeneratorExp: comprehensions.build_comprehension,
+        ast.DictComp: comprehensions.build_comprehension,
+    }

@@ -119,7 +119,9 @@ def _transposed(args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _permuted(value: TensorSpec, axes: Any) -> Any:
-    order = tuple(reversed(range(value.ndim))) if axes is None else tuple(axes) if isinstance(axes, tuple | list) else ()
+    order = (
+        tuple(reversed(range(value.ndim))) if axes is None else tuple(axes) if isinstance(axes, tuple | list) else ()
+    )
     if sorted(order) != list(range(value.ndim)):
         return UNKNOWN
     return TensorSpec(tuple(value.shape[i] for i in order), value.dtype)
@@ -191,7 +193,10 @@ def arithmetic(left: Any, right: Any) -> Any:
     """The result of an operator on host arrays: the shape broadcasts, the dtype is the array's."""
     kinds = [item for item in (left, right) if isinstance(item, TensorSpec)]
     shapes = [item.shape if isinstance(item, TensorSpec) else () for item in (left, right)]
-    if any(not isinstance(item, TensorSpec | int | float) for item in (left, right)) or len({k.dtype for k in kinds}) > 1:
+    if (
+        any(not isinstance(item, TensorSpec | int | float) for item in (left, right))
+        or len({k.dtype for k in kinds}) > 1
+    ):
         return UNKNOWN
     try:
         return TensorSpec(np.broadcast_shapes(*shapes), kinds[0].dtype)
@@ -214,18 +219,19 @@ def namespaces() -> dict[str, Any]:
     shaped = {name: _special(name, _shaped(dtype_at=1)) for name in ("zeros", "ones", "empty")}
     likes = {f"{name}_like": _special(name, _like) for name in ("zeros", "ones", "empty", "full")}
     others = {
-        "full": _special("full", _shaped(dtype_at=2)), "arange": _special("arange", _arange), "eye": _special("eye", _eye),
-        "identity": _special("identity", _eye), "array": _special("array", _literal),
+        "full": _special("full", _shaped(dtype_at=2)), "arange": _special("arange", _arange),
+        "eye": _special("eye", _eye), "identity": _special("identity", _eye), "array": _special("array", _literal),
         "asarray": _special("asarray", _literal), "transpose": _special("transpose", _transposed),
     }  # fmt: skip
     draws = {name: _special(name, make) for name, make in _RANDOM.items()}
     draws |= {"default_rng": _special("default_rng", _generator), "RandomState": _special("RandomState", _generator)}
-    torch = likes | {name: _special(name, _spread) for name in ("zeros", "ones", "empty", "rand", "randn")}
+    torch: dict[str, Any] = likes | {
+        name: _special(name, _spread) for name in ("zeros", "ones", "empty", "rand", "randn")
+    }
     torch |= {"full": _special("full", _shaped()), "arange": _special("arange", _arange), "eye": _special("eye", _eye)}
     torch |= {"tensor": _special("tensor", _literal), "randint": _special("randint", _torch_randint)}
-    torch |= {name: name for name in ("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "float64",
-                                      "float8_e4m3fn", "float8_e5m2", "int64", "half", "float", "long")}  # fmt: skip
-    keyed = {name: _special(name, _keyed) for name in ("normal", "uniform")} | {"PRNGKey": UNKNOWN, "key": UNKNOWN}
+    torch |= {name: name for name in _TORCH_DTYPES}
+    keyed = {name: _special(name, _keyed) for name in ("normal", "uniform")}
     return {
         "numpy": shaped | likes | others,
         "numpy.random": Namespace("numpy.random", draws),
@@ -233,6 +239,12 @@ def namespaces() -> dict[str, Any]:
         "jax.numpy": Namespace("jax.numpy", shaped | likes | others),
         "jax.random": Namespace("jax.random", keyed),
     }
+
+
+_TORCH_DTYPES: Final = (
+    "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "int16", "int32", "int64",
+    "uint8", "half", "float", "long",
+)  # fmt: skip
 
 
 def _torch_randint(args: list[Any], kwargs: dict[str, Any]) -> Any:

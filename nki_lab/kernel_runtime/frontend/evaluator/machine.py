@@ -74,7 +74,7 @@ class Metered(Builder):
 def metered_builder(program: Program, machine: Machine, base: type[Builder] = Builder) -> Metered:
     """A builder of the dialect's class `base` that records into `program` for `machine`."""
     kind = Metered if base is Builder else type(f"Metered{base.__name__}", (Metered, base), {})
-    builder = kind(program)
+    builder: Metered = kind(program)
     builder.machine = machine
     return builder
 
@@ -244,13 +244,16 @@ class Machine:
 
 _DOUBT_LIMIT = 10_000
 # Builtins that the evaluator has a meaning for; the others exist, and what they give is unknown.
-_PLAIN_BUILTINS = frozenset(
-    """
-    abs all any bool callable chr dict divmod enumerate filter float format frozenset getattr hasattr int isinstance
-    issubclass len list map max min object ord pow print property range repr reversed round set setattr slice sorted
-    staticmethod classmethod str sum super tuple type zip bin hex Ellipsis NotImplemented
-    """.split()
-) | {name for name in BUILTINS if isinstance(getattr(builtins, name), type) and issubclass(getattr(builtins, name), BaseException)}
+_EXCEPTIONS = {
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
+}
+_PLAIN_BUILTINS = _EXCEPTIONS | {
+    "abs", "all", "any", "bin", "bool", "callable", "chr", "classmethod", "dict", "divmod", "Ellipsis", "enumerate",
+    "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "len",
+    "list", "map", "max", "min", "NotImplemented", "object", "ord", "pow", "print", "property", "range", "repr",
+    "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type",
+    "zip",
+}  # fmt: skip
 
 
 def kernel_raised(error: Exception) -> Diagnostic:

@@ -67,7 +67,7 @@ def call_method(
     if m.is_doubtful(value):
         m.doubt([*args, *kwargs.values()])
         return UNKNOWN
-    guarded = GUARDED.get((kind, name))
+    guarded = _item if name == "item" and isinstance(value, np.generic) else GUARDED.get((kind, name))
     try:
         if guarded is not None:
             return guarded(m, frame, node, value, args, kwargs)
@@ -155,7 +155,7 @@ def _absent(value: Any, name: str) -> Any:
     raise AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}")
 
 
-# -- methods that need a bound, or an answer of their own ---------------------------------------------------------------
+# -- methods that need a bound, or an answer of their own ---------------------------------------------------------
 
 
 def _extend(m: Machine, frame: Frame, node: ast.AST, value: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -231,24 +231,13 @@ def _item(m: Machine, frame: Frame, node: ast.AST, value: np.generic, args: list
     return value.item()
 
 
-class _Table(dict[tuple[type, str], Method]):
-    """Guarded methods; every NumPy scalar has `item`."""
-
-    def get(self, key: tuple[type, str], default: Any = None) -> Any:
-        if key[1] == "item" and issubclass(key[0], np.generic):
-            return _item
-        return super().get(key, default)
-
-
-GUARDED: Final = _Table(
-    {
-        (list, "extend"): _extend,
-        (list, "sort"): _sort,
-        (dict, "update"): _update,
-        (set, "update"): _update,
-        (str, "join"): _join,
-        (str, "replace"): _replace,
-        **{(str, name): _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
-    }
-)
-
+GUARDED: Final[dict[tuple[type, str], Method]] = {
+    (list, "extend"): _extend,
+    (list, "sort"): _sort,
+    (dict, "update"): _update,
+    (set, "update"): _update,
+    (str, "join"): _join,
+    (str, "replace"): _replace,
+    **{(str, name): _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
+}
+"""Methods with an implementation of their own, by exact type and name."""

@@ -86,8 +86,9 @@ def _len(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
 for _function in (abs, divmod, chr, ord, bool, float, bin, hex, complex):
     _plainly(_function, walks=False)
 for _name in (
-    "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "erf", "erfc", "exp", "expm1",
-    "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "isqrt", "lcm",
+    "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "erf", "erfc", "exp",
+    "expm1", "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "isqrt",
+    "lcm",
     "lgamma", "log", "log10", "log1p", "log2", "modf", "pow", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
     "fsum",
 ):  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, expressions
+from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, conditions
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -119,7 +119,7 @@ def _equal_fields(m: Machine, frame: Frame, node: ast.AST, a: Instance, b: Insta
     answer: Any = True
     m.meter.spend(len(a.fields))
     for name in classes.fields_of(a.cls):
-        same = expressions.compare(frame, node, ast.Eq, a.fields.get(name, UNKNOWN), b.fields.get(name, UNKNOWN))
+        same = conditions.compare(frame, node, ast.Eq, a.fields.get(name, UNKNOWN), b.fields.get(name, UNKNOWN))
         if same is False:
             return False
         answer = UNKNOWN if same is UNKNOWN else answer
@@ -129,7 +129,7 @@ def _equal_fields(m: Machine, frame: Frame, node: ast.AST, a: Instance, b: Insta
 def member(m: Machine, frame: Frame, node: ast.AST, what: Any, container: Instance) -> Any:
     """`what in container`."""
     answer = _method(m, frame, node, container, "__contains__", [what])
-    return UNKNOWN if answer is UNKNOWN else expressions.truth(frame, node, answer)
+    return UNKNOWN if answer is UNKNOWN else conditions.truth(frame, node, answer)
 
 
 def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
@@ -137,5 +137,5 @@ def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
     for name in ("__bool__", "__len__"):
         found = value.cls.find(name)
         if isinstance(found, Function):
-            return expressions.truth(frame, node, calls.call_function(m, frame, node, found, [value], {}))
+            return conditions.truth(frame, node, calls.call_function(m, frame, node, found, [value], {}))
     return UNKNOWN if value.cls.kind == "unknown" else True

@@ -73,7 +73,7 @@ def union(a: Any, b: Any, meter: Meter) -> Any:
 
 
 def _plain(function: Callable[[Any, Any], Any]) -> Operation:
-    def apply(a: Any, b: Any, meter: Meter) -> Any:  # noqa: ARG001 - one shape for all operations
+    def apply(a: Any, b: Any, meter: Meter) -> Any:
         return function(a, b)
 
     return apply

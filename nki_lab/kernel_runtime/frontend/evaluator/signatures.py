@@ -14,11 +14,19 @@ from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import run_module
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine
+from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Thrown
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS, Imports
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Annotation, Function, Namespace, Special
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    UNKNOWN,
+    Annotation,
+    Function,
+    Instance,
+    Namespace,
+    Special,
+    UserClass,
+)
 
 HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
 MOST: Final = 4
@@ -52,17 +60,21 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
-def signatures(module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET) -> dict[str, tuple[Signature, ...]]:
+def signatures(
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET
+) -> dict[str, tuple[Signature, ...]]:
     """The signatures of the named top-level functions, at most `MOST` each.
 
-    What launches kernels (the module's own statements with `__name__ == "__main__"`, and tests without parameters) is
-    evaluated with arrays that are shapes; nothing is executed.
+    What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
+    arrays that are shapes; nothing is executed.
     """
     wanted = set(names)
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
     m = _machine(module, budget)
 
-    def launched(function: Function, args: list[Any], kwargs: dict[str, Any], grid: tuple[int, ...], node: ast.AST) -> None:
+    def launched(
+        function: Function, args: list[Any], kwargs: dict[str, Any], grid: tuple[int, ...], node: ast.AST
+    ) -> None:
         if function.name in wanted and function.closure is m.base:
             span = _span(module, node)
             _enter(found[function.name], Signature(args=tuple(args), kwargs=dict(kwargs), grid=grid, span=span))
@@ -77,7 +89,11 @@ def signatures(module: ModuleSource, names: Iterable[str], budget: Budget = HOST
                 if annotated is not None:
                     found[name] = {str(annotated): annotated, **found[name]}
         for name, value in list(m.globals.items()):
-            if name.startswith("test_") and isinstance(value, Function):
+            if isinstance(value, UserClass):
+                for method, item in value.attributes.items():
+                    if method.startswith("test_"):
+                        _call_test(m, item, Instance(value, {}))
+            elif name.startswith("test_"):
                 _call_test(m, value)
     return {name: tuple(table.values())[:MOST] for name, table in found.items()}
 
@@ -90,7 +106,8 @@ def _machine(module: ModuleSource, budget: Budget) -> Machine:
         kwargs.get("shape", args[0] if args else UNKNOWN), kwargs.get("dtype", args[1] if len(args) > 1 else None)
     ))  # fmt: skip
     numpy = numpy_namespace(modules.pop("numpy"))
-    return Machine(module, budget, Imports(numpy, modules | {"nki_lab": Namespace("nki_lab", lab)}), host=True)
+    modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": Namespace("pytest", {"mark": _MARK})}
+    return Machine(module, budget, Imports(numpy, modules), host=True)
 
 
 def _span(module: ModuleSource, node: ast.AST) -> Span:
@@ -111,12 +128,37 @@ def _holds_array(value: Any) -> bool:
     return isinstance(value, TensorSpec)
 
 
-def _call_test(m: Machine, function: Function) -> None:
+def _call_test(m: Machine, function: Any, *args: Any) -> None:
+    """Follow a test; its fixtures are unknown."""
+    if not isinstance(function, Function):
+        return
+    arguments = function.node.args
+    names = [arg.arg for arg in (*arguments.args[len(args) :], *arguments.kwonlyargs)]
+    fixtures = {name: UNKNOWN for name in names if name not in function.defaults}
     try:
-        if not calls.bind(m, function, [], {}):
-            calls.call_function(m, m.base, function.node, function, [], {})
-    except (TypeError, OverBudget, Left, RecursionError):
-        return  # a test with parameters, or one that takes too long to follow
+        calls.call_function(m, m.base, function.node, function, list(args), fixtures)
+    except (OverBudget, Left, Thrown, RecursionError):
+        m.guards = 0
+
+
+def _parametrize(m: Machine, frame: Any, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`pytest.mark.parametrize(names, values)`: the test is followed with the first row of values."""
+    names, rows = args if len(args) == 2 else (UNKNOWN, UNKNOWN)
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
+    if not isinstance(names, list | tuple) or not isinstance(rows, list | tuple) or not rows:
+        return UNKNOWN
+    row = rows[0] if len(names) > 1 else [rows[0]]
+
+    def decorate(_m: Machine, _frame: Any, _node: ast.AST, given: list[Any], _kwargs: dict[str, Any]) -> Any:
+        if isinstance(row, list | tuple) and len(row) == len(names) and isinstance(given[0], Function):
+            given[0].defaults |= dict(zip(names, row, strict=True))
+        return given[0]
+
+    return Special("parametrize", decorate)
+
+
+_MARK: Final = Namespace("pytest.mark", {"parametrize": Special("parametrize", _parametrize)})
 
 
 def _from_annotations(m: Machine, function: Function) -> Signature | None:

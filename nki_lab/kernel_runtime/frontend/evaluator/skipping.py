@@ -1,4 +1,4 @@
-"""Statements that are not evaluated, because whether they run is unknown: what they may have changed becomes unknown."""
+"""Statements that are not evaluated, because whether they run is unknown: what they may change becomes unknown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _exits(body: list[ast.stmt]) -> tuple[bool, bool]:
     stack: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
     while stack:
         node, inside = stack.pop()
-        if isinstance(node, FUNCTIONS) or isinstance(node, ast.ClassDef | ast.Lambda):
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             continue
         leaves = leaves or isinstance(node, ast.Return)
         jumps = jumps or (not inside and isinstance(node, ast.Break | ast.Continue))

@@ -52,7 +52,9 @@ def _entry(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dic
 @meaning("nki.simulate_kernel", "nki_lab.run", "nki_lab.profile", "nki_lab.compile")
 def _run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A kernel and its arguments in one call."""
-    kernel, grid = (args[0].function, args[0].grid) if args and isinstance(args[0], Launch) else (args[0] if args else None, ())
+    kernel, grid = (
+        (args[0].function, args[0].grid) if args and isinstance(args[0], Launch) else (args[0] if args else None, ())
+    )
     if m.launched is not None and isinstance(kernel, Function):
         own = {name: value for name, value in kwargs.items() if name not in ("target", "options", "on_error", "strict")}
         m.launched(kernel, args[1:], own, grid, node)
@@ -121,7 +123,7 @@ def _cached_property(m: Machine, frame: Frame, node: ast.AST, args: list[Any], k
 def decorated(m: Machine, frame: Frame, node: ast.AST, decorator: Any, value: Any) -> Any:
     """A function or class under one decorator."""
     if decorator is UNKNOWN:
-        return UNKNOWN
+        return value if m.host else UNKNOWN  # what launches a kernel does so under any decorator
     if isinstance(value, Function):
         kinds = {id(property): "property", id(staticmethod): "static", id(classmethod): "class"}
         if id(decorator) in kinds:

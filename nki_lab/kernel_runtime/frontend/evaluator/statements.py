@@ -5,15 +5,29 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.frontend.evaluator import calls, definitions, expressions, objects, skipping, targets
+from nki_lab.kernel_runtime.frontend.evaluator import (
+    calls,
+    conditions,
+    definitions,
+    expressions,
+    failures,
+    objects,
+    skipping,
+    targets,
+)
 from nki_lab.kernel_runtime.frontend.evaluator.comprehensions import iterated
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Thrown
-from nki_lab.kernel_runtime.frontend.evaluator.natives import Raisable
-from nki_lab.kernel_runtime.frontend.evaluator.positions import assertion_place
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Instance, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    UNKNOWN,
+    Frame,
+    Function,
+    Instance,
+    NativeMethod,
+    has_unknown,
+)
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Signal = str | None
@@ -52,7 +66,7 @@ def _cost(node: ast.stmt) -> int:
 
 
 def _build(node: ast.stmt, scope: Scope) -> Statement:
-    maker = _MAKERS.get(type(node))
+    maker = _makers().get(type(node))
     return maker(node, scope) if maker is not None else skipping.build_skip([node], scope)
 
 
@@ -142,14 +156,19 @@ def _as_load(target: ast.expr) -> ast.expr:
     return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
 
 
-_IN_PLACE: Final = {ast.Add: operator.iadd, ast.Sub: operator.isub, ast.Mult: operator.imul, ast.Div: operator.itruediv}
+_IN_PLACE: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
+    ast.Add: operator.iadd,
+    ast.Sub: operator.isub,
+    ast.Mult: operator.imul,
+    ast.Div: operator.itruediv,
+}
 
 
 def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: Any, new: Any) -> Any:
     """`old <operator>= new`: lists grow in place, and so do the tiles of Beta 1."""
     m = frame.m
     if kind is ast.Add and type(old) is list:
-        calls.call(m, frame, node, calls.NativeMethod(old, "extend"), [new], {})
+        calls.call(m, frame, node, NativeMethod(old, "extend"), [new], {})
         return old
     if isinstance(old, NkiTensor) and kind in _IN_PLACE:
         if has_unknown(new) or isinstance(new, Instance):
@@ -166,7 +185,7 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: A
 
 
 def _if(node: ast.If, scope: Scope) -> Statement:
-    test = expressions.condition(node.test, node, scope)
+    test = conditions.condition(node.test, node, scope)
     body, orelse = build_block(node.body, scope), build_block(node.orelse, scope)
     skip = skipping.build_skip([*node.body, *node.orelse], scope)
 
@@ -215,7 +234,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
 
 
 def _while(node: ast.While, scope: Scope) -> Statement:
-    test, body = expressions.condition(node.test, node, scope), build_block(node.body, scope)
+    test, body = conditions.condition(node.test, node, scope), build_block(node.body, scope)
     orelse, skip = build_block(node.orelse, scope), skipping.build_skip([*node.body, *node.orelse], scope)
 
     def run(frame: Frame) -> Signal:
@@ -252,108 +271,12 @@ def _return(node: ast.Return, scope: Scope) -> Statement:
     return run
 
 
-def _assert(node: ast.Assert, scope: Scope) -> Statement:
-    test, place = expressions.condition(node.test, node, scope), assertion_place(node)
-    message = None if node.msg is None else expressions.build(node.msg, scope)
-
-    def run(frame: Frame) -> Signal:
-        if test(frame) is not False:
-            return None
-        text = None if message is None else message(frame)
-        error = AssertionError() if text is None or text is UNKNOWN else AssertionError(text)
-        frame.m.fault(error, place, frame)
-        return _leave(frame)
-
-    return run
-
-
-def _leave(frame: Frame) -> Signal:
-    """Leave the function after a fault that its own code raised."""
-    if frame.function is None or frame.doubtful:
-        return None
-    raise Left
-
-
-def _raise(node: ast.Raise, scope: Scope) -> Statement:
-    value = None if node.exc is None else expressions.build(node.exc, scope)
-
-    def run(frame: Frame) -> Signal:
-        made = UNKNOWN if value is None else value(frame)
-        kind: type[BaseException] = RuntimeError
-        args: list[Any] = []
-        if isinstance(made, Raisable):
-            kind, args = made.kind, made.args
-        elif isinstance(made, type) and issubclass(made, BaseException):
-            kind = made
-        texts = [item for item in args if item is not UNKNOWN]
-        if not issubclass(kind, Exception):
-            return _leave(frame)
-        try:
-            error = kind(*texts)
-        except TypeError:
-            error = RuntimeError(*texts)
-        frame.m.fault(error, node, frame)
-        return _leave(frame)
-
-    return run
-
-
-def _try(node: ast.Try, scope: Scope) -> Statement:
-    body, orelse, final = (build_block(part, scope) for part in (node.body, node.orelse, node.finalbody))
-    handlers = [_handler(item, scope) for item in node.handlers]
-
-    def run(frame: Frame) -> Signal:
-        m = frame.m
-        m.guards += bool(handlers)
-        signal: Signal = None
-        thrown: Thrown | None = None
-        try:
-            signal = body(frame)
-        except Thrown as caught:
-            thrown = caught
-        finally:
-            m.guards -= bool(handlers)
-        if thrown is None:
-            signal = orelse(frame) if signal is None else signal
-        else:
-            signal = _handled(frame, node, handlers, thrown)
-        return final(frame) or signal
-
-    return run
-
-
-def _handled(frame: Frame, node: ast.Try, handlers: list[Any], thrown: Thrown) -> Signal:
-    for kinds, store, body in handlers:
-        if kinds is None or _catches(kinds(frame), thrown.error):
-            if store is not None:
-                store(frame, UNKNOWN)
-            signal: Signal = body(frame)
-            return signal
-    if frame.m.guards:
-        raise thrown
-    for item in thrown.found:
-        frame.m.record(item, None, frame)
-    return None
-
-
-def _catches(kinds: Any, error: Exception) -> bool:
-    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
-    return any(not isinstance(kind, type) or isinstance(error, kind) for kind in wanted)
-
-
-def _handler(node: ast.ExceptHandler, scope: Scope) -> tuple[Any, Any, Statement]:
-    kinds = None if node.type is None else expressions.build(node.type, scope)
-    store = None
-    if node.name is not None:
-        store = expressions.name_store(ast.copy_location(ast.Name(id=node.name, ctx=ast.Store()), node), scope)
-    return kinds, store, build_block(node.body, scope)
-
-
 def _with(node: ast.With, scope: Scope) -> Statement:
-    managers = [
-        (expressions.build(item.context_expr, scope), item.optional_vars and targets.build_target(item.optional_vars, scope))
-        for item in node.items
-    ]
+    managers = []
+    for item in node.items:
+        name = item.optional_vars
+        store = None if name is None else targets.build_target(name, scope)
+        managers.append((expressions.build(item.context_expr, scope), store))
     body = build_block(node.body, scope)
 
     def run(frame: Frame) -> Signal:
@@ -379,7 +302,9 @@ def _with(node: ast.With, scope: Scope) -> Statement:
 
 def _delete(node: ast.Delete, scope: Scope) -> Statement:
     names = [item.id for item in node.targets if isinstance(item, ast.Name)]
-    owners = [expressions.build(item.value, scope) for item in node.targets if isinstance(item, ast.Subscript | ast.Attribute)]
+    owners = [
+        expressions.build(item.value, scope) for item in node.targets if isinstance(item, ast.Subscript | ast.Attribute)
+    ]
 
     def run(frame: Frame) -> Signal:
         frame.m.doubt(owner(frame) for owner in owners)
@@ -394,28 +319,31 @@ def _jump(signal: str) -> Callable[[ast.stmt, Scope], Statement]:
     return lambda node, scope: lambda frame: signal
 
 
-_MAKERS: Final[dict[type[ast.stmt], Callable[[Any, Scope], Statement]]] = {
-    ast.Expr: _expression,
-    ast.Assign: _assign,
-    ast.AnnAssign: _annotated,
-    ast.AugAssign: _augmented,
-    ast.If: _if,
-    ast.For: _for,
-    ast.While: _while,
-    ast.Return: _return,
-    ast.Assert: _assert,
-    ast.Raise: _raise,
-    ast.Try: _try,
-    ast.With: _with,
-    ast.Delete: _delete,
-    ast.Break: _jump(BREAK),
-    ast.Continue: _jump(CONTINUE),
-    ast.Pass: lambda node, scope: lambda frame: None,
-    ast.Global: lambda node, scope: lambda frame: None,
-    ast.Nonlocal: lambda node, scope: lambda frame: None,
-    ast.FunctionDef: definitions.build_function,
-    ast.AsyncFunctionDef: definitions.build_function,
-    ast.ClassDef: definitions.build_class,
-    ast.Import: definitions.build_import,
-    ast.ImportFrom: definitions.build_import_from,
-}
+@cache
+def _makers() -> dict[type[ast.stmt], Callable[[Any, Scope], Statement]]:
+    """Which function prepares which node; made late, for the modules need each other."""
+    return {
+        ast.Expr: _expression,
+        ast.Assign: _assign,
+        ast.AnnAssign: _annotated,
+        ast.AugAssign: _augmented,
+        ast.If: _if,
+        ast.For: _for,
+        ast.While: _while,
+        ast.Return: _return,
+        ast.Assert: failures.build_assert,
+        ast.Raise: failures.build_raise,
+        ast.Try: failures.build_try,
+        ast.With: _with,
+        ast.Delete: _delete,
+        ast.Break: _jump(BREAK),
+        ast.Continue: _jump(CONTINUE),
+        ast.Pass: lambda node, scope: lambda frame: None,
+        ast.Global: lambda node, scope: lambda frame: None,
+        ast.Nonlocal: lambda node, scope: lambda frame: None,
+        ast.FunctionDef: definitions.build_function,
+        ast.AsyncFunctionDef: definitions.build_function,
+        ast.ClassDef: definitions.build_class,
+        ast.Import: definitions.build_import,
+        ast.ImportFrom: definitions.build_import_from,
+    }

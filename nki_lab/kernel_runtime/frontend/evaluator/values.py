@@ -123,7 +123,7 @@ class UserClass:
         self.annotations: dict[str, str] = {}
         self.dataclass: Mapping[str, Any] | None = None
         self.members: dict[str, EnumMember] = {}
-        self.mro = (self, *_unique(base for parent in bases for base in parent.mro))
+        self.mro: tuple[UserClass, ...] = (self, *_unique(base for parent in bases for base in parent.mro))
 
     def find(self, name: str, after: UserClass | None = None) -> Any:
         """The class attribute `name`, of the classes after `after` where that is given; `MISSING` without one."""

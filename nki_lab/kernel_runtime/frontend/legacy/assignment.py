@@ -82,7 +82,8 @@ def assign(builder: LegacyBuilder, target: NkiTensor, value: Any) -> None:
     if isinstance(value, LoopReduction):
         _reduce_into(builder, target, value)
         return
-    if isinstance(value, NkiTensor) and not isinstance(value, BlockTensor):
+    if isinstance(value, NkiTensor):
+        require_tile(value)
         if same_view(target, value):
             return
         held = computed_here(builder, value)
@@ -119,7 +120,6 @@ def _assign_blocks(builder: LegacyBuilder, target: BlockTensor, value: Any) -> N
 
 def copy_into(target: NkiTensor, value: NkiTensor) -> None:
     """Record the copy of a tensor, repeated along its size-1 dimensions, into a view."""
-    require_tile(value)
     if target._shape != value._shape and target.size != value.size:
         value = fitted(value, target)
     language.assign(target, value)

@@ -108,16 +108,22 @@ def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None,
         return _divide(builder, x, y, dtype, mask, partitions=partitions)
     if name not in ALU:
         raise error_of(unmodelled(f"neuronxcc.nki.language.{name}"))
+    if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
+        operand(x, name, "x")
+    left, right = (_side(item, name, which) for item, which in ((x, "x"), (y, "y")))
     kind = result_dtype(name, x, y, dtype)
-    if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
-        left, right = _pair(builder, name, operand(x, name, "x"), operand(y, name, "y"), partitions)
-        return masked(builder, mask, lambda a, b: language.binary(name, a, b, kind), (left, right),
+    if isinstance(left, NkiTensor) and isinstance(right, NkiTensor):
+        pair = _pair(builder, name, left, right, partitions)
+        return masked(builder, mask, lambda a, b: language.binary(name, a, b, kind), pair,
                       (_LETTERS, _LETTERS), common_shape, lambda _: (kind, sbuf))  # fmt: skip
-    number = _number(name, y if isinstance(x, NkiTensor) else x, "y" if isinstance(x, NkiTensor) else "x")
-    if isinstance(x, NkiTensor):
-        return _one(builder, mask, lambda a: language.binary(name, a, number, kind), operand(x, name, "x"), kind)
-    tile = operand(y, name, "y")
-    return _one(builder, mask, lambda a: language.binary(name, number, a, kind), tile, kind)
+    if isinstance(left, NkiTensor):
+        return _one(builder, mask, lambda a: language.binary(name, a, right, kind), left, kind)
+    return _one(builder, mask, lambda a: language.binary(name, left, a, kind), right, kind)
+
+
+def _side(value: Any, name: str, which: str) -> Any:
+    """One side of an operator: a tile or a number."""
+    return operand(value, name, which) if isinstance(value, NkiTensor) else _number(name, value, which)
 
 
 def _number(name: str, value: Any, which: str) -> Any:
@@ -159,6 +165,8 @@ def _pair(
 
 def _divide(builder: LegacyBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, partitions: bool) -> NkiTensor:
     """x / y as x times the reciprocal of y; quotients of integers are float32."""
+    for item, which in ((x, "x"), (y, "y")):
+        _side(item, "divide", which)
     kind = result_dtype("divide", x, y, dtype)
     if dtype is None and not kind.is_float:
         kind = F32

@@ -181,12 +181,22 @@ def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str,
             names.append(name)
         elif isinstance(value, np.generic):
             values[name] = value.item()
+        elif operand.is_tensor and not operand.scalar and value is not None:
+            raise _no_tensor(instruction, operand, value)
         elif isinstance(value, list):
             values[name] = tuple(value)
         elif isinstance(value, str) and operand.enum is not None:
             values[name] = _member(operand.enum, value)
     _free_broadcast(instruction, values, names)
     return names
+
+
+def _no_tensor(instruction: Instruction, operand: Operand, value: Any) -> NkiError:
+    hint = "load it with nl.load first" if isinstance(value, np.ndarray) else f"{operand.name}: {operand.doc}"
+    return error_of(
+        diagnose("NKI013", f"{instruction.name}: {operand.name} is a {type(value).__name__}, it must be a tensor",
+                 operand=operand.name, limit=f"{operand.name} is a tensor", help=hint)
+    )  # fmt: skip
 
 
 def _member(kind: type[Enum], value: str) -> Any:

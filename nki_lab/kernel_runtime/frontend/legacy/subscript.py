@@ -131,11 +131,14 @@ def _restricted_record(tensor: NkiTensor, record: Indirect, box: tuple[tuple[int
 def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
     """The view `tensor[key]`; see the module."""
     keys = _flattened(key)
-    if any(isinstance(item, (Index, NkiTensor)) for item in keys):
+    plain = True
+    for item in keys:
+        if isinstance(item, Mask):
+            raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
+                         help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
+        plain = plain and not isinstance(item, (Index, NkiTensor))
+    if not plain:
         return _advanced(checked(tensor), keys)
-    if any(isinstance(item, Mask) for item in keys):
-        raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
-                     help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
     return resolve_basic(checked(tensor), keys)
 
 

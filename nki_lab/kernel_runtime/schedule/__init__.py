@@ -1,0 +1,175 @@
+"""Queues and their order: which lane runs each op, and what each op waits for.
+
+`schedule(program, allocation)` decides order only, never time. Lanes run their ops in order; across lanes an op waits
+for the ops it depends on, which the chip does with semaphores that the compiler inserts. Dependencies come from memory
+(by the bytes that accesses touch, through HBM too), from addresses that several tensors have one after the other, and
+from the user.
+
+A program may carry `user_edges`, a list of (consumer op, producer op) as `with_schedule` gives them, and `fences`, a
+list of (first op, end op) whose ops keep their order, as `no_reorder` says. A consumer may stand before its producer in
+the program; then the queues are ordered anew, as near to program order as possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.ir import Program, access_columns
+from nki_lab.kernel_runtime.schedule.dependencies import REUSE, USER, Edges, dependencies, edges, joined, unique
+from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
+from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
+from nki_lab.kernel_runtime.schedule.runs import Column
+
+__all__ = ["EDGE_KINDS", "Lane", "Schedule", "schedule", "semaphores", "verify"]
+
+EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "user")
+"""What `Schedule.kind` counts: read after write, write after read, write after write, bytes of another tensor before,
+an edge of the user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Schedule:
+    """Queues and dependencies of a program.
+
+    `lane[op]` indexes `lanes`; `order[lane]` holds the lane's ops in the order in which they run. Op i waits for the
+    ops `pred[start[i]:start[i + 1]]`, ascending and all in other lanes, for the reasons `kind` (`EDGE_KINDS`); that an
+    op waits for those before it in its lane goes without saying. `lane_flow[op]` is the last op of its own lane whose
+    result it reads, -1 without one: in a pipelined engine such an op waits for more than its turn. A matmul that adds
+    to what the one before it left does not.
+    """
+
+    lanes: tuple[Lane, ...]
+    lane: NDArray[np.uint16]
+    start: NDArray[np.int64]
+    pred: NDArray[np.uint32]
+    kind: NDArray[np.uint8]
+    order: tuple[NDArray[np.uint32], ...]
+    lane_flow: NDArray[np.int64]
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+    def waits(self, op: int) -> list[tuple[int, str]]:
+        """(op, kind of edge) of everything in other lanes that an op waits for."""
+        rows = slice(int(self.start[op]), int(self.start[op + 1]))
+        return [(int(pred), EDGE_KINDS[kind]) for pred, kind in zip(self.pred[rows], self.kind[rows], strict=True)]
+
+
+def schedule(program: Program, allocation: Allocation) -> Schedule:
+    """Lanes and dependencies. A circle in the user's schedule is NKI402, and the schedule that of program order."""
+    lanes, lane = lanes_of(program)
+    wide = lane.astype(np.int64)
+    user = _user_edges(program)
+    accesses = access_columns(program)
+    straight = np.arange(len(program))
+    if bool((user.pred < user.op).all()):
+        found, flow = dependencies(program, accesses, allocation, wide)
+        return _made(lanes, wide, unique(joined(found, user), len(program)), flow, straight)
+    # Edges that program order implies may not be left out where that order does not hold: every op is its own lane.
+    everything, flow = dependencies(program, accesses, allocation, straight)
+    reuse = everything.kind == REUSE
+    firm = unique(joined(_of(everything, ~reuse), user), len(program))
+    circle = _circle(user, firm, len(program))
+    if circle:
+        found, flow = dependencies(program, accesses, allocation, wide)
+        return _made(lanes, wide, found, flow, straight, refuse_circle(program, circle))
+    position = np.empty(len(program), np.int64)
+    position[sorted_ops(firm.op, firm.pred, len(program))] = straight
+    # Addresses were given in program order; tensors that the new order makes live together would not share them.
+    reuse &= position[everything.pred] < position[everything.op]
+    found = unique(joined(firm, _of(everything, reuse)), len(program))
+    return _made(lanes, wide, found, flow, position)
+
+
+def _circle(user: Edges, all_edges: Edges, ops: int) -> list[int]:
+    """Ops that wait for each other, none if there is an order."""
+    own = user.op[user.op == user.pred]
+    if len(own):
+        return [int(own[0])]
+    order = sorted_ops(all_edges.op, all_edges.pred, ops)
+    return circle_in(all_edges.op, all_edges.pred, order, ops) if len(order) < ops else []
+
+
+def _of(found: Edges, rows: NDArray[np.bool_]) -> Edges:
+    return Edges(found.op[rows], found.pred[rows], found.kind[rows])
+
+
+def _made(
+    lanes: tuple[Lane, ...], lane: Column, found: Edges, flow: Edges, position: Column, *diagnostics: Diagnostic
+) -> Schedule:
+    """The schedule of edges that are sorted by (op, pred)."""
+    across = lane[found.op] != lane[found.pred]
+    start = np.searchsorted(found.op[across], np.arange(len(lane) + 1))
+    within = lane[flow.op] == lane[flow.pred]
+    lane_flow = np.full(len(lane), -1, np.int64)
+    np.maximum.at(lane_flow, flow.op[within], flow.pred[within])
+    by_lane = np.argsort(lane * max(len(lane), 1) + position)
+    cuts = np.searchsorted(lane[by_lane], np.arange(len(lanes) + 1))
+    return Schedule(
+        lanes=lanes,
+        lane=lane.astype(np.uint16),
+        start=start,
+        pred=found.pred[across].astype(np.uint32),
+        kind=found.kind[across].astype(np.uint8),
+        order=tuple(by_lane[low:high].astype(np.uint32) for low, high in pairwise(cuts.tolist())),
+        lane_flow=lane_flow,
+        diagnostics=diagnostics,
+    )
+
+
+def _user_edges(program: Program) -> Edges:
+    """The edges of `with_schedule` and of `no_reorder` blocks."""
+    pairs = np.array([*getattr(program, "user_edges", ())], np.int64).reshape(-1, 2)
+    op, pred = [pairs[:, 0]], [pairs[:, 1]]
+    for first, end in getattr(program, "fences", ()):
+        pred.append(np.arange(first, end - 1))
+        op.append(np.arange(first + 1, end))
+    found = edges(np.concatenate(op), np.concatenate(pred), USER)
+    assert not len(found.op) or min(found.op.min(), found.pred.min()) >= 0
+    assert max(found.op.max(initial=-1), found.pred.max(initial=-1)) < len(program)
+    return found
+
+
+def semaphores(found: Schedule) -> NDArray[np.int64]:
+    """Rows (producer lane, consumer lane, waits), one for each pair of lanes that meet.
+
+    The chip's queues meet through semaphores only, and NKI leaves them to the compiler: one for each pair is enough,
+    counted up by the producer in its order.
+    """
+    op = np.repeat(np.arange(len(found)), np.diff(found.start))
+    pair = found.lane[found.pred].astype(np.int64) * len(found.lanes) + found.lane[op]
+    pairs, waits = np.unique(pair, return_counts=True)
+    return np.stack((pairs // len(found.lanes), pairs % len(found.lanes), waits), axis=1)
+
+
+def verify(found: Schedule) -> None:
+    """Raise AssertionError where a schedule breaks an invariant, or where its lanes would wait for each other."""
+    ops = len(found)
+    start, pred = found.start, found.pred.astype(np.int64)
+    if len(start) != ops + 1 or start[0] or start[-1] != len(pred) or len(found.kind) != len(pred):
+        raise AssertionError("scheduled: columns of different length")
+    if (np.diff(start) < 0).any() or (pred >= ops).any() or (found.kind >= len(EDGE_KINDS)).any():
+        raise AssertionError("scheduled: an edge that leads nowhere")
+    op = np.repeat(np.arange(ops), np.diff(start))
+    if (found.lane[op] == found.lane[pred]).any():
+        raise AssertionError("scheduled: an edge inside a lane")
+    if (np.diff(op * ops + pred) <= 0).any():
+        raise AssertionError("scheduled: edges out of order, or twice")
+    if len(found.order) != len(found.lanes):
+        raise AssertionError(f"scheduled: {len(found.lanes)} lanes and {len(found.order)} orders")
+    for number, row in enumerate(found.order):
+        if not np.array_equal(np.sort(row), np.flatnonzero(found.lane == number)):
+            raise AssertionError(f"scheduled: {found.lanes[number].name} does not run each of its ops once")
+    follows = [(row[1:].astype(np.int64), row[:-1].astype(np.int64)) for row in found.order]
+    op = np.concatenate([op, *(after for after, _ in follows)])
+    pred = np.concatenate([pred, *(before for _, before in follows)])
+    if (pred >= op).any() and len(sorted_ops(op, pred, ops)) < ops:
+        raise AssertionError("scheduled: lanes that wait for each other")

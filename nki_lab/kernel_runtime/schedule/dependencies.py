@@ -1,0 +1,183 @@
+"""What waits for what: pairs of ops that touch the same bytes, as few as say everything.
+
+Between two accesses of a cell of which one is a write there is an order. An edge is stored where nothing else already
+implies it: a write waits for the readers since the write before it, the last one in each lane, and for that write only
+where nobody read it; a read waits for the last write. What is in order within one lane is not stored at all.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.ir import Accesses, Program
+from nki_lab.kernel_runtime.schedule.regions import Cells, cells_of
+from nki_lab.kernel_runtime.schedule.runs import Column, spread
+
+FLOW: Final = 0
+ANTI: Final = 1
+OUTPUT: Final = 2
+REUSE: Final = 3
+USER: Final = 4
+
+_READ, _ADD, _WRITE = 0, 1, 2  # _ADD: a matmul reads what it adds to
+
+
+class Edges(NamedTuple):
+    """Edges as columns: `op` waits for `pred`; `kind` is FLOW, ANTI, OUTPUT, REUSE or USER."""
+
+    op: Column
+    pred: Column
+    kind: Column
+
+
+class _Events(NamedTuple):
+    """Accesses of cells in order of (cell, op, reads before writes), and their neighbours of the same cell."""
+
+    cell: Column
+    op: Column
+    role: Column
+    store: Column
+    last_write: Column  # row of the last write strictly before; -1 without one
+    next_write: Column
+
+
+def dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
+    """All edges that memory makes, edges inside a lane among them; and those from results to who really reads them.
+
+    The latter leave out matmuls that add to what another left: nothing waits for that sum to be read.
+    """
+    cells = cells_of(program, accesses)
+    events = _events(program, accesses, cells)
+    reuse = _reuse(accesses, cells, events, allocation, lane)
+    found = unique(joined(_flow(events), _output(events), _anti(events, lane), reuse), len(program))
+    return found, _flow(events, (_READ,))
+
+
+def joined(*parts: Edges) -> Edges:
+    """All edges of several lists."""
+    op, pred, kind = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Edges(op, pred, kind)
+
+
+def unique(found: Edges, ops: int) -> Edges:
+    """The edges by (op, pred), each pair once with its lowest kind; none from an op to itself."""
+    kept = found.op != found.pred
+    key = np.unique((found.op[kept] * ops + found.pred[kept]) * 8 + found.kind[kept])
+    pair = key >> 3
+    first = np.ones(len(key), bool)
+    first[1:] = pair[1:] != pair[:-1]
+    pair, kind = pair[first], key[first] & 7
+    return Edges(pair // max(ops, 1), pair % max(ops, 1), kind)
+
+
+def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
+    variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
+    adds = np.array([_adds(item.instruction.accumulates, item.use) for item in program.variants], bool)
+    op = accesses.op[cells.access]
+    is_out = accesses.is_out[cells.access]
+    role = np.where(is_out, _WRITE, _READ)
+    again = np.flatnonzero(is_out & adds[variant[op]]) if len(op) else np.zeros(0, np.int64)
+    ops = max(len(program), 1)
+    key = (cells.cell * ops + op) * 4 + role
+    key = np.unique(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))
+    role, pair = key & 3, key >> 2
+    cell, op = pair // ops, pair % ops
+    row = np.arange(len(key))
+    begins = np.flatnonzero(np.diff(cell, prepend=-1))
+    begin = np.repeat(begins, np.diff(begins, append=len(key)))
+    end = np.repeat(np.append(begins[1:], len(key))[: len(begins)], np.diff(begins, append=len(key)))
+    write = role == _WRITE
+    last = np.concatenate(([-1], np.maximum.accumulate(np.where(write, row, -1))))[:-1]
+    following = np.minimum.accumulate(np.where(write, row, len(key))[::-1])[::-1]
+    following = np.append(following[1:], len(key))
+    store = np.zeros(int(cells.cell.max(initial=-1)) + 1, np.int64)
+    store[cells.cell] = cells.store[cells.access]
+    return _Events(
+        cell, op, role, store[cell], np.where(last >= begin, last, -1), np.where(following < end, following, -1)
+    )
+
+
+def _adds(accumulates: object, use: object) -> bool:
+    return bool(callable(accumulates) and accumulates(use))
+
+
+def _flow(events: _Events, roles: tuple[int, ...] = (_READ, _ADD)) -> Edges:
+    rows = np.flatnonzero(np.isin(events.role, roles) & (events.last_write >= 0))
+    return edges(events.op[rows], events.op[events.last_write[rows]], FLOW)
+
+
+def _output(events: _Events) -> Edges:
+    """A write right after a write; with readers in between, they stand for it."""
+    rows = np.flatnonzero((events.role == _WRITE) & (events.last_write >= 0))
+    rows = rows[events.last_write[rows] == rows - 1]
+    return edges(events.op[rows], events.op[events.last_write[rows]], OUTPUT)
+
+
+def _anti(events: _Events, lane: Column) -> Edges:
+    rows = np.flatnonzero((events.role != _WRITE) & (events.next_write >= 0))
+    writer = events.next_write[rows]
+    rows = rows[_last_of_each(writer, lane[events.op[rows]])]
+    return edges(events.op[events.next_write[rows]], events.op[rows], ANTI)
+
+
+def _last_of_each(group: Column, lane: Column) -> Column:
+    """Positions of the last row of each (group, lane); rows of a group stand together."""
+    order = np.argsort(group * (int(lane.max(initial=0)) + 1) + lane, kind="stable")
+    ends = np.ones(len(order), bool)
+    ends[:-1] = (group[order][1:] != group[order][:-1]) | (lane[order][1:] != lane[order][:-1])
+    return order[ends]
+
+
+def edges(op: Column, pred: Column, kind: int) -> Edges:
+    """Edges of one kind."""
+    return Edges(op, pred, np.full(len(op), kind, np.int64))
+
+
+def _reuse(accesses: Accesses, cells: Cells, events: _Events, allocation: Allocation, lane: Column) -> Edges:
+    """Each buffer's first accesses wait for the last accesses of those whose bytes it got."""
+    earlier, later = allocation.reuse.astype(np.int64).T
+    enter, leave = _ends(accesses, cells, events)
+    first = _one_a_lane(*enter, lane, last=False)
+    last = _one_a_lane(*leave, lane, last=True)
+    buffers = np.arange(len(allocation.first) + 1)
+    first_row, last_row = np.searchsorted(first[0], buffers), np.searchsorted(last[0], buffers)
+    before, after = np.diff(last_row)[earlier], np.diff(first_row)[later]
+    # Every pair (earlier, later) once for each last access, and that for each first access.
+    pred = last[1][spread(last_row[earlier], before)]
+    pair = np.repeat(np.arange(len(earlier)), before)
+    op = first[1][spread(first_row[later[pair]], after[pair])]
+    return edges(op, np.repeat(pred, after[pair]), REUSE)
+
+
+def _ends(accesses: Accesses, cells: Cells, events: _Events) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
+    """(buffer, op) of accesses that wait for no other access of the buffer, and of those that none waits for."""
+    edge = events.cell[1:] != events.cell[:-1]
+    begins, ends = np.ones(len(events.cell), bool), np.ones(len(events.cell), bool)
+    begins[1:], ends[:-1] = edge, edge
+    reads = events.role != _WRITE
+    enter = (events.last_write < 0) & (reads | begins)
+    leave = (events.next_write < 0) & (reads | ends)
+    # In a store of several buffers, cells do not tell them apart: all of a buffer's accesses stand there.
+    apart = ~np.isin(events.store, list(cells.shared))
+    mixed = np.isin(cells.store, list(cells.shared))
+    buffer, op = accesses.buffer[mixed], accesses.op[mixed]
+    return (
+        (np.append(events.store[enter & apart], buffer), np.append(events.op[enter & apart], op)),
+        (np.append(events.store[leave & apart], buffer), np.append(events.op[leave & apart], op)),
+    )
+
+
+def _one_a_lane(buffer: Column, op: Column, lane: Column, *, last: bool) -> tuple[Column, Column]:
+    """Of the rows of each buffer the first or last op in each lane, by buffer."""
+    group = buffer * (int(lane.max(initial=0)) + 1) + lane[op]
+    order = np.lexsort((op, group))
+    group = group[order]
+    kept = np.ones(len(order), bool)
+    if last:
+        kept[:-1] = group[1:] != group[:-1]
+    else:
+        kept[1:] = group[1:] != group[:-1]
+    return buffer[order][kept], op[order][kept]

@@ -1,0 +1,119 @@
+"""Memories that two engines cannot use at once, and the GpSimd that writes descriptors between its instructions."""
+
+from __future__ import annotations
+
+from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.schedule import Schedule
+from nki_lab.kernel_runtime.tensor import psum
+from nki_lab.kernel_runtime.timing.costs import VariantCost
+from nki_lab.kernel_runtime.timing.dma import Trigger
+from nki_lab.kernel_runtime.timing.reasons import BANK, PORT, TRIGGER
+
+
+class Lock:
+    """Who holds a memory, and until when."""
+
+    __slots__ = ("free", "holder", "lane")
+
+    def __init__(self) -> None:
+        self.free = 0
+        self.holder = -1
+        self.lane = -1
+
+
+class Locks:
+    """The locks of a target that more than one lane of this program wants.
+
+    NeuronCore-v2 has one for SBUF (Vector, GpSimd) and one for PSUM (Vector, Scalar); later ones have one for each
+    PSUM bank (Vector, Scalar). An op holds its locks as long as it keeps its lane.
+    """
+
+    def __init__(
+        self, program: Program, schedule: Schedule, costs: list[VariantCost], options: Options,
+        allocation: Allocation | None,
+    ) -> None:  # fmt: skip
+        self._program = program
+        self._allocation = allocation
+        self._banks: dict[int, tuple[object, ...]] = {}
+        self._held: dict[object, Lock] = {}
+        lanes = {name: number for number, lane in enumerate(schedule.lanes) if (name := lane.name) and lane.kind != "dma"}
+        used = {variant for variant in set(program.op_variant)}
+        wanted: dict[str, set[str]] = {}
+        for number in used:
+            for port in costs[number].ports:
+                wanted.setdefault(port, set()).add(program.variants[number].engine)
+            if costs[number].banked:
+                wanted.setdefault("bank", set()).add(program.variants[number].engine)
+        shared = {port for port, engines in wanted.items() if len(engines) > 1} if options.port_conflicts else set()
+        self._ports = frozenset(shared - {"bank"})
+        self._by_bank = "bank" in shared
+        software = any(costs[number].descriptors == "gpsimd" for number in used) and options.bandwidth_sharing
+        self._gpsimd = lanes.get("gpsimd", -1) if software else -1
+        self._software: Trigger | None = None
+
+    def trigger(self, cost: VariantCost) -> Trigger:
+        """A new generator for descriptors like those of `cost`."""
+        made = Trigger(cost.trigger)
+        if cost.descriptors == "gpsimd":
+            self._software = made
+        return made
+
+    def guards(self, op: int, cost: VariantCost, lane: int) -> bool:
+        """Whether another lane may have what an op needs."""
+        if lane == self._gpsimd:
+            return True
+        return (self._by_bank and cost.banked) or any(port in self._ports for port in cost.ports)
+
+    def blocked(self, op: int, cost: VariantCost, lane: int, time: int) -> tuple[int, int, int]:
+        """(when all that an op needs is free, whose end that is, the reason for the wait); `time` if it is now."""
+        found = (time, -1, PORT)
+        for key in self._keys(op, cost):
+            lock = self._held.get(key)
+            if lock is not None and lock.lane != lane and lock.free > found[0]:
+                found = (lock.free, lock.holder, PORT if key in self._ports else BANK)
+        trigger = self._software
+        if lane == self._gpsimd and trigger is not None and trigger.free > found[0]:
+            found = (trigger.free, trigger.anchor, TRIGGER)
+        return found
+
+    def take(self, op: int, cost: VariantCost, lane: int, end: int) -> None:
+        """An op has what it needs until `end`."""
+        for key in self._keys(op, cost):
+            lock = self._held.get(key)
+            if lock is None:
+                lock = self._held[key] = Lock()
+            lock.free, lock.holder, lock.lane = end, op, lane
+        if lane == self._gpsimd and self._software is not None:
+            self._software.free, self._software.anchor = end, op
+
+    def _keys(self, op: int, cost: VariantCost) -> tuple[object, ...]:
+        ports: tuple[object, ...] = tuple(port for port in cost.ports if port in self._ports)
+        return ports + self._banks_of(op) if self._by_bank and cost.banked else ports
+
+    def _banks_of(self, op: int) -> tuple[object, ...]:
+        """The PSUM banks that an op accesses."""
+        program = self._program
+        first = program.op_access[op]
+        count = len(program.variants[program.op_variant[op]].names)
+        found: dict[object, None] = {}
+        for number in program.access_view[first : first + count]:
+            if program.views[number].type.space is psum:
+                known = self._banks.get(number)
+                if known is None:
+                    known = self._banks[number] = self._banks_of_view(program.views[number])
+                found.update(dict.fromkeys(known))
+        return tuple(found)
+
+    def _banks_of_view(self, view: View) -> tuple[object, ...]:
+        buffer, size = view.buffer, view.type.dtype.nbytes
+        base = buffer.address[1] if buffer.address is not None else -1
+        if base < 0 and self._allocation is not None:
+            base = int(self._allocation.byte[buffer.id])
+        if base < 0:
+            return (("buffer", buffer.id),)
+        row = max(buffer.partition_bytes // size, 1)
+        low = base + view.offset % row * size
+        bank = self._program.arch.psum_bank_bytes
+        return tuple(("bank", number) for number in range(low // bank, (low + view.type.span_bytes - 1) // bank + 1))

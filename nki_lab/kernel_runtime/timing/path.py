@@ -1,0 +1,83 @@
+"""The critical path: the chain of ops, each let go by the one before it, that ends with the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.kernel_runtime.timing.columns import Columns
+from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Path:
+    """Steps of the critical path in order of time. Works and waits add up to the makespan.
+
+    Step i is op `row[i]`, which first waited `wait[i]` picoseconds for `reason[i]` and then worked `work[i]` of them
+    until it let the next step go. An op may have several steps, for several reasons; -1 is the end of the kernel.
+    `waits` sums the waits by number of reason.
+    """
+
+    row: NDArray[np.int64]
+    work: NDArray[np.int64]
+    wait: NDArray[np.int64]
+    reason: NDArray[np.uint8]
+
+    @property
+    def waits(self) -> dict[int, int]:
+        """Picoseconds of waiting by number of reason."""
+        total: dict[int, int] = {}
+        for reason, wait in zip(self.reason.tolist(), self.wait.tolist(), strict=True):
+            if wait:
+                total[reason] = total.get(reason, 0) + wait
+        return total
+
+    @property
+    def length(self) -> int:
+        """Picoseconds from its begin to its end."""
+        return int(self.work.sum() + self.wait.sum())
+
+
+def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path:
+    """The path that ends with the op whose result is visible last, the first of equals."""
+    steps: list[tuple[int, int, int, int]] = []  # (row, work, wait, reason), backwards
+    if teardown:
+        steps.append((-1, 0, teardown, LAUNCH))
+    end = makespan - teardown
+    count = len(columns.start)
+    row = max(range(count), key=columns.ready.__getitem__) if count else -1
+    while row >= 0:
+        end = _step(columns, row, end, launch, steps)
+        row = columns.after[row]
+    if end:
+        steps.append((-1, 0, end, LAUNCH))
+    steps.reverse()
+    table = np.array(steps, np.int64).reshape(-1, 4)
+    return Path(row=table[:, 0], work=table[:, 1], wait=table[:, 2], reason=table[:, 3].astype(np.uint8))
+
+
+def _step(columns: Columns, row: int, end: int, launch: int, steps: list[tuple[int, int, int, int]]) -> int:
+    """Add the steps of one op that has the path until `end`; when the op before it let it go."""
+    start, before = columns.start[row], columns.after[row]
+    stretch = min(columns.duration[row] - columns.busy[row], end - start)
+    released = launch if before < 0 else min(start, _release(columns, row, before))
+    setup = min(columns.setup[row], start - released)
+    rest = start - released - setup
+    waits = [(stretch, columns.held[row]), (setup, columns.setup_reason[row]), (rest, columns.stall[row])]
+    work = end - start - stretch
+    for time, reason in waits:
+        if time:
+            steps.append((row, work, time, reason))
+            work = 0
+    if work:
+        steps.append((row, work, 0, NONE))
+    return released
+
+
+def _release(columns: Columns, row: int, before: int) -> int:
+    """When the op before let this one go: with its result, or with its lane."""
+    if columns.stall[row] in FROM_PRODUCER:
+        return columns.ready[before]
+    return columns.start[before] + columns.duration[before]

@@ -1,0 +1,17 @@
+"""A tile used as a condition."""
+
+import nki
+import nki.language as nl
+
+from nki_lab import spec
+
+ARGUMENTS = (spec((128, 64), "float32"),)
+FAULT = "NKI017"
+
+
+@nki.jit
+def kernel(x):
+    tile = nl.load(x)
+    if tile:
+        nl.store(x, tile)
+    return x

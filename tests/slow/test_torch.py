@@ -1,0 +1,138 @@
+"""Torch tensors as arguments and results. These tests need `nki-lab[torch]`."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import nki
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nki_lab
+from nki_lab import testing
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    """The library; a test run without it fails rather than passing these tests by."""
+    return importlib.import_module("torch")
+
+
+@nki.jit
+def double(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    nl.store(out, nl.add(tile, tile))
+    return out
+
+
+@nki.jit
+def copied(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(a))
+    return out
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn", "int8", "uint8",
+                                  "int16", "uint16", "int32", "uint32", "bool"])  # fmt: skip
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_every_dtype_comes_back_as_it_went_in(name: str, target: str, torch: ModuleType) -> None:
+    a = torch.tensor([[1, 0, 1], [0, 1, 1]], dtype=torch.float32).to(getattr(torch, name))
+    (result,) = nki_lab.run(copied, a, target=target).outputs
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == a.dtype
+    assert result.to(torch.float32).tolist() == a.to(torch.float32).tolist()
+
+
+def test_values_keep_every_bit(torch: ModuleType) -> None:
+    bits = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).reshape(128, 512)
+    a = bits.view(torch.bfloat16)
+    result = copied(a)
+    same = (result.view(torch.int16) == bits) | (result.isnan() & a.isnan())
+    assert bool(same.all())
+
+
+def test_a_plain_call_and_simulate_take_tensors(torch: ModuleType) -> None:
+    a = torch.ones(4, 3, dtype=torch.bfloat16)
+    for result in (double(a), nki.simulate(double)(a), double[1](a=a)):
+        assert result.dtype == torch.bfloat16
+        assert (result == 2).all()
+
+
+def test_gradients_views_and_layouts_do_not_matter(torch: ModuleType) -> None:
+    base = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+    for a in (base.t(), base[::2, 1::2], base.clone().requires_grad_(), torch.nn.Parameter(base.clone())):
+        result = double(a)
+        assert not result.requires_grad
+        assert torch.equal(result, 2 * a.detach())
+
+
+def test_an_argument_is_changed_in_place(torch: ModuleType) -> None:
+    @nki.jit
+    def kernel(a):
+        nl.store(a, nl.add(nl.load(a), 1.0))
+
+    base = torch.ones(4, 6, dtype=torch.bfloat16)
+    kernel(base[:, ::2])
+    assert base.sum() == 24 + 12
+    leaf = torch.ones(4, 3, requires_grad=True)
+    kernel(leaf)
+    assert (leaf == 2).all()
+
+
+def test_one_tensor_among_numpy_arrays_decides(torch: ModuleType) -> None:
+    @nki.jit
+    def add(a, b):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.add(nl.load(a), nl.load(b)))
+        return out, [out]
+
+    result, (again,) = add(np.ones((4, 3), np.float32), torch.ones(4, 3))
+    assert isinstance(result, torch.Tensor)
+    assert isinstance(again, torch.Tensor)
+
+
+def test_a_scalar_tensor_is_a_number(torch: ModuleType) -> None:
+    seen = []
+
+    @nki.jit
+    def kernel(a, factor, dtype):
+        seen.append((factor, dtype))
+        return a
+
+    kernel(torch.ones(4, 3), torch.tensor(2.5, dtype=torch.bfloat16), torch.float16)
+    assert seen == [(2.5, torch.float16)]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda torch: torch.ones(4, 3, dtype=torch.float64), "an array of float64"),
+        (lambda torch: torch.ones(4, 3, dtype=torch.int64), r"astype\(np.int32\)"),
+        (lambda torch: torch.ones(4, 3, dtype=torch.complex64), "complex64"),
+        (lambda torch: torch.ones(4, 0), "without elements"),
+        (lambda torch: torch.ones(4, 3).to_sparse(), "sparse"),
+        (lambda torch: torch.ones(4, 3, device="meta"), "on meta"),
+    ],
+    ids=["float64", "int64", "complex", "empty", "sparse", "meta"],
+)
+def test_a_tensor_that_no_kernel_takes_is_named(make: Any, says: str, torch: ModuleType) -> None:
+    with pytest.raises(TypeError, match=rf"(?s)NKI001 argument a is.*{says}"):
+        double(make(torch))
+
+
+def test_results_are_compared_with_tensors(torch: ModuleType) -> None:
+    testing.assert_close(double(torch.ones(4, 3, dtype=torch.bfloat16)), torch.full((4, 3), 2.0))
+    with pytest.raises(AssertionError, match="bfloat16"):
+        testing.assert_close(torch.ones(3, dtype=torch.bfloat16), torch.zeros(3))
+
+
+def test_shapes_of_tensors_are_specs(torch: ModuleType) -> None:
+    assert nki_lab.spec(torch.ones(4, 3).shape, torch.bfloat16) == nki_lab.spec((4, 3), "bfloat16")
+    program = nki_lab.compile(double, torch.ones(4, 3, dtype=torch.bfloat16))
+    assert program.inputs[0].dtype.name == "bfloat16"
