@@ -35,8 +35,12 @@ lab: ## notebooks with the views: arrive together with the notebook views, until
 test: lint $(READY) ## lint, then every test that is not slow
 	@$(PY) -m pytest -q -m "not slow"
 
-test-all: lint $(READY) ## lint, then every test
+test-all: lint $(VENV)/.frameworks ## lint, then every test, with torch and jax
 	@$(PY) -m pytest -q
+
+$(VENV)/.frameworks: requirements/frameworks.txt $(READY)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt
+	@touch $@
 
 lint: lint-python lint-typescript ## format, lint and types
 

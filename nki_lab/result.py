@@ -16,6 +16,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec, spec
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session.summary import Summary, summarise
 from nki_lab.testing import assert_close
 
@@ -39,11 +40,31 @@ class Run:
         self.target: str = execution.arch.target
         self.error: NkiError | None = execution.error
         self._arguments = arguments
+        self._timeline = execution.timeline
 
     @cached_property
     def summary(self) -> Summary:
-        """Counts of the program, by name; names that need a model which does not exist yet are absent."""
-        return summarise(self.program)
+        """Counts, times and shares of the run, by name; times in nanoseconds. Without times where the run failed."""
+        return summarise(self.program) if self._timeline is None else self._timeline.summary
+
+    @property
+    def recording(self) -> Recording:
+        """What ran where and when, as tables that views and exports read; NKI022 where the run has no times."""
+        if self._timeline is None:
+            raise error_of(
+                diagnose(
+                    "NKI022",
+                    f"the run of {self.name} has no recording",
+                    limit="a kernel that came to its end has a recording",
+                    help="run it again without the fault, or with nki_lab.run instead of a plain call",
+                )
+            )
+        return self._timeline.recording
+
+    def save(self, path: str | Path) -> Path:
+        """Write the recording into a folder, by custom called something.nkirec; what was there is replaced whole."""
+        self.recording.save(path)
+        return Path(path)
 
     @property
     def ok(self) -> bool:
@@ -102,6 +123,9 @@ class Run:
         moved = self.summary.get("dma_bytes")
         if moved:
             yield "dma bytes", f"{moved:,}"
+        if self._timeline is not None:
+            yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us"
+            yield "critical path", f"{self.summary.critical_path_ns / 1e3:,.2f} us of work"
         yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
         yield "numeric", f"{self.timings.numeric * 1e3:.2f} ms"
         yield "findings", _counts(self.diagnostics) or "none"
@@ -163,7 +187,7 @@ def run(
     chosen, mine = _options(plain, options, strict, keywords)
     if grid is not None:
         plain = plain[grid]
-    execution = plain.execute(args, mine, target=target, options=chosen, on_error=on_error)
+    execution = plain.execute(args, mine, target=target, options=chosen, on_error=on_error, timed=True)
     return Run(execution, plain.__name__, (*args, *mine.values()))
 
 

@@ -117,12 +117,15 @@ class Case:
 
 
 OUTPUTS = ("dst", "reduce_res")
+# Tensors that nothing has written when the instructions start: of known contents, NaN or 4, and of none.
+UNWRITTEN = ("poison", "none")
 
 
 def outputs(case: Case) -> list[int]:
-    """Numbers of the tensors that the case writes, in order."""
+    """Numbers of the tensors that the case gives back: those in HBM that it writes, or all where it writes none there."""
     found = [part.memory for call in case.calls for name, part in call.parts.items() if name in OUTPUTS]
-    return list(dict.fromkeys(found))
+    stored = [number for number in found if case.memories[number].space == "hbm"]
+    return list(dict.fromkeys(stored or found))
 
 
 # -- source ------------------------------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ def _filling(number: int, memory: Memory) -> list[str]:
     place = f", address={memory.address}" if memory.address is not None else ""
     space = "shared_hbm" if memory.space == "hbm" else memory.space
     make = f"nl.ndarray({memory.shape}, nl.{memory.dtype}, buffer=nl.{space}{place})"
-    if memory.flavour == "none":
+    if memory.flavour in UNWRITTEN:
         return [f"{tile} = {make}"]
     if memory.space == "hbm":
         return [f"{tile} = {given}"]
@@ -184,6 +187,9 @@ def _filling(number: int, memory: Memory) -> list[str]:
 def contents(memory: Memory) -> Array:
     """What a tensor holds before the kernel's instructions."""
     kind = memory.seen_as or memory.dtype
+    if memory.flavour == "poison":
+        fresh = np.nan if DTYPES[memory.dtype].kind == "float" else 4
+        return np.full(memory.shape, fresh).astype(host(memory.dtype))
     if memory.flavour == "none":
         return np.zeros(memory.shape, host(memory.dtype))
     if memory.values:

@@ -80,6 +80,7 @@ class Kernel:
         target: str | Arch | None = None,
         options: Options | None = None,
         on_error: session.OnError = "raise",
+        timed: bool = False,
     ) -> session.Execution:
         """The call with everything that it leaves; see `session.execute`."""
         arch = self.target(target)
@@ -101,6 +102,7 @@ class Kernel:
             dialect=self.dialect,
             on_error=on_error,
             notes=self.notes,
+            timed=timed,
         )
 
     def target(self, argument: str | Arch | None = None) -> Arch:

@@ -170,13 +170,15 @@ def predicate(code: str, text: str, test: Callable[[Use], str | None], *, help: 
 class Cost:
     """Time of one instruction: `interval` until the engine takes the next, `latency` until its result can be read.
 
-    Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead.
+    Both in cycles of the engine; `latency` counts from the start. A DMA gives `bytes` and fixed nanoseconds instead,
+    and the length of its descriptors.
     """
 
     interval: float = 0.0
     latency: float = 0.0
     bytes: int = 0
     fixed_ns: float = 0.0
+    descriptor_bytes: int = 0
     source: str
     confidence: str
 

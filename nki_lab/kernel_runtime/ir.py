@@ -184,8 +184,8 @@ class Accesses(NamedTuple):
     is_out: NDArray[np.bool_]
 
 
-def access_columns(program: Program) -> Accesses:
-    """The accesses of the ops issued so far. The index tensor of an indirect view is read by the op of the view."""
+def access_columns(program: Program, *, indices: bool = True) -> Accesses:
+    """The accesses of the ops issued so far; with `indices` an op also reads the index tensors of its indirect views."""
     # Copies: a column that NumPy looks into cannot grow.
     view = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
@@ -197,14 +197,14 @@ def access_columns(program: Program) -> Accesses:
     first_role = np.concatenate(([0], np.cumsum(width)))[:-1]
     position = np.arange(len(view), dtype=np.int64) - np.repeat(start, count)
     is_out = roles[np.repeat(first_role[variant], count) + position]
-    indices = {
+    tiles = {
         item.id: item.indirect.index._view
         for item in program.views
         if item.indirect is not None and isinstance(item.indirect.index, NkiTensor)
     }
-    if indices:
-        rows = np.flatnonzero(np.isin(view, list(indices)))
-        read = np.array([indices[number] for number in view[rows].tolist()], np.int64)
+    if indices and tiles:
+        rows = np.flatnonzero(np.isin(view, list(tiles)))
+        read = np.array([tiles[number] for number in view[rows].tolist()], np.int64)
         op = np.concatenate((op, op[rows]))
         view = np.concatenate((view, read))
         is_out = np.concatenate((is_out, np.zeros(len(rows), bool)))

@@ -27,6 +27,7 @@ from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
 from nki_lab.session.launch import GridBuilder, builder_of
 from nki_lab.session.sources import syntax_findings
+from nki_lab.session.timeline import Timeline, timeline
 
 OnError = Literal["raise", "report"]
 
@@ -38,7 +39,8 @@ _OUR_MISTAKES = (AttributeError, LookupError, AssertionError, ArithmeticError, N
 class Timings:
     """Seconds of wall time: `specialize` tracing, `check` rules and coverage, `numeric` values with all conversions.
 
-    `timing` is None: there is no timing walk. The same by item: `timings["numeric"]`.
+    `timing` addresses, queues and the walk through time, None where it was not asked for. The same by item:
+    `timings["numeric"]`.
     """
 
     specialize: float = 0.0
@@ -63,7 +65,8 @@ class Execution:
 
     `outputs` is what the kernel returned, with host NumPy arrays for tensors; `flat` the arrays in order. `kind` is the
     library that the caller's arrays came from. With an `error` there are no outputs, and `program` ends where it
-    happened. `cached` says that the program is that of an earlier call.
+    happened. `cached` says that the program is that of an earlier call. `timeline` is there where it was asked for and
+    the kernel came to its end.
     """
 
     program: Program
@@ -75,6 +78,7 @@ class Execution:
     kind: arrays.Kind = "numpy"
     error: NkiError | None = None
     cached: bool = False
+    timeline: Timeline | None = None
 
 
 def execute(
@@ -88,14 +92,16 @@ def execute(
     dialect: Dialect = "current",
     on_error: OnError = "raise",
     notes: Iterable[Diagnostic] = (),
+    timed: bool = False,
 ) -> Execution:
-    """Run a kernel on arrays.
+    """Run a kernel on arrays; with `timed` also work out its addresses and times.
 
     A fault is raised, or with `on_error="report"` given in `error`; what the device compiler would reject is in the
     diagnostics, and refused where `options.strict`. Arrays that the kernel writes are changed in place. `notes` are
     findings about the launch itself.
     """
     call = _Call(function, target, options or Options(), grid, dialect, tuple(notes))
+    call.timed = timed
     try:
         call.run(args, kwargs)
     except NkiError as error:
@@ -170,12 +176,16 @@ class _Call:
         self.kind: arrays.Kind = "numpy"
         self.found: list[Diagnostic] = list(notes)
         self.cached = False
+        self.timed = False
+        self.timeline: Timeline | None = None
         self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
 
     # -- stages ------------------------------------------------------------------------------------------------------
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self.specialise(args, kwargs, values=True)
+        if self.timed:
+            self.time()
         self.check()
         start = time.perf_counter()
         written = self._written_inputs()
@@ -211,6 +221,19 @@ class _Call:
             self._trace(call.args, call.kwargs, values=values)
         flushed = self.seconds["numeric"] - (middle - start)
         self.seconds["specialize"] += time.perf_counter() - middle - flushed
+
+    def time(self) -> None:
+        """Addresses and times; what they tell about capacity joins the findings."""
+        start = time.perf_counter()
+        try:
+            self.timeline = timeline(self.program)
+            self.found.extend(self.timeline.diagnostics)
+        except NkiError as error:
+            self.found.extend(error.diagnostics)
+        except Exception as error:
+            raise self._our_fault(error) from error
+        finally:
+            self.seconds["timing"] = time.perf_counter() - start
 
     def check(self) -> None:
         start = time.perf_counter()
@@ -348,6 +371,7 @@ class _Call:
             kind=self.kind,
             error=error,
             cached=self.cached,
+            timeline=self.timeline,
         )
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import subprocess
 import sys
@@ -166,7 +167,7 @@ def test_a_run_does_not_end_before_its_rows() -> None:
 def test_a_circle_of_predecessors_is_found() -> None:
     recording = Recording(changed(rows={"after": [1, 0, 1]}))
     with pytest.raises(ValueError, match=r"rows\.after leads in a circle"):
-        recording.critical_path  # noqa: B018 - it is worked out when asked for
+        recording.critical_path
 
 
 # Order
@@ -269,7 +270,7 @@ def test_the_critical_path_leads_back_from_the_last_end(recording: Recording) ->
     ends = recording.rows["start"][:] + recording.rows["duration"][:]
     assert ends[path[-1]] == ends.max()
     assert recording.row(path[0]).after == -1
-    assert all(recording.row(later).after == earlier for earlier, later in zip(path, path[1:], strict=False))
+    assert all(recording.row(later).after == earlier for earlier, later in itertools.pairwise(path))
 
 
 @given(drawn())
@@ -341,7 +342,7 @@ def test_ten_million_rows_take_64_bytes_each() -> None:
     recording = Recording(changed(rows=rows))
     assert 64_000 <= recording.nbytes <= 64_000 + 500
     recording.windows(0, 1000)
-    recording.order  # noqa: B018 - builds the index
+    recording.order
     assert recording.nbytes <= 64_000 + 500
     assert recording.index_nbytes <= 17 * 1000
 
@@ -350,7 +351,7 @@ def test_ten_million_rows_take_64_bytes_each() -> None:
 def test_equal_tables_give_equal_hashes(given_tables: Tables) -> None:
     first, second = Recording(given_tables, {"a": 1}), Recording(given_tables, {"a": 1})
     second.windows(0, 1000)
-    second.order  # noqa: B018 - an index is no part of the hash
+    second.order
     assert first.hash() == second.hash()
     assert first.hash() != Recording(given_tables, {"a": 2}).hash()
 

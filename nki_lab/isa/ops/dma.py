@@ -79,6 +79,7 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     return Cost(
         bytes=dst.partitions * dst.free_size * size,
         fixed_ns=max(transfer, descriptors * arch.dma_semaphore_write_ns),
+        descriptor_bytes=run * size,
         source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers",
         confidence="documented" if transfer >= descriptors * arch.dma_semaphore_write_ns else "inferred",
     )

@@ -147,7 +147,8 @@ class Machine:
             np.copyto(target, source)
         self._bounds[buffer.id] = bound
 
-    def _bind(self, buffer: Buffer) -> Bound:
+    def _bind(self, buffer: Buffer, index: int = -1, steps: list[tuple[int, Step]] | None = None) -> Bound:
+        """Make a buffer's storage. What must happen to it when op `index` runs, and not now, is added to `steps`."""
         kind = self._kinds.get(buffer.id, kind_of(buffer))
         values = self.arrays.get(buffer.id)
         if values is None:
@@ -160,7 +161,11 @@ class Machine:
             bound, block = fresh(self._pool, buffer, kind)
             self._blocks[buffer.id] = block
             if self._poison_all or buffer.id in self.tracker.suspects:
-                poison(bound, buffer.dtype)
+                if steps is None:
+                    poison(bound, buffer.dtype)
+                else:
+                    # The block may be another tile's until then.
+                    steps.append((index, (poison, (bound, buffer.dtype))))
         self._bounds[buffer.id] = bound
         return bound
 
@@ -285,7 +290,7 @@ class Machine:
             return
         views = [program.views[i] for i in numbers]
         known = self._bounds
-        bounds = [known.get(view.buffer.id) or self._bind(view.buffer) for view in views]
+        bounds = [known.get(view.buffer.id) or self._bind(view.buffer, index, steps) for view in views]
         key = (variant.id, *(bound.kind for bound in bounds))
         recipe = self._recipes.get(key)
         if recipe is None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BOOL, TF32, DType
 from nki_lab.kernel_runtime.ir import View
-from nki_lab.kernel_runtime.numerics.rounding import from_shadow, to_shadow, to_storage
+from nki_lab.kernel_runtime.numerics.rounding import from_shadow, round_to, to_shadow, to_storage
 from nki_lab.kernel_runtime.tensor import Buffer
 
 Array = NDArray[Any]
@@ -93,8 +93,7 @@ def _byte_window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...]
 def host_values(bound: Bound, dtype: DType, part: Array, *, on_grid: bool) -> Array:
     """An array of a binding as users see it: a copy in the dtype's host type; `on_grid`: nothing is left to round."""
     if bound.kind == SHADOW:
-        exact = on_grid and dtype is not TF32  # kernel arguments of that dtype arrive as any float32
-        return to_storage(part, dtype) if exact else from_shadow(np.ascontiguousarray(part), dtype)
+        return to_storage(part, dtype) if on_grid else from_shadow(np.ascontiguousarray(part), dtype)
     values = np.array(part)
     return values.view(np.bool_) if dtype is BOOL else values
 
@@ -133,6 +132,8 @@ def fresh(pool: Pool, buffer: Buffer, kind: int) -> tuple[Bound, Array]:
 def of_array(buffer: Buffer, values: Array, kind: int) -> Bound:
     """The binding of a kernel argument: its own memory where it can be used as it is, else a converted copy."""
     dense = np.ascontiguousarray(values)
+    if buffer.dtype is TF32:  # NumPy's float32 stands for it
+        dense = round_to(dense, TF32, out=np.empty_like(dense))
     if kind == SHADOW:
         flat = to_shadow(dense, buffer.dtype) if buffer.dtype.name != "float32" else dense
     elif kind == BYTES:

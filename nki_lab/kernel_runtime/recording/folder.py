@@ -20,7 +20,7 @@ from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.columns import Columns
-from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
+from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, footer_sum, unreadable, write
 
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"
@@ -51,7 +51,12 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
             write(table, files[name])
             _sync(files[name])
         entries = {
-            name: {"file": file.name, "rows": len(tables[name]), "bytes": file.stat().st_size}
+            name: {
+                "file": file.name,
+                "rows": len(tables[name]),
+                "bytes": file.stat().st_size,
+                "footer": footer_sum(file),
+            }
             for name, file in files.items()
         }
         text = json.dumps({"format": FORMAT, "version": list(schema.VERSION), "tables": entries}, indent=1)
@@ -173,8 +178,7 @@ def _is_entry(entry: Any) -> bool:
         isinstance(entry, dict)
         and isinstance(entry.get("file"), str)
         and Path(entry["file"]).name == entry["file"]  # a table lies in the folder itself
-        and type(entry.get("rows")) is int
-        and type(entry.get("bytes")) is int
+        and all(type(entry.get(name)) is int for name in ("rows", "bytes", "footer"))
     )
 
 
@@ -210,6 +214,12 @@ def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
             raise unreadable(file, "missing")
         if (size := file.stat().st_size) != entry["bytes"]:
             raise unreadable(file, f"damaged: {size} bytes, the manifest says {entry['bytes']}")
+        try:
+            intact = footer_sum(file) == entry["footer"]
+        except OSError as error:
+            raise unreadable(file, f"damaged: {error}") from error
+        if not intact:
+            raise unreadable(file, "damaged: the checksum of its directory is another")
         table = StoredColumns(spec, file, cache)
         if len(table) != entry["rows"]:
             raise unreadable(file, f"damaged: {len(table)} rows, the manifest says {entry['rows']}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import zlib
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -75,6 +77,19 @@ def write(table: Columns, path: Path) -> None:
             writer.write_batch(pa.record_batch(arrays, schema=layout))
     finally:
         writer.close()
+
+
+def footer_sum(path: Path) -> int:
+    """A checksum of the file's directory, which the checksums of its pages leave out. OSError where it has none."""
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - 8))
+        end = stream.read(8)
+        length = int.from_bytes(end[:4], "little") + 8
+        if end[4:] != b"PAR1" or length > size:
+            raise OSError("not a Parquet file")
+        stream.seek(size - length)
+        return zlib.crc32(stream.read(length))
 
 
 def _groups(table: Columns) -> list[tuple[int, int]]:

@@ -193,30 +193,29 @@ def memory_window(
     shift = bucket_shift(end - begin, buckets)
     edges = bucket_edges(begin, end, shift)
     zoom = tables("usage_zoom")
-    finest = int(zoom["shift"][0]) if len(zoom) else NO_ZOOM
-    if shift < finest:
-        stretch = slice(
-            max(0, search(usage["time"], int(edges[0]), 0, len(usage), "right") - 1),
-            search(usage["time"], int(edges[-1]), 0, len(usage)),
-        )
-        time = usage["time"][stretch]
-        return MemoryBuckets(
-            edges=edges, **{name: largest(time, usage[name][stretch], edges) for name in ("sbuf", "psum")}
-        )
-    level, place = finest, 0
-    while level + FACTOR <= shift and run_end >> level > 1:
-        size = (run_end >> level) + 1
-        if place + size >= len(zoom):
-            break
-        place, level = place + size, level + FACTOR
+    if shift >= (int(zoom["shift"][0]) if len(zoom) else NO_ZOOM):
+        return MemoryBuckets(edges=edges, **_usage_from_zoom(zoom, usage, edges, shift, run_end))
+    low = max(0, search(usage["time"], int(edges[0]), 0, len(usage), "right") - 1)
+    high = search(usage["time"], int(edges[-1]), 0, len(usage))
+    time = usage["time"][low:high]
+    return MemoryBuckets(
+        edges=edges, **{name: largest(time, usage[name][low:high], edges) for name in ("sbuf", "psum")}
+    )
+
+
+def _usage_from_zoom(zoom: Columns, usage: Columns, edges: Array, shift: int, run_end: int) -> dict[str, Array]:
+    """The largest values per bucket from the widest stored buckets that are no wider than 2**shift."""
+    level, place = int(zoom["shift"][0]), 0
+    while level + FACTOR <= shift and place + (run_end >> level) + 1 < len(zoom):
+        place, level = place + (run_end >> level) + 1, level + FACTOR
     by = shift - level
-    last_bucket = run_end >> level
+    last = run_end >> level
     starts = (np.arange(len(edges) - 1) + (int(edges[0]) >> shift)) << by
-    inside = starts <= last_bucket
+    inside = starts <= last
     out = {}
     for name in ("sbuf", "psum"):
-        values = zoom[name][place + int(starts[0]) : place + min(int(starts[-1]) + (1 << by), last_bucket + 1)]
-        out[name] = np.zeros(len(starts), np.int64)
+        values = zoom[name][place + int(starts[0]) : place + min(int(starts[-1]) + (1 << by), last + 1)]
+        out[name] = np.full(len(starts), usage[name][len(usage) - 1])  # what holds after the run
         if inside.any():
             out[name][inside] = np.maximum.reduceat(values, starts[inside] - starts[0])
-    return MemoryBuckets(edges=edges, **out)
+    return out

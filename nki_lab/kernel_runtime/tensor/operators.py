@@ -168,8 +168,9 @@ class TensorOperators:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
             member = getattr(cast("NkiTensor", self)._buffer.owner, "member", None)
-            if member is not None:
-                return member(self, name)
+            found = None if member is None else member(self, name)
+            if found is not None:
+                return found
             names = (item for item in dir(type(self)) if not item.startswith("_"))
             raise refuse(
                 "NKI006",

@@ -87,7 +87,7 @@ def timing_of(
     setup = _times(columns.setup)
     lanes = []
     for number, lane in enumerate(schedule.lanes):
-        rows = np.asarray(schedule.order[number], np.int64)
+        rows = schedule.order[number].astype(np.int64)
         if len(rows):
             ends = start[rows] + duration[rows]
             free = np.concatenate(([launch], ends[:-1]))

@@ -26,7 +26,7 @@ class VariantCost:
     matrix product.
 
     Of a DMA: `engines` that take part, as bits; who writes its `descriptors`, how long that takes (`trigger`), and how
-    long from there to its first data (`start_latency`). Of an engine: `stationary` is the operand, counted from the
+    long from there to its first data (`start_latency`); whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the
     op's first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed;
     `ports` the memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
     """
@@ -38,6 +38,7 @@ class VariantCost:
     confidence: int
     engines: int = 0
     descriptors: str = ""
+    spaced: bool = False
     trigger: int = 0
     start_latency: int = 0
     stationary: int = -1
@@ -76,6 +77,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         return VariantCost(
             interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
             engines=_engines(arch, variant), descriptors=descriptors,
+            spaced=cost.descriptor_bytes >= arch.dma_short_descriptor_bytes,
             trigger=_trigger(arch, descriptors), start_latency=_start_latency(arch, descriptors, variant),
         )  # fmt: skip
     clock = arch.ghz(variant.engine)

@@ -8,7 +8,7 @@ Two published measurements bound how fast transfers follow each other, whatever 
 to back, take 850 ns each (DMA overview, efficiency curve); a kernel that loads tiles of two tensors in turn gets one
 every 604 ns (kernel optimization tutorial, first version: 66,048 transfers in 39.9 ms). inferred: transfers of one HBM
 tensor go one after the other, `dma_issue_interval_ns` or more apart, and a descriptor generator takes
-`dge_hardware_ns` for each of all.
+`dge_hardware_ns` for each of all. The curve's first point, 32 bytes a partition, keeps the latter only.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ NEVER: Final = 1 << 62
 class Transfer:
     """A transfer that moves data."""
 
-    __slots__ = ("engines", "lane", "left", "op", "share")
+    __slots__ = ("engines", "lane", "left", "op", "share", "streams")
 
-    def __init__(self, op: int, lane: int, engines: int, work: int) -> None:
+    def __init__(self, op: int, lane: int, streams: list[Stream], engines: int, work: int) -> None:
         self.op = op
         self.lane = lane
+        self.streams = streams
         self.engines = engines
         self.left = work * UNITS
         self.share = UNITS
@@ -75,17 +76,22 @@ class DmaEngines:
 
     def _share(self) -> None:
         active = self.active
-        ends, found = NEVER, None
-        together = active[0].engines if active else 0
-        same = all(transfer.engines == together for transfer in active)
+        if not active:
+            self.ends, self.next = NEVER, None
+            return
+        now, ends, found = self.now, NEVER, None
+        if len(active) > 1 and self.sharing:
+            together = active[0].engines
+            same = all([transfer.engines == together for transfer in active])  # noqa: C419 - a list is faster here
+            for transfer in active:
+                transfer.share = UNITS // (len(active) if same else _crowd(transfer.engines, active))
+        else:
+            active[0].share = UNITS
         for transfer in active:
-            if self.sharing:
-                count = len(active) if same else _crowd(transfer.engines, active)
-                transfer.share = UNITS // count
-            end = self.now - (-transfer.left // transfer.share) if transfer.left > 0 else self.now
+            end = now - (-transfer.left // transfer.share)
             if end < ends:
                 ends, found = end, transfer
-        self.ends, self.next = ends, found
+        self.ends, self.next = max(ends, now), found
 
 
 def _crowd(engines: int, active: list[Transfer]) -> int:
@@ -144,10 +150,11 @@ class Stream:
 class Waiting:
     """A triggered transfer whose data has not started: why it waits, and from when on it could go."""
 
-    __slots__ = ("cause", "earliest", "latency", "op", "placed", "reason")
+    __slots__ = ("cause", "earliest", "latency", "op", "placed", "reason", "streams")
 
-    def __init__(self, op: int, earliest: int, latency: int, cause: int, reason: int) -> None:
+    def __init__(self, op: int, streams: list[Stream], earliest: int, latency: int, cause: int, reason: int) -> None:
         self.op = op
+        self.streams = streams
         self.earliest = earliest
         self.latency = latency
         self.cause = cause
@@ -182,21 +189,38 @@ class Queue:
 class Streams:
     """The streams of a program. Without sharing every lane has its own."""
 
-    __slots__ = ("_gap", "_interval", "_program", "_sharing", "_streams")
+    __slots__ = ("_gap", "_interval", "_operands", "_program", "_sharing", "_streams")
 
     def __init__(self, program: Program, sharing: bool) -> None:
+        arch = program.arch
         self._program = program
         self._sharing = sharing
-        self._interval = picoseconds(program.arch.dma_issue_interval_ns)
-        self._gap = picoseconds(program.arch.dma_engine_overhead_ns)
+        self._interval = picoseconds(arch.dma_issue_interval_ns)
+        self._gap = picoseconds(arch.dma_engine_overhead_ns)
         self._streams: dict[tuple[int, int], Stream] = {}
+        # The operands of each variant that are in HBM.
+        self._operands = [
+            [place for place, name in enumerate(variant.names) if not variant.use.types[name].on_chip]
+            for variant in program.variants
+        ]
 
-    def place(self, op: int, lane: int, time: int) -> tuple[int, int]:
+    def of(self, op: int, lane: int) -> list[Stream]:
+        """The streams of a transfer: of its HBM tensors; within SBUF, one for all."""
+        program = self._program
+        first = program.op_access[op]
+        lane = -1 if self._sharing else lane
+        found: list[Stream] = []
+        for place in self._operands[program.op_variant[op]]:
+            stream = self._stream(program.views[program.access_view[first + place]].buffer.id, lane)
+            if stream not in found:
+                found.append(stream)
+        return found or [self._stream(-1, lane)]
+
+    def place(self, streams: list[Stream], op: int, lane: int, time: int, spaced: bool) -> tuple[int, int]:
         """Give a transfer that could start its data at `time` its start; (that, the transfer that it follows).
 
         The start is NEVER while another one has a stream that it needs; its lane is told when to ask again.
         """
-        streams = [self._stream(number, lane) for number in self._tensors(op)]
         start, before = time, -1
         for stream in streams:
             if stream.busy:
@@ -205,32 +229,23 @@ class Streams:
             if stream.next > start:
                 start, before = stream.next, stream.last
         for stream in streams:
-            stream.next = start + self._interval
+            stream.next = start + (self._interval if spaced else 0)
             stream.last = op
             stream.busy = True
         return start, before
 
-    def leave(self, op: int, lane: int, time: int) -> list[int]:
+    def leave(self, streams: list[Stream], time: int) -> list[int]:
         """A transfer ended; the lanes that may ask again."""
         woken = []
-        for number in self._tensors(op):
-            stream = self._stream(number, lane)
+        for stream in streams:
             stream.busy = False
             stream.next = max(stream.next, time + self._gap)
             if stream.waiting:
                 woken.append(stream.waiting.popleft())
         return woken
 
-    def _tensors(self, op: int) -> list[int]:
-        """The HBM tensors of a transfer; within SBUF, one stream for all."""
-        program = self._program
-        first = program.op_access[op]
-        views = program.access_view[first : first + len(program.variants[program.op_variant[op]].names)]
-        buffers = [program.views[view].buffer for view in views]
-        return list(dict.fromkeys(buffer.id for buffer in buffers if not buffer.on_chip)) or [-1]
-
     def _stream(self, tensor: int, lane: int) -> Stream:
-        key = (tensor, -1 if self._sharing else lane)
+        key = (tensor, lane)
         known = self._streams.get(key)
         if known is None:
             known = self._streams[key] = Stream()

@@ -44,12 +44,14 @@ class PowerRamp:
         return duration
 
 
-def reused_tiles(program: Program, costs: Sequence[VariantCost], accesses: Accesses, order: Sequence[int]) -> list[bool]:
+def reused_tiles(
+    program: Program, costs: Sequence[VariantCost], accesses: Accesses, order: NDArray[np.uint32]
+) -> list[bool]:
     """For each op in a tensor lane's order, whether the array holds its stationary tile already.
 
     It does when the op before loaded the same view, and nothing wrote to that tensor in between.
     """
-    rows = np.asarray(order, np.int64)
+    rows = order.astype(np.int64)
     variants = np.frombuffer(program.op_variant, np.uint32)[rows]
     position = np.array([cost.stationary for cost in costs], np.int64)[variants]
     first = np.frombuffer(program.op_access, np.uint32)[rows].astype(np.int64)

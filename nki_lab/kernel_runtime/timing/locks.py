@@ -38,8 +38,8 @@ class Locks:
         self._allocation = allocation
         self._banks: dict[int, tuple[object, ...]] = {}
         self._held: dict[object, Lock] = {}
-        lanes = {name: number for number, lane in enumerate(schedule.lanes) if (name := lane.name) and lane.kind != "dma"}
-        used = {variant for variant in set(program.op_variant)}
+        lanes = {lane.name: number for number, lane in enumerate(schedule.lanes)}
+        used = set(program.op_variant)
         wanted: dict[str, set[str]] = {}
         for number in used:
             for port in costs[number].ports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,23 +43,22 @@ class Path:
 
 def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path:
     """The path that ends with the op whose result is visible last, the first of equals."""
-    steps: list[tuple[int, int, int, int]] = []  # (row, work, wait, reason), backwards
+    steps = array("q")  # (row, work, wait, reason) after each other, backwards
     if teardown:
-        steps.append((-1, 0, teardown, LAUNCH))
+        steps.extend((-1, 0, teardown, LAUNCH))
     end = makespan - teardown
     count = len(columns.start)
-    row = max(range(count), key=columns.ready.__getitem__) if count else -1
+    row = int(np.argmax(np.array(columns.ready, np.int64))) if count else -1
     while row >= 0:
         end = _step(columns, row, end, launch, steps)
         row = columns.after[row]
     if end:
-        steps.append((-1, 0, end, LAUNCH))
-    steps.reverse()
-    table = np.array(steps, np.int64).reshape(-1, 4)
+        steps.extend((-1, 0, end, LAUNCH))
+    table = np.array(steps, np.int64).reshape(-1, 4)[::-1]
     return Path(row=table[:, 0], work=table[:, 1], wait=table[:, 2], reason=table[:, 3].astype(np.uint8))
 
 
-def _step(columns: Columns, row: int, end: int, launch: int, steps: list[tuple[int, int, int, int]]) -> int:
+def _step(columns: Columns, row: int, end: int, launch: int, steps: array[int]) -> int:
     """Add the steps of one op that has the path until `end`; when the op before it let it go."""
     start, before = columns.start[row], columns.after[row]
     stretch = min(columns.duration[row] - columns.busy[row], end - start)
@@ -69,10 +69,10 @@ def _step(columns: Columns, row: int, end: int, launch: int, steps: list[tuple[i
     work = end - start - stretch
     for time, reason in waits:
         if time:
-            steps.append((row, work, time, reason))
+            steps.extend((row, work, time, reason))
             work = 0
     if work:
-        steps.append((row, work, 0, NONE))
+        steps.extend((row, work, 0, NONE))
     return released
 
 

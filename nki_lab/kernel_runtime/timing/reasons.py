@@ -56,7 +56,7 @@ BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
 
-OF_EDGE: Final = (0, _NUMBER["anti-dependency"], _NUMBER["output order"], _NUMBER["memory reuse"], _NUMBER["user order"])
+OF_EDGE: Final = (0, *(_NUMBER[name] for name in ("anti-dependency", "output order", "memory reuse", "user order")))
 """The reason of an edge by its kind in a Schedule; a flow edge's (kind 0) is the data of the lane it comes from."""
 
 FROM_PRODUCER: Final = frozenset((*range(1, _NUMBER["semaphore"] + 1), TRIGGER))

@@ -9,7 +9,6 @@ All times are whole picoseconds, so that equal input gives equal columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -81,7 +80,7 @@ class _LaneState:
         "table",
     )
 
-    def __init__(self, index: int, lane: Lane, order: Sequence[int], time: int) -> None:
+    def __init__(self, index: int, lane: Lane, order: memoryview[int], time: int) -> None:
         self.index = index
         self.order = order
         self.count = len(order)
@@ -110,11 +109,11 @@ class _Walk:
         self._completion = max(0, picoseconds(arch.dma_completion_ns) - self._hop)
         self._variant = program.op_variant
         # Views of single numbers: a third of the time of indexing an array.
-        self._edges = memoryview(schedule.start)
-        self._before = memoryview(schedule.pred)
-        self._kinds = memoryview(schedule.kind)
-        self._lane_of = memoryview(schedule.lane)
-        self._lane_flow = memoryview(schedule.lane_flow)
+        self._edges = schedule.start.data
+        self._before = schedule.pred.data
+        self._kinds = schedule.kind.data
+        self._lane_of = schedule.lane.data
+        self._lane_flow = schedule.lane_flow.data
         self._waiters: dict[int, list[_LaneState]] = {}
         self._woken: list[_LaneState] = []
         self._heap: list[tuple[int, int, int]] = []
@@ -123,7 +122,8 @@ class _Walk:
         self._streams = Streams(program, options.bandwidth_sharing)
         self._triggers: dict[tuple[str, int], Trigger] = {}
         self._lanes = [
-            _LaneState(number, lane, schedule.order[number].tolist(), self.launch) for number, lane in enumerate(schedule.lanes)
+            _LaneState(number, lane, schedule.order[number].data, self.launch)
+            for number, lane in enumerate(schedule.lanes)
         ]
         self._equip(program, schedule, options)
         self._locks = Locks(program, schedule, self.costs, options, allocation)
@@ -139,7 +139,7 @@ class _Walk:
                     state.ramp = PowerRamp(arch)
                 if options.stationary_reuse:
                     accesses = accesses or access_columns(program)
-                    state.reused = reused_tiles(program, self.costs, accesses, state.order)
+                    state.reused = reused_tiles(program, self.costs, accesses, schedule.order[state.index])
 
     def run(self) -> None:
         """Work off all lanes."""
@@ -300,7 +300,8 @@ class _Walk:
         trigger = self._trigger(cost, lane.index)
         served, cause, waited = trigger.serve(time, lane.avail, lane.cause)
         reason = TRIGGER if waited else self._reason(lane)
-        queue.waiting.append(Waiting(op, served + cost.start_latency, cost.start_latency, cause, reason))
+        streams = self._streams.of(op, lane.index)
+        queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
         lane.asked = served + trigger.cost
         if not queue.busy and len(queue.waiting) == 1:
             heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))
@@ -322,8 +323,9 @@ class _Walk:
         columns = self.columns
         waiting = queue.waiting[0]
         op = waiting.op
+        cost = self.costs[self._variant[op]]
         if not waiting.placed:
-            start, before = self._streams.place(op, lane.index, time)
+            start, before = self._streams.place(waiting.streams, op, lane.index, time, cost.spaced)
             if start == NEVER:
                 return
             waiting.placed = True
@@ -336,9 +338,8 @@ class _Walk:
             )
         queue.waiting.popleft()
         columns.start[op] = time
-        cost = self.costs[self._variant[op]]
         queue.busy = True
-        self._dma.add(Transfer(op, lane.index, cost.engines, cost.interval), time)
+        self._dma.add(Transfer(op, lane.index, waiting.streams, cost.engines, cost.interval), time)
 
     def _finish(self) -> None:
         transfer, time = self._dma.finish()
@@ -352,7 +353,7 @@ class _Walk:
         queue.busy = False
         queue.ended = time
         queue.last = lane.last = op
-        for number in self._streams.leave(op, lane.index, time):
+        for number in self._streams.leave(transfer.streams, time):
             heappush(self._heap, (time, _DATA, number))
         if queue.waiting:
             heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))

@@ -144,7 +144,7 @@ class LegacyBuilder(Builder):
                      )  # fmt: skip
 
     def member(self, tensor: NkiTensor, name: str) -> Any:
-        """A method of Beta 1 tensors that the current dialect's do not have."""
+        """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""
         from nki_lab.kernel_runtime.frontend.legacy import methods
 
         return methods.member(tensor, name)

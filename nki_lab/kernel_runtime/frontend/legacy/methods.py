@@ -40,8 +40,6 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
 
 
 def member(tensor: NkiTensor, name: str) -> Any:
-    """The method `name` of a tensor; AttributeError for other names."""
+    """The method `name` of a tensor; None for other names."""
     method = _METHODS.get(name)
-    if method is None:
-        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
-    return partial(method, tensor)
+    return None if method is None else partial(method, tensor)

@@ -1,0 +1,244 @@
+"""Memory and time of a program: addresses, queues, the walk through them, and the recording that views read."""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.spec import show_value
+from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attributes_of
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, INDIRECTIONS, PACE, SPACES
+from nki_lab.kernel_runtime.schedule import Schedule, schedule
+from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
+from nki_lab.session.summary import Summary, summarise
+
+_PICOSECONDS: Final = 1000  # in a nanosecond
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What a program does to memory and time; `seconds` is what working that out took here."""
+
+    program: Program
+    allocation: Allocation
+    schedule: Schedule
+    timing: Timing
+    seconds: float
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Findings about capacity, addresses and the user's schedule."""
+        return (*self.allocation.diagnostics, *self.schedule.diagnostics)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The counts of the program with its times, shares and peaks; times in nanoseconds."""
+        return _summary(self)
+
+    @cached_property
+    def recording(self) -> Recording:
+        """The run as tables."""
+        return _recording(self)
+
+
+_KEPT: Final = 16
+_recent: OrderedDict[int, Timeline] = OrderedDict()
+
+
+def timeline(program: Program) -> Timeline:
+    """Allocate, schedule and time a complete program; the timelines of the last programs are kept."""
+    known = _recent.get(id(program))
+    if known is not None and known.program is program:
+        return known
+    start = time.perf_counter()
+    allocation = allocate(program)
+    queues = schedule(program, allocation)
+    timing = walk(program, queues, program.options, allocation)
+    made = _recent[id(program)] = Timeline(program, allocation, queues, timing, time.perf_counter() - start)
+    while len(_recent) > _KEPT:
+        _recent.popitem(last=False)
+    return made
+
+
+def _summary(line: Timeline) -> Summary:
+    program, timing, arch = line.program, line.timing, line.program.arch
+    counts = summarise(program)
+    nanoseconds = timing.makespan / _PICOSECONDS
+    flops = counts.get("flops", 0)
+    peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds  # operations that the Tensor Engine could have done
+    moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
+    traffic = arch.mbu_bytes_per_ns * nanoseconds
+    return Summary(
+        counts,
+        makespan_ns=nanoseconds,
+        engine_busy_ns=_busy(line),
+        critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
+        stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+        sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
+        psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
+        mfu=flops / peak if peak else 0.0,
+        hfu=(flops + _transpose_flops(program)) / peak if peak else 0.0,
+        mbu=moved / traffic if traffic else 0.0,
+        confidence=dict(timing.trust),
+    )
+
+
+def _busy(line: Timeline) -> dict[str, float]:
+    """Nanoseconds that each engine works; DMA as the time in which any queue does."""
+    busy = {lane.name: lane.busy / _PICOSECONDS for lane in line.timing.lanes if lane.kind == "engine"}
+    dma = [number for number, lane in enumerate(line.schedule.lanes) if lane.kind == "dma"]
+    rows = np.flatnonzero(np.isin(line.schedule.lane, dma))
+    if len(rows):
+        rows = rows[np.argsort(line.timing.start[rows], kind="stable")]
+        ends = np.maximum.accumulate(line.timing.start[rows] + line.timing.duration[rows])
+        covered = np.concatenate(([line.timing.start[rows[0]]], ends[:-1]))
+        fresh = ends - np.maximum(covered, line.timing.start[rows])
+        busy["dma"] = float(np.maximum(fresh, 0).sum()) / _PICOSECONDS
+    return busy
+
+
+def _transpose_flops(program: Program) -> int:
+    """What transposes on the Tensor Engine would be as products with an identity."""
+    rows = np.frombuffer(program.op_variant, np.uint32)
+    counts = np.bincount(rows, minlength=len(program.variants)) if len(rows) else []
+    total = 0
+    for variant, count in zip(program.variants, counts, strict=False):
+        types = variant.use.types
+        if variant.engine != "tensor":
+            continue
+        if variant.instruction.name == "nc_transpose":
+            total += int(count) * 2 * types["data"].partitions ** 2 * types["data"].free_size
+        elif variant.use.attrs.get("is_transpose"):
+            total += int(count) * 2 * types["stationary"].partitions * types["stationary"].free_size * (
+                types["moving"].free_size
+            )  # fmt: skip
+    return total
+
+
+def _recording(line: Timeline) -> Recording:
+    program, timing, queues = line.program, line.timing, line.schedule
+    count = len(program)
+    edges = np.repeat(np.arange(count), np.diff(queues.start))
+    duration = np.maximum(timing.duration, 1)
+    rows = {
+        "start": timing.start, "duration": timing.duration, "ready": timing.ready, "setup": timing.setup,
+        "op": np.frombuffer(program.op_variant, np.uint32), "site": np.frombuffer(program.op_site, np.uint32),
+        "access": np.frombuffer(program.op_access, np.uint32), "after": timing.after, "work": timing.work,
+        "bytes": timing.bytes, "lane": queues.lane, "pace": (timing.busy * PACE // duration).clip(0, PACE),
+        "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.held,
+        "confidence": timing.confidence,
+    }  # fmt: skip
+    patterns = _Patterns()
+    views = [(view.buffer.id, patterns.of(view.type.dtype.name, view.type.shape, view.type.strides), view.offset,
+              INDIRECTIONS.index(view.type.indirect or "none")) for view in program.views]  # fmt: skip
+    tables: dict[str, dict[str, Any]] = {
+        "rows": rows,
+        "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
+        "edges": {"row": edges, "before": queues.pred, "kind": queues.kind},
+        "views": _columns(("buffer", "pattern", "offset", "indirect"), views),
+        "buffers": _buffers(line, patterns),
+        "lanes": {
+            "name": [lane.name for lane in queues.lanes],
+            "kind": [("engine", "dma", "collective").index(lane.kind) for lane in queues.lanes],
+            "core": [lane.core for lane in queues.lanes],
+        },
+        "stalls": {"name": list(STALL_REASONS)},
+        "ops": {
+            "name": [variant.instruction.name for variant in program.variants],
+            "detail": [_detail(variant) for variant in program.variants],
+        },
+        **_sources(program),
+    }  # fmt: skip
+    tables["patterns"], tables["dims"] = patterns.tables()
+    # Counts and shares only: how long this computer took is no part of a recording, equal runs are equal recordings.
+    return Recording(tables, dict(line.summary), timing.makespan)
+
+
+def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
+    columns = zip(*records, strict=True) if records else ([] for _ in names)
+    return dict(zip(names, (list(column) for column in columns), strict=True))
+
+
+def _roles(program: Program) -> np.ndarray[Any, Any]:
+    accesses = access_columns(program, indices=False)
+    accumulating = np.array([v.instruction.accumulates is not None and v.instruction.accumulates(v.use)
+                             for v in program.variants], bool)  # fmt: skip
+    variants = np.frombuffer(program.op_variant, np.uint32)
+    role = accesses.is_out.astype(np.uint8)
+    if len(role):
+        role[accesses.is_out & accumulating[variants[accesses.op]]] = 2
+    return role
+
+
+class _Patterns:
+    """Shapes with steps and a dtype, numbered, and their dimensions one after the other."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._records: list[tuple[str, int, int]] = []
+        self._dims: list[tuple[int, int]] = []
+
+    def of(self, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+        key = (dtype, shape, strides)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._records)
+            self._records.append((dtype, len(self._dims), len(shape)))
+            self._dims += zip(shape, strides, strict=True)
+        return number
+
+    def tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return _columns(("dtype", "dim", "rank"), self._records), _columns(("size", "step"), self._dims)
+
+
+def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
+    allocation = line.allocation
+    records = [
+        (
+            buffer.name, SPACES.index(buffer.space.value), BUFFER_KINDS.index(buffer.kind),
+            patterns.of(buffer.dtype.name, buffer.shape, _dense(buffer)), int(allocation.partition[buffer.id]),
+            buffer.partitions, int(allocation.byte[buffer.id]), buffer.partition_bytes, buffer.site,
+        )
+        for buffer in line.program.buffers
+    ]  # fmt: skip
+    names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site")
+    return _columns(names, records)
+
+
+def _dense(buffer: Buffer) -> tuple[int, ...]:
+    step, strides = 1, []
+    for size in reversed(buffer.shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def _detail(variant: Variant) -> str:
+    """Attributes that differ from their defaults, then the operands' shapes."""
+    parts = [f"{name}={show_value(value)}" for name, value in attributes_of(variant).items() if value is not None]
+    parts += [f"{name}: {tuple(variant.use.types[name].shape)} {variant.use.types[name].dtype.name}"
+              for name in variant.names]  # fmt: skip
+    return ", ".join(parts)
+
+
+def _sources(program: Program) -> dict[str, dict[str, Any]]:
+    files = {file: number for number, file in enumerate(dict.fromkeys(site.file for site in program.sites))}
+    sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
+    texts = ["".join(linecache.getlines(file)) for file in files]
+    return {
+        "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
+        "sources": {"path": list(files), "text": texts},
+    }
+
+
+__all__ = ["CONFIDENCES", "Timeline", "timeline"]

@@ -1,0 +1,272 @@
+"""The Beta 1 doors: modules, decorators, launches, and the getting-started kernels as they are written."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from neuronxcc import nki
+from neuronxcc.nki import isa as nisa
+from neuronxcc.nki import language as nl
+from neuronxcc.nki import typing as nt
+from neuronxcc.nki.language import bfloat16, par_dim
+from neuronxcc.nki.typing import tensor
+
+import nki_lab
+from nki_lab.diagnostic import NkiError
+from nki_lab.dialects import kernel as kernels
+
+MODULES = ["neuronxcc", "neuronxcc.nki", *(f"neuronxcc.nki.{name}" for name in (
+    "language", "isa", "isa.constants", "typing", "compiler", "tensor"))]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_announced", set())
+
+
+@nki.jit
+def tensor_add(a_input, b_input):
+    """The getting-started kernel of Beta 1."""
+    c_output = nl.ndarray(a_input.shape, dtype=a_input.dtype, buffer=nl.shared_hbm)
+    a_tile = nl.load(a_input)
+    b_tile = nl.load(b_input)
+    nl.store(c_output, value=a_tile + b_tile)
+    return c_output
+
+
+def by_reference(a, b, out):
+    nl.store(out, value=nl.load(a) + nl.load(b))
+
+
+@nki.jit
+def on_grid(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    i, j = nl.program_id(0), nl.program_id(1)
+    nl.store(out[i, j], nl.load(a[i, j]))
+    return out
+
+
+def ones(*shape: int) -> Any:
+    return np.ones(shape, np.float32)
+
+
+def test_the_getting_started_kernel_prints_two(capsys: pytest.CaptureFixture[str]) -> None:
+    print(tensor_add(ones(4, 3), ones(4, 3)))
+    shown = capsys.readouterr()
+    assert shown.out == "[[2. 2. 2.]\n [2. 2. 2.]\n [2. 2. 2.]\n [2. 2. 2.]]\n"
+    assert shown.err == ""
+
+
+def test_a_script_prints_two_in_a_process_of_its_own() -> None:
+    script = (
+        "import nki_lab; nki_lab.activate()\n"
+        "import numpy as np\n"
+        "import neuronxcc.nki as nki\n"
+        "import neuronxcc.nki.language as nl\n"
+        "def add(a, b, c):\n"
+        "    i_p, i_f = nl.arange(128)[:, None], nl.arange(512)[None, :]\n"
+        "    nl.store(c[i_p, i_f], value=nl.load(a[i_p, i_f]) + nl.load(b[i_p, i_f]))\n"
+        "a = np.ones((128, 512), np.float32)\n"
+        "c = np.zeros_like(a)\n"
+        "assert nki.simulate_kernel(add, a, a, c) is None\n"
+        "print(c.min(), c.max())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "2.0 2.0\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_importable_and_say_what_they_are(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert set(module.__all__) <= set(dir(module))
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        lambda f: nki.jit(f),
+        lambda f: nki.jit(mode="simulation")(f),
+        lambda f: nki.jit(f, mode="trace"),
+        lambda f: nki.jit(mode="baremetal", platform_target="trn2", debug_kernel=True)(f),
+        lambda f: nki.jit(nki.jit(f), mode="simulation", platform_target="trn2"),
+        lambda f: nki.trace(f),
+        lambda f: nki.baremetal(f),
+        lambda f: nki.baremetal()(f),
+        lambda f: nki.baremetal(artifacts_dir="x", additional_compile_opt="--y")(f),
+        lambda f: nki.baremetal(nki.jit(f)),
+        lambda f: nki.benchmark(warmup=1, iters=2, save_neff_name="file.neff")(f),
+        lambda f: nki.benchmark(nki.jit(f)),
+        lambda f: nki.profile(working_directory="/x", save_neff_name="file.neff")(f),
+        lambda f: nki.compiler.skip_middle_end_transformations(nki.baremetal(f)),
+        lambda f: nki.compiler.enable_stack_allocator(log_level=10)(nki.jit(f)),
+        lambda f: nki.compiler.force_auto_alloc(nki.jit(f)),
+    ],
+)
+def test_every_way_to_decorate_runs_the_kernel(decorate: Any) -> None:
+    kernel = decorate(tensor_add.function)
+    np.testing.assert_array_equal(kernel(ones(4, 3), ones(4, 3)), 2 * ones(4, 3))
+    np.testing.assert_array_equal(nki.simulate_kernel(kernel, ones(4, 3), b_input=ones(4, 3)), 2 * ones(4, 3))
+
+
+@pytest.mark.parametrize("decorate", [lambda f: f, nki.jit, nki.trace, nki.baremetal])
+def test_outputs_passed_by_reference_change_in_place(decorate: Any) -> None:
+    out = np.zeros((4, 3), np.float32)
+    assert nki.simulate_kernel(decorate(by_reference), ones(4, 3), ones(4, 3), out) is None
+    np.testing.assert_array_equal(out, 2 * ones(4, 3))
+
+
+@pytest.mark.parametrize("grid", [(4, 2), (nl.spmd_dim(nl.nc(2), 2), 2), (nl.nc(2) * 2, 2), (2 * nl.nc(2), 2)])
+def test_launch_grids_run_every_instance(grid: Any) -> None:
+    source = np.random.default_rng(0).normal(size=(4, 2, 1, 1)).astype(np.float32)
+    np.testing.assert_array_equal(on_grid[grid](source), source)
+    np.testing.assert_array_equal(nki.simulate_kernel(on_grid[grid], source), source)
+
+
+def test_a_grid_of_zero_is_one_instance() -> None:
+    np.testing.assert_array_equal(tensor_add[0](ones(4, 3), ones(4, 3)), 2 * ones(4, 3))
+
+
+def test_kernels_call_kernels_inline_without_a_grid() -> None:
+    @nki.trace
+    def helper(tile):
+        return nl.exp(tile)
+
+    @nki.jit
+    def caller(a, launch):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, (helper[2] if launch else helper)(nl.load(a)))
+        return out
+
+    np.testing.assert_allclose(caller(ones(4, 3), False), np.exp(ones(4, 3)), rtol=1e-6)
+    with pytest.raises(NkiError, match="NKI016 helper is called inside a kernel"):
+        caller(ones(4, 3), True)
+
+
+def test_kernels_without_arguments_run() -> None:
+    @nki.jit(mode="simulation")
+    def constant():
+        out = nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nisa.memset(shape=(4, 4), value=0.5, dtype=nl.float32))
+        return out
+
+    np.testing.assert_array_equal(constant(), np.full((4, 4), 0.5, np.float32))
+
+
+def test_any_object_is_a_compile_time_argument() -> None:
+    class Config:
+        scale = 3.0
+
+    @nki.jit
+    def kernel(a, config, ops, kind, sizes=[4, 3]):  # noqa: B006 - kernels have such defaults
+        assert sizes == list(a.shape)
+        out = nl.ndarray(sizes, dtype=kind, buffer=nl.shared_hbm)
+        nl.store(out, nisa.tensor_scalar(nl.load(a), ops[0], config.scale))
+        return out
+
+    np.testing.assert_array_equal(kernel(ones(4, 3), Config(), (np.multiply,), nl.float32), 3 * ones(4, 3))
+
+
+def test_low_precision_is_kept_in_float32_unless_the_environment_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(nl.load(a), dtype=bfloat16))
+        return out
+
+    source = np.full((2, 2), 1.001, np.float32)
+    np.testing.assert_array_equal(kernel(source), source)
+    monkeypatch.setenv("NKI_PRECISE_FP", "1")
+    np.testing.assert_array_equal(kernel(source), np.ones((2, 2), np.float32))
+
+
+def test_a_benchmarked_kernel_has_no_latencies() -> None:
+    timed = nki.benchmark(warmup=1)(tensor_add.function)
+    assert timed(nt.tensor[[4, 3], nl.float32], nt.tensor[[4, 3], nl.float32]) is None
+    with pytest.raises(NkiError, match="NKI010 tensor_add.benchmark_result"):
+        timed.benchmark_result.nc_latency.get_latency_percentile(50)
+
+
+def test_parameters_are_held_to_their_annotations() -> None:
+    @nki.jit
+    def kernel(a: tensor[4, 3], b: nki.tensor, c: nt.mutable_tensor):
+        tile: tensor[4, 3] = nl.load(a)
+        nl.store(c, tile)
+
+    kernel(ones(4, 3), ones(1, 1), np.zeros((4, 3), np.float32))
+    with pytest.raises(NkiError, match="NKI203 argument a is"):
+        kernel(ones(3, 3), ones(1, 1), ones(3, 3))
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "code", "exception"),
+    [
+        ("language", "rand", "NKI010", NotImplementedError),
+        ("isa", "max8", "NKI010", NotImplementedError),
+        ("isa", "tensor_scalr", "NKI006", AttributeError),
+        ("language", "aranje", "NKI006", AttributeError),
+        ("typing", "scalar", "NKI010", NotImplementedError),
+        ("compiler", "allocation_scope", "NKI010", NotImplementedError),
+    ],
+)
+def test_missing_names_say_why(module: str, name: str, code: str, exception: type[Exception]) -> None:
+    with pytest.raises(exception, match=f"{code} .*{name}"):
+        getattr(importlib.import_module(f"neuronxcc.nki.{module}"), name)
+
+
+def test_a_missing_name_in_an_import_statement_says_why() -> None:
+    with pytest.raises(NkiError, match="NKI010 neuronxcc.nki.language.rand"):
+        from neuronxcc.nki.language import rand  # noqa: F401
+
+
+def test_an_unmodelled_instruction_in_a_kernel_is_placed_at_its_name() -> None:
+    @nki.jit
+    def kernel(a):
+        return nisa.max8(src=nl.load(a))
+
+    with pytest.raises(NkiError, match="NKI010 neuronxcc.nki.isa.max8") as caught:
+        kernel(ones(4, 8))
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert span.line == kernel.function.__code__.co_firstlineno + 2
+
+
+def test_both_dialects_do_not_mix_in_a_kernel() -> None:
+    import nki as current
+
+    @current.jit
+    def kernel(a):
+        return nl.exp(a)
+
+    with pytest.raises(NkiError, match="NKI605"):
+        kernel(ones(4, 3))
+
+
+def test_runs_have_the_same_api(capsys: pytest.CaptureFixture[str]) -> None:
+    run = nki_lab.run(tensor_add, ones(4, 3), ones(4, 3), target="trn2")
+    np.testing.assert_array_equal(run.outputs[0], 2 * ones(4, 3))
+    assert run.program.dialect == "legacy"
+    assert run.ok
+    program = nki_lab.compile(tensor_add, nki_lab.spec((4, 3), "float32"), nki_lab.spec((4, 3), "float32"))
+    assert [op.variant.instruction.name for op in program.ops()] == ["dma_copy", "dma_copy", "tensor_tensor", "dma_copy"]
+
+
+def test_repeated_calls_are_the_same_program() -> None:
+    first = tensor_add.execute((ones(4, 3), ones(4, 3)), {})
+    again = tensor_add.execute((2 * ones(4, 3), ones(4, 3)), {})
+    assert again.cached
+    assert again.program is first.program
+    np.testing.assert_array_equal(again.outputs, 3 * ones(4, 3))
+
+
+def test_par_dim_is_a_size() -> None:
+    assert par_dim(128) == 128
+    assert par_dim(128) + 1 == 129

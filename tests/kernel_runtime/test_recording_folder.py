@@ -1,0 +1,488 @@
+"""Recordings on disk: saved and opened whole, old or new but never broken, and damage told apart."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.recording import LaneRows, Recording, folder, schema, stored
+from tests.recordings import drawn, small_chunks, synthetic
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    """A run of two thousand rows."""
+    return Recording(synthetic(2000), {"target": "trn2"})
+
+
+@pytest.fixture
+def saved(recording: Recording, tmp_path: Path) -> Path:
+    """A folder with it."""
+    recording.save(tmp_path / "run.nkirec")
+    return tmp_path / "run.nkirec"
+
+
+def refused(path: Path, code: str) -> str:
+    """The message with which opening, or reading all of it, is refused."""
+    with pytest.raises(OSError) as caught:
+        Recording.open(path).hash()
+    error = caught.value
+    assert isinstance(error, NkiError)
+    (found,) = error.diagnostics
+    assert found.code == code
+    assert str(path) in found.message
+    assert found.help
+    return found.message
+
+
+def tables_of(path: Path) -> dict[str, Path]:
+    return {name: path / entry["file"] for name, entry in manifest_of(path)["tables"].items()}
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    return json.loads((path / folder.MANIFEST).read_text())
+
+
+# Round trip
+
+
+@given(drawn(), st.booleans())
+def test_what_is_saved_is_opened(recording: Recording, small: bool) -> None:
+    with tempfile.TemporaryDirectory() as where:
+        if small:
+            with small_chunks():
+                Recording.save(recording, where)
+                check_equal(recording, Recording.open(where))
+        else:
+            recording.save(where)
+            check_equal(recording, Recording.open(where))
+
+
+def check_equal(one: Recording, other: Recording) -> None:
+    """The same tables, and the same answers."""
+    assert other.hash() == one.hash()
+    assert (len(other), other.makespan, other.summary, other.nbytes) == (
+        len(one),
+        one.makespan,
+        one.summary,
+        one.nbytes,
+    )
+    assert (other.lanes, other.stalls, list(other.names)) == (one.lanes, one.stalls, list(one.names))
+    assert (other.lane_times == one.lane_times).all()
+    for row in range(len(one)):
+        assert other.row(row) == one.row(row)
+        assert other.step_of(row) == one.step_of(row)
+        assert other.next_on_lane(row) == one.next_on_lane(row)
+        assert other.accesses(row) == one.accesses(row)
+        assert other.predecessors(row) == one.predecessors(row)
+        assert other.successors(row) == one.successors(row)
+    end = one.makespan
+    for begin, size in ((0, end + 1), (end // 3, end // 5 + 1), (end // 2, 1)):
+        assert other.at(begin) == one.at(begin)
+        assert other.lifetimes(begin, begin + size).tolist() == one.lifetimes(begin, begin + size).tolist()
+        for limit in (4096, 0):
+            pairs = [
+                *zip(other.windows(begin, begin + size, limit=limit, buckets=9),
+                     one.windows(begin, begin + size, limit=limit, buckets=9), strict=True),
+                (other.memory(begin, begin + size, limit=limit), one.memory(begin, begin + size, limit=limit)),
+            ]  # fmt: skip
+            for theirs, ours in pairs:
+                assert type(theirs) is type(ours)
+                for name in type(ours).__slots__:
+                    assert np.array_equal(getattr(theirs, name), getattr(ours, name)), name
+
+
+def test_a_stored_column_is_indexed_like_an_array(recording: Recording, saved: Path) -> None:
+    opened, numbers = Recording.open(saved), np.random.default_rng(0)
+    for name in ("start", "lane", "op"):
+        ours, theirs = recording.rows[name], opened.rows[name]
+        assert theirs.dtype == ours.dtype and len(theirs) == len(ours)
+        places = numbers.integers(-2000, 2000, 50)
+        for key in (3, -1, slice(None), slice(5, 9), slice(-9, None), slice(9, 5), slice(None, None, 7), slice(9, 2, -3),
+                    places, ours[:] > 5, np.zeros(0, int)):  # fmt: skip
+            assert np.array_equal(theirs[key], ours[key])
+        assert np.array_equal(np.asarray(theirs), ours)
+        with pytest.raises(IndexError):
+            theirs[2000]
+
+
+def test_tables_are_plain_parquet_with_units_and_meanings(recording: Recording, saved: Path) -> None:
+    for name, file in tables_of(saved).items():
+        spec = schema.TABLES[name]
+        found = pq.read_table(file)
+        assert found.column_names == [column.name for column in spec.columns]
+        for column in spec.columns:
+            field = found.schema.field(column.name)
+            assert not field.nullable
+            assert field.metadata[b"doc"].decode() == column.doc
+            assert field.metadata.get(b"unit", b"").decode() == column.unit
+            assert field.metadata.get(b"to", b"").decode() == column.to
+            assert column.is_text or field.type.to_pandas_dtype() == column.storage.type
+    rows = pq.read_table(tables_of(saved)["rows"])
+    assert np.array_equal(rows["start"].to_numpy(), recording.rows["start"])
+
+
+def test_an_opened_recording_can_be_saved_elsewhere_and_onto_itself(
+    recording: Recording, saved: Path, tmp_path: Path
+) -> None:
+    opened = Recording.open(saved)
+    opened.save(tmp_path / "copy")
+    opened.save(saved)
+    assert Recording.open(tmp_path / "copy").hash() == Recording.open(saved).hash() == recording.hash()
+
+
+def test_a_save_leaves_no_old_tables(recording: Recording, saved: Path) -> None:
+    (saved / "nki_lab_rows.0123456789abcdef.parquet").write_bytes(b"left by a save that was killed")
+    (saved / "nki_lab.json.0123456789abcdef").write_bytes(b"so was this")
+    (saved / "notes.txt").write_text("mine")
+    recording.save(saved)
+    names = {file.name for file in saved.iterdir()}
+    assert names == {"notes.txt", folder.MANIFEST, *(file.name for file in tables_of(saved).values())}
+
+
+def test_a_reader_keeps_what_it_opened_while_others_save(recording: Recording, saved: Path) -> None:
+    opened = Recording.open(saved)
+    Recording(synthetic(500), {}).save(saved)
+    assert opened.hash() == recording.hash()
+    assert len(Recording.open(saved)) == 500
+
+
+def test_a_folder_may_be_named_in_any_way(recording: Recording, tmp_path: Path) -> None:
+    odd = tmp_path / "a" / "größe 100%\n🜂"
+    recording.save(str(odd))
+    assert Recording.open(odd).hash() == recording.hash()
+
+
+# A save that breaks off
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+@pytest.mark.parametrize("limit", [0, 1, 1000, 20_000, 60_000])
+def test_a_full_disk_leaves_the_old_recording(recording: Recording, saved: Path, limit: int) -> None:
+    before = files_of(saved)
+    script = f"""
+        import resource
+        from nki_lab.diagnostic import NkiError
+        from nki_lab.kernel_runtime.recording import Recording
+        from tests.recordings import synthetic
+        new = Recording(synthetic(5000), {{}})
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+        try:
+            new.save({str(saved)!r})
+        except NkiError as error:
+            assert isinstance(error, OSError)
+            assert error.diagnostics[0].code == "NKI021", error
+            assert "make room" in error.diagnostics[0].help
+        else:
+            raise AssertionError("saved")
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, cwd=ROOT)
+    assert files_of(saved) == before
+
+
+@pytest.mark.parametrize("place", range(0, 60, 3))
+def test_an_error_at_any_point_of_a_save_leaves_the_old_recording(
+    recording: Recording, saved: Path, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """Every file is synced once: the n-th sync fails, up to the one after which the new recording counts."""
+    before = files_of(saved)
+    calls = 0
+
+    def failing(handle: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > place:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", failing)
+    new = Recording(synthetic(500), {})
+    if place <= len(schema.TABLES) + 1:
+        with pytest.raises(OSError, match="NKI021"):
+            new.save(saved)
+        assert files_of(saved) == before
+    else:
+        with contextlib_suppress(OSError):
+            new.save(saved)
+        assert len(Recording.open(saved)) == 500
+
+
+def contextlib_suppress(kind: type[Exception]) -> Any:
+    import contextlib
+
+    return contextlib.suppress(kind)
+
+
+def test_an_interrupted_save_leaves_the_old_recording(
+    recording: Recording, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files_of(saved)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(folder, "footer_sum", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        recording.save(saved)
+    assert files_of(saved) == before
+
+
+SAVER = """
+import sys
+from nki_lab.kernel_runtime.recording import Recording
+from tests.recordings import synthetic
+runs = [Recording(synthetic(int(size)), {"size": int(size)}) for size in sys.argv[2:]]
+print("ready", flush=True)
+while True:
+    for run in runs:
+        run.save(sys.argv[1])
+"""
+
+
+def test_a_killed_save_leaves_a_whole_recording(tmp_path: Path) -> None:
+    """Killed at many points of time: what is there always opens whole, as one of those that were saved."""
+    where, sizes = tmp_path / "run", ("700", "2100")
+    hashes = {int(size): Recording(synthetic(int(size)), {"size": int(size)}).hash() for size in sizes}
+    numbers = np.random.default_rng(0)
+    left = 0
+    for _ in range(12):
+        process = subprocess.Popen([sys.executable, "-c", SAVER, str(where), *sizes], cwd=ROOT, stdout=subprocess.PIPE)
+        with process:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+            time.sleep(0.1 + float(numbers.random()) * 0.1)
+            for _ in range(3):  # while it saves, too
+                check_whole(where, hashes)
+            process.kill()
+        check_whole(where, hashes)
+        left += len(list(where.iterdir())) - len(schema.TABLES) - 1
+    assert left  # some were killed within a save
+    Recording(synthetic(700), {}).save(where)
+    assert len(list(where.iterdir())) == len(schema.TABLES) + 1
+
+
+def check_whole(where: Path, hashes: dict[int, str]) -> None:
+    opened = Recording.open(where)
+    assert opened.hash() == hashes[opened.summary["size"]]
+
+
+def test_two_savers_of_one_folder_take_turns(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SAVER, str(tmp_path / "run")]
+    processes = [subprocess.Popen([*command, size], cwd=ROOT, stdout=subprocess.PIPE) for size in ("700", "2100")]
+    try:
+        for process in processes:
+            assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        time.sleep(0.2)
+        sizes = set()
+        for _ in range(20):
+            opened = Recording.open(tmp_path / "run")
+            opened.hash()
+            sizes.add(opened.summary["size"])
+        assert sizes <= {700, 2100}
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("at", ["a file", "below a file"])
+def test_a_place_that_takes_no_folder_is_refused(recording: Recording, tmp_path: Path, at: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OSError, match="NKI021"):
+        recording.save(tmp_path / "file" / "run" if at == "below a file" else tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+# What is not a recording
+
+
+def test_a_missing_folder_is_told(tmp_path: Path) -> None:
+    assert "no such folder" in refused(tmp_path / "nothing", "NKI018")
+
+
+def test_a_file_is_no_recording(saved: Path) -> None:
+    assert "this is a file" in refused(tables_of(saved)["rows"], "NKI018")
+
+
+def test_an_empty_folder_is_no_recording(tmp_path: Path) -> None:
+    assert "there is no nki_lab.json" in refused(tmp_path, "NKI019")
+
+
+def test_a_device_profile_says_how_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "Instruction.parquet").write_bytes(b"")
+    assert "Neuron Explorer" in refused(tmp_path, "NKI019")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "damaged"),
+        ("{", "damaged"),
+        ("[" * 100_000, "damaged"),
+        ("[]", "not the manifest"),
+        ('{"format": "other"}', "not the manifest"),
+        ('{"format": "nki_lab recording"}', "version is None"),
+        ('{"format": "nki_lab recording", "version": ["1", 0]}', "version is"),
+        ('{"format": "nki_lab recording", "version": [1, 0], "tables": []}', "list of tables"),
+        ('{"format": "nki_lab recording", "version": [1, 0], "tables": {}}', "are not listed"),
+        ('{"format": "nki_lab recording", "version": [1, 0], "tables": {"rows": {"file": 3}}}', "list of tables"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_is_none_is_told(saved: Path, text: str, message: str) -> None:
+    (saved / folder.MANIFEST).write_text(text)
+    assert message in refused(saved, "NKI019")
+
+
+def test_a_manifest_does_not_lead_out_of_its_folder(saved: Path, tmp_path: Path) -> None:
+    manifest = manifest_of(saved)
+    shutil.copy(tables_of(saved)["rows"], tmp_path / "rows.parquet")
+    manifest["tables"]["rows"]["file"] = "../rows.parquet"
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+    assert "list of tables" in refused(saved, "NKI019")
+
+
+@pytest.mark.parametrize(("version", "remedy"), [([2, 0], "update nki_lab"), ([0, 9], "record the run again")])
+def test_another_major_version_is_refused(saved: Path, version: list[int], remedy: str) -> None:
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest_of(saved) | {"version": version}))
+    assert f"format {version[0]}.{version[1]}" in refused(saved, "NKI020")
+    with pytest.raises(OSError, match=remedy):
+        Recording.open(saved)
+
+
+def test_a_higher_minor_version_is_read_with_what_it_adds(recording: Recording, saved: Path) -> None:
+    manifest = manifest_of(saved)
+    rows = tables_of(saved)["rows"]
+    table = pq.read_table(rows)
+    pq.write_table(table.append_column("power", [np.zeros(len(table))]), rows)
+    manifest["version"] = [1, 7]
+    manifest["tables"]["rows"] |= {"bytes": rows.stat().st_size, "footer": stored.footer_sum(rows)}
+    manifest["tables"]["heat"] = manifest["tables"]["rows"]
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+    assert Recording.open(saved).hash() == recording.hash()
+
+
+@pytest.mark.parametrize("name", schema.TABLES)
+def test_a_missing_table_is_told(saved: Path, name: str) -> None:
+    tables_of(saved)[name].unlink()
+    assert "missing" in refused_table(saved, name)
+
+
+def refused_table(saved: Path, name: str) -> str:
+    message = refused(saved, "NKI019")
+    assert tables_of(saved)[name].name in message
+    return message
+
+
+@pytest.mark.parametrize("keep", [0, 1, 7, 8, 100, -1, -8])
+def test_a_shortened_table_is_told(saved: Path, keep: int) -> None:
+    file = tables_of(saved)["accesses"]
+    file.write_bytes(file.read_bytes()[:keep])
+    assert "damaged" in refused_table(saved, "accesses")
+
+
+def accept(saved: Path, name: str) -> None:
+    """Make the manifest agree with a table that was changed, as somebody would who forges one."""
+    manifest = manifest_of(saved)
+    file = tables_of(saved)[name]
+    manifest["tables"][name] |= {
+        "bytes": file.stat().st_size,
+        "footer": stored.footer_sum(file),
+        "rows": pq.read_metadata(file).num_rows,
+    }
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_a_table_of_another_kind_is_told(saved: Path) -> None:
+    shutil.copy(tables_of(saved)["edges"], tables_of(saved)["accesses"])
+    accept(saved, "accesses")
+    assert "column view is missing" in refused_table(saved, "accesses")
+
+
+def test_a_column_of_another_type_is_told(saved: Path) -> None:
+    file = tables_of(saved)["rows"]
+    table = pq.read_table(file)
+    start = table.column("start").cast("double")
+    pq.write_table(table.set_column(table.column_names.index("start"), "start", start), file)
+    accept(saved, "rows")
+    assert "column start is double, expected int64" in refused_table(saved, "rows")
+
+
+def test_empty_places_are_told(saved: Path) -> None:
+    file = tables_of(saved)["ops"]
+    table = pq.read_table(file)
+    names = [None, *table.column("name").to_pylist()[1:]]
+    columns = {"name": names, "detail": table.column("detail").to_pylist()}
+    import pyarrow as pa
+
+    pq.write_table(pa.table({key: pa.array(values, pa.uint32()) for key, values in columns.items()}), file)
+    accept(saved, "ops")
+    assert "column name has empty places" in refused_table(saved, "ops")
+
+
+def test_numbers_of_rows_that_are_not_there_are_told(saved: Path) -> None:
+    file = tables_of(saved)["lanes"]
+    pq.write_table(pq.read_table(file).slice(0, 3), file)
+    accept(saved, "lanes")
+    assert "rows.lane: 20; it numbers the rows of lanes, of which there are 3" in refused(saved, "NKI019")
+
+
+@pytest.mark.parametrize("name", ["steps", "lane_rows", "lane_spans"])
+def test_an_index_of_another_length_is_told(saved: Path, name: str) -> None:
+    file = tables_of(saved)[name]
+    pq.write_table(pq.read_table(file).slice(1), file)
+    accept(saved, name)
+    assert f"{name} has" in refused(saved, "NKI019")
+
+
+@pytest.fixture(scope="module")
+def template(recording: Recording, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A small recording to damage copies of."""
+    where = tmp_path_factory.mktemp("template")
+    with small_chunks():
+        Recording(synthetic(60), {"target": "trn2"}).save(where)
+    return where
+
+
+@given(data=st.data())
+def test_no_changed_byte_goes_unnoticed(template: Path, data: st.DataObject) -> None:
+    """A flipped bit anywhere is refused, or the recording is the same all the same."""
+    with tempfile.TemporaryDirectory() as where:
+        copy = Path(where) / "copy"
+        shutil.copytree(template, copy)
+        expected = Recording.open(copy).hash()
+        file = data.draw(st.sampled_from(sorted(copy.iterdir())))
+        content = bytearray(file.read_bytes())
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        file.write_bytes(content)
+        try:
+            opened = Recording.open(copy)
+            assert opened.hash() == expected
+            found = opened.windows(0, opened.makespan)
+            assert all(isinstance(one, LaneRows) for one in found)
+        except NkiError as error:
+            assert error.diagnostics[0].code in ("NKI018", "NKI019", "NKI020")
+
+
+def test_resource_limits_are_those_of_the_tests() -> None:
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
