@@ -346,8 +346,9 @@ _V2: Final = (
     | _guess(
         f"{_DMA_GUIDE}: about 1300 ns from semaphore to start in every transfer, taken as what a queue without a "
         "generator needs from one transfer to the next",
-        dma_issue_interval_ns=1300.0, dma_short_descriptor_bytes=0,
-    )  # fmt: skip
+        dma_issue_interval_ns=1300.0,
+        dma_short_descriptor_bytes=0,
+    )
     | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.4)
 )  # fmt: skip
 

@@ -68,8 +68,9 @@ class Region:
         return self.state == _ALL or (self.state == _SOME and bool(self._strided(view).any()))
 
     def mask(self, view: View) -> np.ndarray[Any, Any]:
-        """One truth value for each element of the view."""
-        return np.array(self._strided(view), dtype=bool)
+        """One truth value for each element of the view: whether all of it is written."""
+        bits = self._strided(view)
+        return np.array(bits if self.unit == 1 else bits.all(axis=-1), dtype=bool)
 
     def missing(self) -> int:
         """Unwritten elements of the buffer."""
@@ -335,7 +336,7 @@ class Tracker:
                       "write it first, with nisa.dma_copy, nisa.memset or a computation", view)  # fmt: skip
             return
         mask = region.mask(view)
-        count = (mask.size - int(np.count_nonzero(mask))) // region.unit
+        count = mask.size - int(np.count_nonzero(mask))
         self._say("NKI302", index, view.buffer, f"{name}: {count} element(s) of {what} are read before they are written",
                   operand, "memory is undefined until an instruction writes it",
                   "initialise the whole tile, or read only the part that is written", view)  # fmt: skip

@@ -226,7 +226,7 @@ class nc_matmul:
         return {"dst": (m, n), "stationary": (rows, m), "moving": (rows, n)}
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        """`state.add` is False, True, or a mask of the elements of dst that the product is added to."""
+        """`state.add` is False, True, or a mask, in the shape of dst's view, of the elements that the product is added to."""
         if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
             np.copyto(out.dst, ins.stationary.T)
             return
@@ -237,7 +237,8 @@ class nc_matmul:
         if state.add is True:
             np.add(out.dst, product, out=out.dst)
         else:
-            np.add(np.where(state.add, out.dst, np.float32(0)), product, out=out.dst)
+            former = np.where(state.add.reshape(product.shape), out.dst, np.float32(0))
+            np.add(former, product, out=out.dst)
 
     def cost(arch: Arch, use: Use) -> Cost:
         columns = _dims(use)

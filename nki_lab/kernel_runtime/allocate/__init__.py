@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import findings
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
-from nki_lab.kernel_runtime.allocate.overlap import overlapping
+from nki_lab.kernel_runtime.allocate.overlap import meeting, overlapping
 from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants, place
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import psum, sbuf
@@ -61,7 +61,8 @@ class Allocation:
 def allocate(program: Program) -> Allocation:
     """Addresses for all tensors of a program. Findings: NKI315 capacity, NKI316 hardly any room, NKI317 overlap."""
     times = lifetimes(program)
-    overlaps = overlapping(program, times)
+    meetings = meeting(program, times)
+    overlaps = overlapping(meetings, times)
     count = len(program.buffers)
     partition = np.full(count, -1, np.int16)
     byte = np.full(count, -1, np.int32)
@@ -71,7 +72,7 @@ def allocate(program: Program) -> Allocation:
     for space in (sbuf, psum):
         room = Room.of(space, program.arch)
         tenants = Tenants.of([buffer for buffer in program.buffers if buffer.space is space], times, room)
-        mine = [pair for pair in overlaps if program.buffers[pair[0]].space is space]
+        mine = [pair for pair in meetings if program.buffers[pair[0]].space is space]
         placing, load, need = _memory(room, tenants, times, mine)
         ids = [buffer.id for buffer in tenants.buffers]
         partition[ids] = placing.partition
@@ -89,18 +90,18 @@ def allocate(program: Program) -> Allocation:
 
 
 def _memory(
-    room: Room, tenants: Tenants, times: Lifetimes, overlaps: list[tuple[int, int]]
+    room: Room, tenants: Tenants, times: Lifetimes, meetings: list[tuple[int, int]]
 ) -> tuple[Placing, Load, Load]:
     """Addresses in one memory, the bytes in use over time, and the bytes that no arrangement could do without."""
     where = [0 if buffer.address is None else buffer.address[0] for buffer in tenants.buffers]
     # Two tensors of more than half a bank never share one.
     needs = [room.bank if taken <= room.bank < 2 * taken else taken for taken in tenants.taken]
-    need = load_of(tenants.buffers, where, needs, times, overlaps)
+    need = load_of(tenants.buffers, where, needs, times, meetings)
     placing = place(tenants, room, hopeless=bool((need.least > room.capacity).any()))
     found = [max(0, partition) for partition in placing.partition]
     if found == where and needs == tenants.size:
         return placing, need, need
-    return placing, load_of(tenants.buffers, found, tenants.size, times, overlaps), need
+    return placing, load_of(tenants.buffers, found, tenants.size, times, meetings), need
 
 
 def _usage(on_sbuf: Load, on_psum: Load) -> Usage:

@@ -69,9 +69,9 @@ class Load(NamedTuple):
 
 
 def load_of(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, meetings: list[tuple[int, int]]
 ) -> Load:
-    """What `buffers` need over time, by partition and size. Bytes that overlapping tensors share count once."""
+    """What `buffers` need over time, by partition and size. Bytes that placed tensors share count once."""
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
     high = np.minimum(low + [buffer.partitions for buffer in buffers], QUADRANTS * QUADRANT) - 1
@@ -80,8 +80,8 @@ def load_of(
     op = np.concatenate((times.first[ids], times.last[ids] + 1))
     change = covers * np.array(size, np.int64)[:, None]
     change = np.concatenate((change, -change))
-    if overlaps:
-        more_op, more = _shared_twice(buffers, partition, size, times, overlaps)
+    if meetings:
+        more_op, more = _shared_twice(buffers, partition, size, times, meetings)
         op, change = np.concatenate((op, more_op)), np.concatenate((change, more))
     steps, position = np.unique(op, return_inverse=True)
     order = np.argsort(position, kind="stable")
@@ -94,10 +94,10 @@ def load_of(
 
 
 def _shared_twice(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, meetings: list[tuple[int, int]]
 ) -> tuple[Column, Column]:
-    """Changes that take back the bytes which live overlapping tensors have in common."""
-    involved = {number for pair in overlaps for number in pair}
+    """Changes that take back the bytes which live placed tensors have in common."""
+    involved = {number for pair in meetings for number in pair}
     rows = {buffer.id: row for row, buffer in enumerate(buffers) if buffer.id in involved}
     events = sorted({int(at) for n in rows for at in (times.first[n], times.last[n] + 1)})
     ops, changes = [], []

@@ -17,11 +17,8 @@ def share_bytes(a: Buffer, b: Buffer) -> bool:
     return p < q + b.partitions and q < p + a.partitions and x < y + b.partition_bytes and y < x + a.partition_bytes
 
 
-def overlapping(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
-    """Pairs of placed buffers that share bytes while both live, the earlier first.
-
-    An op that reads one for the last time while it first writes the other works in place: that is no overlap.
-    """
+def meeting(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
+    """Pairs of placed buffers that share bytes and have an op in common during their lives, the earlier first."""
     first, last = times.first, times.last
     rows = [buffer for buffer in program.buffers if buffer.address is not None and last[buffer.id] >= 0]
     rows.sort(key=lambda buffer: (first[buffer.id], buffer.id))
@@ -29,7 +26,15 @@ def overlapping(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
     out = []
     for buffer in rows:
         now = first[buffer.id]
-        live = [other for other in live if last[other.id] > now]
+        live = [other for other in live if last[other.id] >= now]
         out += [(other.id, buffer.id) for other in live if share_bytes(other, buffer)]
         live.append(buffer)
     return out
+
+
+def overlapping(pairs: list[tuple[int, int]], times: Lifetimes) -> list[tuple[int, int]]:
+    """Those that live at the same time.
+
+    An op that reads one for the last time while it first writes the other works in place: that is no overlap.
+    """
+    return [(a, b) for a, b in pairs if times.last[a] > times.first[b]]

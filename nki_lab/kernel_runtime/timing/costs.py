@@ -26,9 +26,10 @@ class VariantCost:
     matrix product.
 
     Of a DMA: `engines` that take part, as bits; who writes its `descriptors`, how long that takes (`trigger`), and how
-    long from there to its first data (`start_latency`); whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the
-    op's first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed;
-    `ports` the memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
+    long from there to its first data (`start_latency`); whether it keeps the issue interval (`spaced`). Of an engine:
+    `stationary` is the operand, counted from the op's first, that is loaded into the array before streaming (-1:
+    none); `table` the activation tables needed; `ports` the memories that a lock of the target guards against this
+    engine, `banked` if that is a lock a PSUM bank.
     """
 
     interval: int

@@ -79,6 +79,8 @@ def call_door(
     m.meter.node = node
     m.pin(node, frame)
     try:
+        for value in values:
+            m.meter.walked(value)
         return door(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
         m.doubt(values, contents=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, natives, targets
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, comprehension_scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, has_unknown
 
 
 def iterated(frame: Frame, node: ast.AST, value: Any) -> Any:
@@ -96,10 +96,11 @@ def _gathered(frame: Frame, node: ast.expr, found: list[Any]) -> Any:
     frame.m.meter.sized(len(found))
     try:
         if isinstance(node, ast.DictComp):
-            return UNKNOWN if any(key is UNKNOWN for key, _ in found) else dict(found)
+            keys = frame.m.meter.walked([key for key, _ in found])
+            return UNKNOWN if has_unknown(keys) else dict(found)
         items = [values[0] for values in found]
         if isinstance(node, ast.SetComp):
-            return UNKNOWN if any(item is UNKNOWN for item in items) else set(items)
+            return UNKNOWN if has_unknown(frame.m.meter.walked(items)) else set(items)
     except Exception as error:  # noqa: BLE001 - an unhashable item
         return frame.m.fault(error, node, frame)
     return items

@@ -156,7 +156,7 @@ def _within(m: Machine, container: Any, item: Any) -> Any:
             return UNKNOWN
         if objects.is_enum(container):
             return isinstance(item, EnumMember) and item in container.members.values()
-        if not hasattr(container, "__contains__"):
+        if not hasattr(container, "__contains__") and not hasattr(container, "__iter__"):
             raise TypeError(f"argument of type {type(container).__name__!r} is not iterable")
         return item in container if isinstance(container, NkiTensor) else UNKNOWN
     return contains(container, unwrapped(item), m.meter)

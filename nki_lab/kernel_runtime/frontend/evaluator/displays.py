@@ -51,7 +51,7 @@ def build_display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Express
             return UNKNOWN
         frame.m.meter.spend(len(found) >> 3)
         try:
-            return kind(found)
+            return kind(frame.m.meter.walked(found) if kind is set else found)
         except Exception as error:  # noqa: BLE001 - an unhashable member
             return frame.m.fault(error, node, frame)
 

@@ -77,7 +77,7 @@ def call_method(
             return UNKNOWN
         if name not in _STORES and any(has_unknown(item) for item in values):
             return UNKNOWN
-        if name in ("index", "count", "remove", "get", "pop", "setdefault", "add"):
+        if name in ("index", "count", "remove", "discard", "get", "pop", "setdefault", "add"):
             if kind is range and any(type(item) is not int for item in args):
                 return UNKNOWN
             m.meter.walked(value if kind in (list, tuple, Shape) else None)
@@ -173,7 +173,7 @@ def _update(m: Machine, frame: Frame, node: ast.AST, value: Any, args: list[Any]
     if any(item is UNKNOWN or m.is_doubtful(item) for item in args):
         m.doubt([value])
         return UNKNOWN
-    parts = [item if isinstance(item, dict) else m.meter.items(item) for item in args]
+    parts = [item if isinstance(item, dict) else m.meter.walked(m.meter.items(item)) for item in args]
     m.meter.sized(len(value) + sum(len(part) for part in parts))
     return value.update(*parts, **kwargs)
 

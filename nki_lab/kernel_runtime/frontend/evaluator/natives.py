@@ -87,8 +87,8 @@ for _function in (abs, divmod, chr, ord, bool, float, bin, hex, complex):
     _plainly(_function, walks=False)
 for _name in (
     "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "erf", "erfc", "exp",
-    "expm1", "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "isqrt",
-    "lcm",
+    "expm1", "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "isclose", "isfinite", "isinf", "isnan", "lcm",
+    "isqrt",
     "lgamma", "log", "log10", "log1p", "log2", "modf", "pow", "radians", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
     "fsum",
 ):  # fmt: skip
@@ -165,9 +165,12 @@ def _make_container(kind: Callable[..., Any]) -> Run:
         if len(args) != 1 or kwargs:
             return kind(*args, **kwargs)
         items = iterate(m, args[0])
-        if items is UNKNOWN or (kind in (set, frozenset) and has_unknown(items)):
+        if items is UNKNOWN:
             return UNKNOWN
-        return kind(m.meter.items(items))
+        found = m.meter.items(items)
+        if kind in (set, frozenset) and has_unknown(m.meter.walked(found)):
+            return UNKNOWN
+        return kind(found)
 
     return run
 
@@ -180,6 +183,8 @@ for _kind in (list, tuple, set, frozenset):
 def _dict(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     parts = [item if isinstance(item, dict) else m.meter.items(item) for item in args]
     m.meter.sized(sum(len(part) for part in parts))
+    for part in parts:
+        m.meter.walked(part)
     return dict(*parts, **kwargs)
 
 

@@ -18,8 +18,8 @@ _DTYPES: Final = (
 )  # fmt: skip
 _SCALAR: Final = (
     "ceil", "floor", "sqrt", "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sin", "cos", "tan", "tanh",
-    "arctan", "abs", "absolute", "sign", "square", "reciprocal", "rint", "trunc", "isnan", "isinf", "isfinite", "negative",
-    "add",
+    "arctan", "abs", "absolute", "sign", "square", "reciprocal", "rint", "trunc", "isnan", "isinf", "isfinite", "add",
+    "negative",
     "subtract", "multiply", "divide", "true_divide", "floor_divide", "mod", "fmod", "maximum", "minimum", "greater",
     "greater_equal", "less", "less_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_not",
     "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "gcd", "lcm",

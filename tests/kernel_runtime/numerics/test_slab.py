@@ -1,0 +1,346 @@
+"""Grids of matmuls as one product: the same numbers as tile by tile, found where they may be and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki_lab.kernel_runtime.numerics import slab
+from nki_lab.kernel_runtime.numerics.machine import Machine
+from tests.calls import kernel_of, traced
+from tests.tolerances import ulps
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """A tiled matmul: its kernel over lhsT [K, M] and rhs [K, N], the sizes to try, and the slabs there are to find.
+
+    `slabs` is the number of grids for the first size; 0 where no grid may be found.
+    """
+
+    body: str
+    slabs: int
+    sizes: tuple[tuple[int, int, int], ...] = ((256, 256, 128),)
+
+    @property
+    def text(self) -> str:
+        lines = [
+            "def kernel(lhsT, rhs):", "    K, M = lhsT.shape", "    N = rhs.shape[1]", "    TK, TM, TN = 128, 64, 32",
+            "    out = nl.ndarray((M, N), nl.float32, buffer=nl.shared_hbm)",
+        ]  # fmt: skip
+        return "\n".join([*lines, *("    " + line for line in self.body.strip("\n").split("\n")), "    return out", ""])
+
+
+K_INNER = Tiled("""
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, a, b)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=1, sizes=((256, 256, 128), (128, 64, 32), (128, 128, 32), (512, 64, 96)))  # fmt: skip
+
+HOISTED = Tiled("""
+for m in range(0, M, TM):
+    left = []
+    for k in range(0, K, TK):
+        a = nl.ndarray((TK, TM), lhsT.dtype)
+        nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+        left.append(a)
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for i, k in enumerate(range(0, K, TK)):
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, left[i], b, accumulate=i > 0)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=1)  # fmt: skip
+
+RESIDENT = Tiled("""
+left = nl.ndarray((TK, K // TK, M), lhsT.dtype)
+right = nl.ndarray((TK, K // TK, N), rhs.dtype)
+for k in range(K // TK):
+    nisa.dma_copy(left[:, k, :], lhsT[k * TK : (k + 1) * TK, :])
+    nisa.dma_copy(right[:, k, :], rhs[k * TK : (k + 1) * TK, :])
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(K // TK):
+            nisa.nc_matmul(acc, left[:, k, m : m + TM], right[:, k, n : n + TN])
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=1)  # fmt: skip
+
+WIDE_ROW = Tiled("""
+for m in range(0, M, TM):
+    row = nl.ndarray((TM, N), nl.float32)
+    sums = [nl.ndarray((TM, TN), nl.float32, buffer=nl.psum) for _ in range(0, N, TN)]
+    for k in range(0, K, TK):
+        a = nl.ndarray((TK, TM), lhsT.dtype)
+        nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+        for i, n in enumerate(range(0, N, TN)):
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(sums[i], a, b)
+    for i, n in enumerate(range(0, N, TN)):
+        nisa.tensor_copy(row[:, n : n + TN], sums[i])
+    nisa.dma_copy(out[m : m + TM, :], row)
+""", slabs=1)  # fmt: skip
+
+RAGGED = Tiled("""
+for m in range(0, M, TM):
+    tm = min(TM, M - m)
+    for n in range(0, N, TN):
+        tn = min(TN, N - n)
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            tk = min(TK, K - k)
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a[0:tk, 0:tm], lhsT[k : k + tk, m : m + tm])
+            nisa.dma_copy(b[0:tk, 0:tn], rhs[k : k + tk, n : n + tn])
+            nisa.nc_matmul(acc[0:tm, 0:tn], a[0:tk, 0:tm], b[0:tk, 0:tn])
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile[0:tm, 0:tn], acc[0:tm, 0:tn])
+        nisa.dma_copy(out[m : m + tm, n : n + tn], tile[0:tm, 0:tn])
+""", slabs=1, sizes=((256, 256, 128), (130, 70, 40), (300, 65, 33), (1, 1, 1), (129, 64, 31)))  # fmt: skip
+
+SNUG = Tiled("""
+for m in range(0, M, TM):
+    tm = min(TM, M - m)
+    for n in range(0, N, TN):
+        tn = min(TN, N - n)
+        acc = nl.ndarray((tm, tn), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            tk = min(TK, K - k)
+            a = nl.ndarray((tk, tm), lhsT.dtype)
+            b = nl.ndarray((tk, tn), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + tk, m : m + tm])
+            nisa.dma_copy(b, rhs[k : k + tk, n : n + tn])
+            nisa.nc_matmul(acc, a, b)
+        tile = nl.ndarray((tm, tn), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + tm, n : n + tn], tile)
+""", slabs=1, sizes=((256, 256, 128), (130, 140, 80), (300, 65, 33), (129, 200, 40)))  # fmt: skip
+
+ONE_PSUM_TILE = Tiled("""
+acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        for k in range(0, K, TK):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, a, b, accumulate=k > 0)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=0)  # fmt: skip
+
+ZEROED = Tiled("""
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.zeros((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, a, b, accumulate=True)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=0)  # fmt: skip
+
+ZEROED_THEN_FIRST = Tiled(ZEROED.body.replace("accumulate=True", "accumulate=None"), slabs=1)
+
+CLEARED_BETWEEN = Tiled("""
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.zeros((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            if k:
+                nisa.memset(acc, 0.0)
+            nisa.nc_matmul(acc, a, b)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=0)  # fmt: skip
+
+READ_BETWEEN = Tiled("""
+seen = nl.zeros((TM, TN), nl.float32)
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            a = nl.ndarray((TK, TM), lhsT.dtype)
+            b = nl.ndarray((TK, TN), rhs.dtype)
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, a, b)
+            nisa.tensor_tensor(seen, seen, acc, nl.add)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], seen)
+""", slabs=0)  # fmt: skip
+
+OPERAND_CHANGES = Tiled("""
+a = nl.ndarray((TK, TM), lhsT.dtype)
+b = nl.ndarray((TK, TN), rhs.dtype)
+for m in range(0, M, TM):
+    for n in range(0, N, TN):
+        acc = nl.ndarray((TM, TN), nl.float32, buffer=nl.psum)
+        for k in range(0, K, TK):
+            nisa.dma_copy(a, lhsT[k : k + TK, m : m + TM])
+            nisa.dma_copy(b, rhs[k : k + TK, n : n + TN])
+            nisa.nc_matmul(acc, a, b)
+        tile = nl.ndarray((TM, TN), nl.float32)
+        nisa.tensor_copy(tile, acc)
+        nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
+""", slabs=0)  # fmt: skip
+
+OPERAND_ALSO_READ = Tiled(K_INNER.body.replace(
+    "            nisa.nc_matmul(acc, a, b)", "            nisa.tensor_scalar(b, b, nl.multiply, 2.0)\n"
+    "            nisa.nc_matmul(acc, a, b)"), slabs=0)  # fmt: skip
+
+TRANSPOSED = Tiled(K_INNER.body.replace("            nisa.nc_matmul(acc, a, b)", """
+            turned = nl.ndarray((TM, TK), lhsT.dtype, buffer=nl.psum)
+            nisa.nc_transpose(turned, a)
+            back = nl.ndarray((TM, TK), lhsT.dtype)
+            nisa.tensor_copy(back, turned)
+            again = nl.ndarray((TK, TM), lhsT.dtype, buffer=nl.psum)
+            nisa.nc_transpose(again, back)
+            left = nl.ndarray((TK, TM), lhsT.dtype)
+            nisa.tensor_copy(left, again)
+            nisa.nc_matmul(acc, left, b)""".lstrip("\n")), slabs=0)  # fmt: skip
+
+KERNELS = {
+    "k inner": K_INNER, "hoisted": HOISTED, "resident": RESIDENT, "wide row": WIDE_ROW, "ragged": RAGGED, "snug": SNUG,
+    "one psum tile": ONE_PSUM_TILE, "zeroed": ZEROED, "zeroed then first": ZEROED_THEN_FIRST,
+    "cleared between": CLEARED_BETWEEN, "read between": READ_BETWEEN, "operand changes": OPERAND_CHANGES,
+    "operand also read": OPERAND_ALSO_READ, "transposed": TRANSPOSED,
+}  # fmt: skip
+
+
+def run(tiled: Tiled, left: Array, right: Array, dtype: str, order: str, *, final: bool = True) -> tuple[Machine, Array]:
+    options = {"matmul_order": order}
+    program, _ = traced(kernel_of(tiled.text), [left, right], [dtype, dtype], "trn2", **options)
+    machine = Machine(program, {0: left, 1: right})
+    machine.run(final=final)
+    return machine, machine.read(program.outputs[0])
+
+
+def operands(size: tuple[int, int, int], dtype: str) -> tuple[Array, Array]:
+    k, m, n = size
+    rng = np.random.default_rng(sum(size))
+    kind = {"bfloat16": ml_dtypes.bfloat16, "float32": np.float32, "float8_e5m2": ml_dtypes.float8_e5m2}[dtype]
+    return tuple(rng.standard_normal((k, columns), np.float32).astype(kind) for columns in (m, n))  # type: ignore[return-value]
+
+
+def cases() -> list[Any]:
+    return [
+        pytest.param(tiled, size, dtype, id=f"{name}-{size}-{dtype}")
+        for name, tiled in KERNELS.items()
+        for size in tiled.sizes
+        for dtype in ("float32", "bfloat16")
+    ]
+
+
+@pytest.mark.parametrize(("tiled", "size", "dtype"), cases())
+def test_slabs_give_the_tiles_sums(tiled: Tiled, size: tuple[int, int, int], dtype: str) -> None:
+    left, right = operands(size, dtype)
+    _, by_tile = run(tiled, left, right, dtype, "tile")
+    _, in_steps = run(tiled, left, right, dtype, "tile", final=False)
+    np.testing.assert_array_equal(by_tile, in_steps)
+    a, b = left.astype(np.float64), right.astype(np.float64)
+    # The largest partial sum of an element is at most that of the magnitudes.
+    scale = np.maximum(np.abs(a).T @ np.abs(b), np.abs(by_tile))
+    for order in ("slab", "free"):
+        _, grouped = run(tiled, left, right, dtype, order)
+        assert ulps(grouped, by_tile, scale) <= slab.ULP_BOUND
+
+
+PLAIN = ("k inner", "hoisted", "resident", "wide row", "ragged", "snug", "one psum tile", "zeroed", "zeroed then first",
+         "operand changes", "transposed")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("order", ["tile", "slab", "free"])
+def test_a_tiled_matmul_is_a_matmul(name: str, order: str) -> None:
+    for size in KERNELS[name].sizes:
+        for dtype in ("float32", "bfloat16", "float8_e5m2"):
+            left, right = operands(size, dtype)
+            _, got = run(KERNELS[name], left, right, dtype, order)
+            a, b = left.astype(np.float64), right.astype(np.float64)
+            slack = (size[0] + 2) * 2.0**-24 * (np.abs(a).T @ np.abs(b))
+            assert (np.abs(got - a.T @ b) <= slack).all()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_grids_are_found_where_they_are_and_only_there(name: str, dtype: str) -> None:
+    tiled = KERNELS[name]
+    left, right = operands(tiled.sizes[0], dtype)
+    machine, _ = run(tiled, left, right, dtype, "slab")
+    assert len(machine.slabs) == tiled.slabs
+    k, m, n = tiled.sizes[0]
+    if tiled.slabs:
+        (found,) = machine.slabs
+        assert found.shape == (m, n)
+        assert len(found.ops) == (m // 64) * (n // 32) * (k // 128)
+        assert found.depths == [128] * (k // 128)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_tile_order_groups_nothing(name: str) -> None:
+    left, right = operands(KERNELS[name].sizes[0], "float32")
+    machine, _ = run(KERNELS[name], left, right, "float32", "tile")
+    assert not machine.slabs
+
+
+def test_a_slab_is_no_larger_than_its_limit() -> None:
+    left, right = operands((128, 512, 256), "float32")
+    program, _ = traced(kernel_of(K_INNER.text), [left, right], ["float32"] * 2, "trn2", slab_bytes=4 * 64 * 256 * 2)
+    machine = Machine(program, {0: left, 1: right})
+    machine.run(final=True)
+    assert [found.shape for found in machine.slabs] == [(128, 256)] * 4
+    np.testing.assert_allclose(machine.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
+
+
+def test_a_written_argument_is_no_operand_of_a_slab() -> None:
+    text = K_INNER.text.replace("    return out", "    nisa.dma_copy(lhsT[0:64, 0:32], rhs[0:64, 0:32])\n    return out")
+    left, right = operands((256, 256, 128), "float32")
+    program, _ = traced(kernel_of(text), [left, right], ["float32"] * 2, "trn2")
+    machine = Machine(program, {0: left, 1: right})
+    machine.run(final=True)
+    assert not machine.slabs
+    np.testing.assert_allclose(machine.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
+
+
+def test_nan_and_infinity_stay_in_their_rows() -> None:
+    left, right = operands((256, 256, 128), "float32")
+    left[3, 5], left[200, 70] = np.nan, np.inf
+    _, by_tile = run(K_INNER, left, right, "float32", "tile")
+    machine, grouped = run(K_INNER, left, right, "float32", "slab")
+    assert machine.slabs
+    assert np.isnan(grouped[5]).all()
+    np.testing.assert_array_equal(np.isnan(grouped), np.isnan(by_tile))
+    np.testing.assert_array_equal(np.isinf(grouped), np.isinf(by_tile))
