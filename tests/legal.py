@@ -478,13 +478,29 @@ DRAWS: dict[str, Callable[[Scene], Call]] = {
 }  # fmt: skip
 
 
+def _part_of_it(choice: Choice, call: Call) -> Call:
+    """A matmul into some columns of the destination of another."""
+    sides = {name: call.parts[name] for name in ("dst", "moving")}
+    if any(part.text or len(part.shape) != 2 for part in sides.values()):
+        return call
+    columns = sides["dst"].shape[1]
+    start = choice.integer(0, columns - 1)
+    stop = choice.integer(start + 1, columns)
+    cut = {
+        name: Part(part.memory, f"[:, {start}:{stop}]", part.dtype, start, (part.shape[0], stop - start), part.strides)
+        for name, part in sides.items()
+    }
+    return call.but(**cut)
+
+
 def draw_legal(choice: Choice, instruction: Instruction, arch: Arch) -> Case:
     """A kernel whose last instruction is a legal call of `instruction`."""
     scene = Scene(choice, arch)
     call = DRAWS[instruction.name](scene)
     calls = [call]
-    if instruction.name == "nc_matmul" and choice.chance(30):
-        calls = [call.but(accumulate=None), call.but(accumulate=choice.pick((None, True, False)))]
+    if instruction.name == "nc_matmul" and choice.chance(40):
+        first = _part_of_it(choice, call) if choice.chance(50) else call
+        calls = [first.but(accumulate=None), call.but(accumulate=choice.pick((None, None, True, False)))]
     if instruction.name == "activation" and choice.chance(20):
         again = member("reduce_cmd", choice.pick(("reduce", "reset_reduce", "idle")))
         calls = [call.but(reduce_cmd=member("reduce_cmd", "reset_reduce")), call.but(reduce_cmd=again)]

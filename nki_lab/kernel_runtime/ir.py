@@ -185,7 +185,7 @@ class Accesses(NamedTuple):
 
 
 def access_columns(program: Program, *, indices: bool = True) -> Accesses:
-    """The accesses of the ops issued so far; with `indices` an op also reads the index tensors of its indirect views."""
+    """The accesses of the ops issued so far; with `indices` ops also read the index tensors of their indirect views."""
     # Copies: a column that NumPy looks into cannot grow.
     view = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)

@@ -69,3 +69,10 @@ def option_names() -> tuple[str, ...]:
 def with_changes(options: Options, changes: dict[str, Any]) -> Options:
     """`options` with some fields replaced."""
     return Options(**{item.name: changes.get(item.name, getattr(options, item.name)) for item in fields(Options)})
+
+
+def changed(options: Options) -> dict[str, Any]:
+    """The options that are not at their defaults, by name."""
+    default = Options()
+    values = {item.name: getattr(options, item.name) for item in fields(Options)}
+    return {name: value for name, value in values.items() if value != getattr(default, name)}

@@ -1,7 +1,7 @@
 """Sessions: a kernel's call from arrays to results, and what is kept between calls."""
 
 from nki_lab.session.arrays import Kind, give_back, map_leaves
-from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, specialise
+from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, profile, specialise
 from nki_lab.session.programs import forget
 
 __all__ = [
@@ -14,5 +14,6 @@ __all__ = [
     "give_back",
     "map_leaves",
     "not_executed",
+    "profile",
     "specialise",
 ]

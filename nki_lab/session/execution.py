@@ -140,6 +140,33 @@ def specialise(
     return call.program, call.diagnostics()
 
 
+def profile(
+    function: Callable[..., Any],
+    specs: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str | Arch,
+    options: Options | None = None,
+    grid: tuple[int, ...] = (),
+    dialect: Dialect = "current",
+    on_error: OnError = "raise",
+    notes: Iterable[Diagnostic] = (),
+) -> Execution:
+    """Addresses and times of a kernel for arguments without values, as for `specialise`; there are no outputs."""
+    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes))
+    try:
+        call.specialise(specs, kwargs or {}, values=False)
+        call.time()
+        call.check()
+    except NkiError as error:
+        if on_error == "raise":
+            raise
+        return call.result(error)
+    finally:
+        call.close()
+    return call.result(None)
+
+
 def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
     """What is left of a call that was refused before it began."""
     return Execution(

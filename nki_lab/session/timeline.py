@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,6 +16,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import show_value
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attributes_of
+from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, INDIRECTIONS, PACE, SPACES
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
@@ -45,10 +47,9 @@ class Timeline:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
         return _summary(self)
 
-    @cached_property
-    def recording(self) -> Recording:
-        """The run as tables."""
-        return _recording(self)
+    def record(self, diagnostics: Iterable[Diagnostic] = ()) -> Recording:
+        """The run as tables. `diagnostics` are findings that go with it: those of the session, beyond the own ones."""
+        return _recording(self, diagnostics)
 
 
 _KEPT: Final = 16
@@ -83,7 +84,11 @@ def _summary(line: Timeline) -> Summary:
         makespan_ns=nanoseconds,
         engine_busy_ns=_busy(line),
         critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
+        critical_wait_ns={
+            STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
+        },
         stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+        launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
         sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
         psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
         mfu=flops / peak if peak else 0.0,
@@ -125,7 +130,7 @@ def _transpose_flops(program: Program) -> int:
     return total
 
 
-def _recording(line: Timeline) -> Recording:
+def _recording(line: Timeline, diagnostics: Iterable[Diagnostic]) -> Recording:
     program, timing, queues = line.program, line.timing, line.schedule
     count = len(program)
     edges = np.repeat(np.arange(count), np.diff(queues.start))
@@ -157,11 +162,20 @@ def _recording(line: Timeline) -> Recording:
             "name": [variant.instruction.name for variant in program.variants],
             "detail": [_detail(variant) for variant in program.variants],
         },
+        "critical": {"row": _path_rows(timing)},
         **_sources(program),
     }  # fmt: skip
     tables["patterns"], tables["dims"] = patterns.tables()
-    # Counts and shares only: how long this computer took is no part of a recording, equal runs are equal recordings.
-    return Recording(tables, dict(line.summary), timing.makespan)
+    # What this computer took is no part of a recording: equal runs are equal recordings.
+    told = {"kernel": program.name, "options": changed(program.options),
+            "diagnostics": [item.as_dict() for item in diagnostics]}  # fmt: skip
+    return Recording(tables, {**line.summary, **told}, timing.makespan)
+
+
+def _path_rows(timing: Timing) -> np.ndarray[Any, Any]:
+    """The ops of the critical path, each once."""
+    row = timing.path.row[timing.path.row >= 0]
+    return row[np.append(True, row[1:] != row[:-1])] if len(row) else row
 
 
 def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:

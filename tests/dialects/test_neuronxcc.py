@@ -91,19 +91,19 @@ def test_modules_are_importable_and_say_what_they_are(name: str) -> None:
 @pytest.mark.parametrize(
     "decorate",
     [
-        lambda f: nki.jit(f),
-        lambda f: nki.jit(mode="simulation")(f),
+        nki.jit,
+        nki.jit(mode="simulation"),
         lambda f: nki.jit(f, mode="trace"),
-        lambda f: nki.jit(mode="baremetal", platform_target="trn2", debug_kernel=True)(f),
+        nki.jit(mode="baremetal", platform_target="trn2", debug_kernel=True),
         lambda f: nki.jit(nki.jit(f), mode="simulation", platform_target="trn2"),
-        lambda f: nki.trace(f),
-        lambda f: nki.baremetal(f),
-        lambda f: nki.baremetal()(f),
-        lambda f: nki.baremetal(artifacts_dir="x", additional_compile_opt="--y")(f),
+        nki.trace,
+        nki.baremetal,
+        nki.baremetal(),
+        nki.baremetal(artifacts_dir="x", additional_compile_opt="--y"),
         lambda f: nki.baremetal(nki.jit(f)),
-        lambda f: nki.benchmark(warmup=1, iters=2, save_neff_name="file.neff")(f),
+        nki.benchmark(warmup=1, iters=2, save_neff_name="file.neff"),
         lambda f: nki.benchmark(nki.jit(f)),
-        lambda f: nki.profile(working_directory="/x", save_neff_name="file.neff")(f),
+        nki.profile(working_directory="/x", save_neff_name="file.neff"),
         lambda f: nki.compiler.skip_middle_end_transformations(nki.baremetal(f)),
         lambda f: nki.compiler.enable_stack_allocator(log_level=10)(nki.jit(f)),
         lambda f: nki.compiler.force_auto_alloc(nki.jit(f)),
@@ -191,7 +191,7 @@ def test_low_precision_is_kept_in_float32_unless_the_environment_says_otherwise(
 def test_a_benchmarked_kernel_has_no_latencies() -> None:
     timed = nki.benchmark(warmup=1)(tensor_add.function)
     assert timed(nt.tensor[[4, 3], nl.float32], nt.tensor[[4, 3], nl.float32]) is None
-    with pytest.raises(NkiError, match="NKI010 tensor_add.benchmark_result"):
+    with pytest.raises(NkiError, match=r"NKI010 tensor_add\.benchmark_result"):
         timed.benchmark_result.nc_latency.get_latency_percentile(50)
 
 
@@ -223,7 +223,7 @@ def test_missing_names_say_why(module: str, name: str, code: str, exception: typ
 
 
 def test_a_missing_name_in_an_import_statement_says_why() -> None:
-    with pytest.raises(NkiError, match="NKI010 neuronxcc.nki.language.rand"):
+    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.language\.rand"):
         from neuronxcc.nki.language import rand  # noqa: F401
 
 
@@ -232,7 +232,7 @@ def test_an_unmodelled_instruction_in_a_kernel_is_placed_at_its_name() -> None:
     def kernel(a):
         return nisa.max8(src=nl.load(a))
 
-    with pytest.raises(NkiError, match="NKI010 neuronxcc.nki.isa.max8") as caught:
+    with pytest.raises(NkiError, match=r"NKI010 neuronxcc\.nki\.isa\.max8") as caught:
         kernel(ones(4, 8))
     span = caught.value.diagnostics[0].span
     assert span is not None
@@ -256,7 +256,22 @@ def test_runs_have_the_same_api(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.program.dialect == "legacy"
     assert run.ok
     program = nki_lab.compile(tensor_add, nki_lab.spec((4, 3), "float32"), nki_lab.spec((4, 3), "float32"))
-    assert [op.variant.instruction.name for op in program.ops()] == ["dma_copy", "dma_copy", "tensor_tensor", "dma_copy"]
+    found = [op.variant.instruction.name for op in program.ops()]
+    assert found == ["dma_copy", "dma_copy", "tensor_tensor", "dma_copy"]
+
+
+def test_masked_tiles_are_used_without_a_word_and_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        i_p, i_f = nl.mgrid[0:8, 0:4]
+        tile = nl.load(a[i_p, i_f], mask=i_p < 5)
+        nl.store(out[i_p, i_f], tile * 2.0, mask=i_p < 5)
+        return out
+
+    np.testing.assert_array_equal(kernel(ones(5, 4)), 2 * ones(5, 4))
+    assert capsys.readouterr().err == ""
+    assert [item.code for item in nki_lab.run(kernel, ones(5, 4)).diagnostics] == ["NKI302"]
 
 
 def test_repeated_calls_are_the_same_program() -> None:

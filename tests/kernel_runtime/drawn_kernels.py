@@ -22,7 +22,9 @@ nl = types.SimpleNamespace(**language.names())
 nisa = types.SimpleNamespace(**language.instruction_names())
 
 
-def traced(kernel: Callable[..., Any], *shapes: tuple[int, ...], target: str | Arch = "trn2", dtype: Any = None) -> Program:
+def traced(
+    kernel: Callable[..., Any], *shapes: tuple[int, ...], target: str | Arch = "trn2", dtype: Any = None
+) -> Program:
     """The program of a kernel whose arguments are HBM tensors of these shapes, float32 without a dtype."""
     arch = target if isinstance(target, Arch) else arch_of(target)
     program = Program(getattr(kernel, "__name__", "drawn"), arch, Options())
@@ -197,7 +199,7 @@ def _call(draw: Any, tiles: list[Tile]) -> tuple[str, tuple[Part, ...], str] | N
 
 @st.composite
 def _matmul(draw: Any, tiles: list[Tile]) -> tuple[str, tuple[Part, ...], str] | None:
-    psums = [n for n, tile in enumerate(tiles) if tile.space == "psum"]
+    psums = [n for n, tile in enumerate(tiles) if tile.space == "psum" and tile.columns <= 512]
     wide = [n for n, tile in enumerate(tiles) if tile.space == "sbuf" and not tile.double and tile.address is None]
     if not psums or not wide:
         return None

@@ -28,7 +28,9 @@ def lives(program: Program) -> dict[int, tuple[int, int]]:
     out: dict[int, tuple[int, int]] = {}
     for op in program.ops():
         views = list(op.views)
-        views += [program.views[v.indirect.index._view] for v in views if v.indirect and hasattr(v.indirect.index, "_view")]
+        views += [
+            program.views[v.indirect.index._view] for v in views if v.indirect and hasattr(v.indirect.index, "_view")
+        ]
         for view in views:
             first, _ = out.get(view.buffer.id, (op.index, 0))
             out[view.buffer.id] = (first, op.index)
@@ -331,7 +333,7 @@ def test_automatic_tensors_keep_clear_of_placed_ones_that_come_later() -> None:
 def test_rotation_gives_way_to_packing_before_anything_is_missing() -> None:
     def kernel() -> None:
         keep = []
-        for number in range(6):
+        for _ in range(6):
             a = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)  # short
             nisa.memset(a, 0.0)
             b = nl.ndarray((128, 16), nl.float32, buffer=nl.sbuf)  # stays, and would lie between the short ones
@@ -395,7 +397,9 @@ def test_an_overflow_names_the_need_the_room_the_line_and_the_live_tensors() -> 
     (item,) = found.diagnostics
     assert (item.code, item.outcome, item.severity) == ("NKI315", "reject", "error")
     need = 3 * 81920 + 32
-    assert item.message == f"memset: live SBUF tensors need {need} bytes in each partition, NeuronCore-v3 has 229376 bytes"
+    assert (
+        item.message == f"memset: live SBUF tensors need {need} bytes in each partition, NeuronCore-v3 has 229376 bytes"
+    )
     assert (item.file, item.line) == (__file__, line_of(overflowing, "nisa.memset"))
     uses = (line_of(overflowing, "nisa.memset"), line_of(overflowing, "tensor_copy"))
     assert [entry.message for entry in item.related] == [

@@ -252,8 +252,8 @@ def test_usage_is_that_of_the_fullest_partition(given_tables: Tables) -> None:
             fill = np.zeros(256, np.int64)
             for one in range(len(life)):
                 buffer = int(life["buffer"][one])
-                partition = int(buffers["partition"][buffer])
-                here = schema.SPACES[int(buffers["space"][buffer])] == space and partition >= 0
+                partition = max(0, int(buffers["partition"][buffer]))
+                here = schema.SPACES[int(buffers["space"][buffer])] == space
                 if here and int(life["start"][one]) <= time < int(life["end"][one]):
                     fill[partition : partition + int(buffers["partitions"][buffer])] += int(
                         buffers["partition_bytes"][buffer]

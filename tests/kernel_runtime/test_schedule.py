@@ -372,7 +372,7 @@ def test_dma_queues_go_by_trigger_direction_and_turn() -> None:
     def kernel(x: Any) -> None:
         out = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
         modes = nisa.dge_mode
-        for number in range(11):
+        for _ in range(11):
             a = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
             nisa.dma_copy(a, x)
         nisa.dma_copy(out, a)

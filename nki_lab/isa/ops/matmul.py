@@ -230,10 +230,11 @@ class nc_matmul:
         if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
             np.copyto(out.dst, ins.stationary.T)
             return
+        stationary, moving = _dense(ins.stationary), _dense(ins.moving)
         if state.add is False:
-            np.matmul(ins.stationary.T, ins.moving, out=out.dst)
+            np.matmul(stationary.T, moving, out=out.dst)
             return
-        product = ins.stationary.T @ ins.moving
+        product = stationary.T @ moving
         if state.add is True:
             np.add(out.dst, product, out=out.dst)
         else:
@@ -271,6 +272,14 @@ def _array_cost(arch: Arch, cycles: float, source: str, confidence: str) -> Cost
     interval = float(cycles)
     latency = interval + arch.matmul_latency_cycles
     return Cost(interval=interval, latency=latency, source=source, confidence=confidence)
+
+
+def _dense(operand: Any) -> Any:
+    """A matrix whose product does not depend on where it lies: strided ones would go round BLAS, single columns
+    through its matrix-vector product, whose sums depend on the step."""
+    row, column = operand.strides
+    fine = column == operand.itemsize and row >= column * operand.shape[1] and operand.shape[1] > 1
+    return operand if fine else np.ascontiguousarray(operand)
 
 
 def _free(tensor: Any, mode: Any) -> int:

@@ -274,6 +274,10 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
         raise _refusal(instruction, "NKI221", f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
                        operand.name, types, f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
                        f"choose target={have!r} or another of {', '.join(DTYPES)}")  # fmt: skip
+    if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
+        raise _refusal(instruction, "NKI309", f"{operand.name} is gathered with indirect() on {arch.name}", operand.name,
+                       types, "tensor indirection: compute engines of NeuronCore-v4",
+                       "gather rows from HBM with nisa.dma_copy and vector_offset")  # fmt: skip
     if view.indirect is not None and not operand.indirect:
         raise _refusal(instruction, "NKI309", f"{operand.name} is addressed at run time ({view.indirect})",
                        operand.name, types, f"{operand.name} is a view with a static address",

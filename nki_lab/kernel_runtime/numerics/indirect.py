@@ -57,26 +57,21 @@ class Resolver:
         indirect, kind = view.indirect, view.type
         assert indirect is not None
         index = self._index(view)
+        if indirect.kind == "gather":
+            columns = _lists(index, kind.shape, 32 if use.engine == "tensor" else 16)
+            _check(view, columns, use)
+            lanes = view.offset + np.arange(kind.shape[0], dtype=np.int64) * kind.strides[0]
+            return lanes[:, None] + columns * indirect.stride, None
+        index = index.reshape(-1)[: 1 if indirect.kind == "scalar" else kind.shape[0]]
         _check(view, index, use)
         inside = (index >= indirect.lowest) & (index <= indirect.highest)
         if indirect.kind == "scalar":
-            shift = int(index.reshape(-1)[0]) * indirect.stride
-            places = _lattice(view.offset + shift, kind.shape, kind.strides)
+            places = _lattice(view.offset + int(index[0]) * indirect.stride, kind.shape, kind.strides)
             return places, None if inside.all() else np.zeros(kind.shape[0], bool)
-        if indirect.kind == "vector":
-            rows = view.offset + index.reshape(-1) * indirect.stride
-            inner = _lattice(0, kind.shape[1:], kind.strides[1:])
-            places = rows.reshape((-1,) + (1,) * inner.ndim) + inner
-            return places, None if inside.all() else inside.reshape(-1)
-        group = 32 if use.engine == "tensor" else 16
-        rows_of = kind.shape[0]
-        columns = np.empty((rows_of, kind.shape[1]), np.int64)
-        steps = np.arange(kind.shape[1])
-        for start in range(0, rows_of, group):
-            size = min(group, rows_of - start)
-            columns[start : start + size] = index[start + steps % size, steps // size]
-        lanes = view.offset + np.arange(rows_of, dtype=np.int64) * kind.strides[0]
-        return lanes[:, None] + columns * indirect.stride, None
+        rows = view.offset + index * indirect.stride
+        inner = _lattice(0, kind.shape[1:], kind.strides[1:])
+        places = rows.reshape((-1,) + (1,) * inner.ndim) + inner
+        return places, None if inside.all() else inside
 
     def _index(self, view: View) -> Array:
         assert view.indirect is not None
@@ -92,6 +87,16 @@ def _whole(bound: Bound, view: View) -> Array:
     """The buffer as one dimension of the view's elements; indexed buffers are bound densely."""
     size = view.buffer.nbytes // view.type.dtype.nbytes
     return window(bound, view.type.dtype, 0, (size,), (1,))
+
+
+def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:
+    """For each element of a gathered view its entry of the list that its group of partitions shares."""
+    out = np.empty(shape, np.int64)
+    steps = np.arange(shape[1])
+    for start in range(0, shape[0], group):
+        size = min(group, shape[0] - start)
+        out[start : start + size] = index[start + steps % size, steps // size]
+    return out
 
 
 def _lattice(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:

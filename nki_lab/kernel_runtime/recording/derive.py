@@ -101,13 +101,12 @@ def lifetimes(tables: Mapping[str, Columns]) -> dict[str, Array]:
 
 
 def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
-    """The columns of `usage`: bytes of the live buffers in the fullest partition, at each time that changes them."""
-    buffer = whole(lifetimes["buffer"])
-    placed = whole(buffers["partition"])[buffer] >= 0
-    events = {
-        space: _events(lifetimes, buffers, placed & (whole(buffers["space"])[buffer] == schema.SPACES.index(space)))
-        for space in ("sbuf", "psum")
-    }
+    """The columns of `usage`: bytes of the live buffers in the fullest partition, at each time that changes them.
+
+    Buffers that found no room count as if at partition 0.
+    """
+    space_of = whole(buffers["space"])[whole(lifetimes["buffer"])]
+    events = {space: _events(lifetimes, buffers, space_of == schema.SPACES.index(space)) for space in ("sbuf", "psum")}
     times = np.unique(np.concatenate([times for times, _ in events.values()]))
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():
@@ -124,7 +123,7 @@ def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array,
     if not buffer.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     size = whole(buffers["partition_bytes"])[buffer]
-    low = whole(buffers["partition"])[buffer].astype(np.int64)
+    low = np.maximum(whole(buffers["partition"])[buffer], 0).astype(np.int64)
     high = low + whole(buffers["partitions"])[buffer]
     times, place = np.unique(
         np.concatenate((whole(lifetimes["start"])[chosen], whole(lifetimes["end"])[chosen])), return_inverse=True

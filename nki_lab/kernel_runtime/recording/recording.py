@@ -331,9 +331,9 @@ class Recording:
                 stretch = slice(first + low, first + high)
                 lanes.prefetch(Intervals._fields, stretch.start, stretch.stop)
                 mine = Intervals(*(lanes[name][stretch] for name in Intervals._fields))
+                np.add.at(out[lane], mine.stall, mine.wait - mine.setup)
+                np.add.at(out[lane], mine.setup_stall, mine.setup.astype(np.int64))
                 out[lane, 0] += mine.duration.sum()
-                for reason, _, length in mine.waits():
-                    out[lane, reason] += length.sum()
         return out
 
     # Rows and what belongs to them

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import zlib
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +18,7 @@ import pyarrow.parquet as pq
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
+from nki_lab.kernel_runtime.recording.seal import Seal, chunk_sum, footer_sum
 
 CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "zoom": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
@@ -64,7 +64,6 @@ def write(table: Columns, path: Path) -> None:
         compression="none",  # deltas make the numbers small already, and decode faster than a compressor
         use_dictionary=False,
         column_encoding=dict.fromkeys(numeric, "DELTA_BINARY_PACKED") if numeric else None,
-        write_page_checksum=True,
     )
     try:
         for low, high in _groups(table):
@@ -77,19 +76,6 @@ def write(table: Columns, path: Path) -> None:
             writer.write_batch(pa.record_batch(arrays, schema=layout))
     finally:
         writer.close()
-
-
-def footer_sum(path: Path) -> int:
-    """A checksum of the file's directory, which the checksums of its pages leave out. OSError where it has none."""
-    with path.open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - 8))
-        end = stream.read(8)
-        length = int.from_bytes(end[:4], "little") + 8
-        if end[4:] != b"PAR1" or length > size:
-            raise OSError("not a Parquet file")
-        stream.seek(size - length)
-        return zlib.crc32(stream.read(length))
 
 
 def _groups(table: Columns) -> list[tuple[int, int]]:
@@ -135,22 +121,43 @@ class ChunkCache:
 class StoredColumns(Columns):
     """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
 
-    __slots__ = ("_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_texts")
+    __slots__ = ("_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_seal", "_stream", "_texts")
 
-    def __init__(self, spec: schema.Table, path: Path, cache: ChunkCache) -> None:
+    def __init__(self, spec: schema.Table, path: Path, seal: Seal, cache: ChunkCache) -> None:
         self._path = path
+        self._seal = seal
         self._cache = cache
         self._lock = threading.Lock()
         self._limits: dict[str, tuple[list[int], list[int]]] = {}
         self._texts: dict[str, list[str]] = {}
         # The handle stays open: a later save may remove the file's name, not what it holds.
-        self._file = self._guarded(lambda: pq.ParquetFile(pa.OSFile(str(path)), page_checksum_verification=True))
+        self._stream = self._guarded(lambda: pa.OSFile(str(path)))
+        self._check_seal()
+        self._file = self._guarded(lambda: pq.ParquetFile(self._stream))
         self._check(spec)
         meta = self._file.metadata
+        if meta.num_rows != seal.rows or len(seal.chunks) != 4 * meta.num_row_groups * meta.num_columns:
+            raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {seal.rows}")
         sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         self._offsets: list[int] = [0, *accumulate(sizes)]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
+
+    def _check_seal(self) -> None:
+        size = self._guarded(self._stream.size)
+        if size != self._seal.size:
+            raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._seal.size}")
+        if self._guarded(lambda: footer_sum(self._stream)) != self._seal.footer:
+            raise unreadable(self._path, "damaged: the checksum of its directory is another")
+
+    def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
+        """NKI019 where the bytes of a chunk are not those that were written."""
+        meta, columns = self._file.metadata, self._file.schema_arrow.names
+        for group in groups:
+            for place in map(columns.index, names):
+                found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
+                if found != self._seal.chunk(group * len(columns) + place):
+                    raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
 
     def _check(self, spec: schema.Table) -> None:
         found = self._file.schema_arrow
@@ -163,11 +170,14 @@ class StoredColumns(Columns):
     def _guarded(self, read: Callable[[], Any]) -> Any:
         try:
             return read()
+        except FileNotFoundError:
+            raise unreadable(self._path, "missing") from None
         except (pa.ArrowException, OSError, ValueError) as error:
             raise unreadable(self._path, f"damaged: {str(error).splitlines()[0]}") from error
 
     def texts(self, name: str) -> Sequence[str]:
         if name not in self._texts:
+            self._check_chunks([name], range(self._file.metadata.num_row_groups))
             with self._lock:
                 column = self._guarded(lambda: self._file.read(columns=[name], use_threads=False).column(0))
             if column.null_count:
@@ -190,6 +200,7 @@ class StoredColumns(Columns):
         wanted = [name for name in names if name not in out]
         if not wanted:
             return out
+        self._check_chunks(wanted, [number])
         with self._lock:
             group = self._guarded(lambda: self._file.read_row_group(number, columns=wanted, use_threads=False))
         for name in wanted:

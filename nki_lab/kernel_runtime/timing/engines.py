@@ -16,11 +16,12 @@ class PowerRamp:
     """The Tensor Engine's rate, which starts at `power_ramp_floor` and rises to full with use.
 
     Neuron Explorer's summary page: about half the peak when work starts, full after about 3 us, and again after the
-    utilisation over such a time was below 50 %. guess: the shape. Warmth rises with busy and falls with idle time, so
-    that use above one half warms up and below one half cools down; the rate is linear in it.
+    utilisation over such a time was below 50 %. guess: the shape. Warmth rises with busy and falls with idle time
+    between none and `power_ramp_ns`; the rate is linear in it, and full from there until half of the warmth is gone,
+    which a pause of half the time does. Then it starts anew.
     """
 
-    __slots__ = ("floor", "idle_since", "span", "warmth")
+    __slots__ = ("floor", "hot", "idle_since", "span", "warmth")
 
     _WHOLE = 1000
 
@@ -28,18 +29,22 @@ class PowerRamp:
         self.span = picoseconds(arch.power_ramp_ns)
         self.floor = round(arch.power_ramp_floor * self._WHOLE)
         self.warmth = 0
+        self.hot = False
         self.idle_since = 0
 
     def stretched(self, start: int, work: int) -> int:
         """How long `work` takes from `start` on. Starts never go back."""
         span = self.span
         warmth = max(0, self.warmth - (start - self.idle_since))
-        if warmth < span:
+        if self.hot and 2 * warmth < span:
+            self.hot, warmth = False, 0
+        if self.hot:
+            duration = work
+        else:
             whole = self._WHOLE * span
             duration = work * whole // (self.floor * span + (self._WHOLE - self.floor) * warmth)
-        else:
-            duration = work
         self.warmth = min(span, warmth + duration)
+        self.hot = self.hot or self.warmth == span
         self.idle_since = start + duration
         return duration
 

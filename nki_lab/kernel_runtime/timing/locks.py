@@ -49,16 +49,13 @@ class Locks:
         shared = {port for port, engines in wanted.items() if len(engines) > 1} if options.port_conflicts else set()
         self._ports = frozenset(shared - {"bank"})
         self._by_bank = "bank" in shared
-        software = any(costs[number].descriptors == "gpsimd" for number in used) and options.bandwidth_sharing
-        self._gpsimd = lanes.get("gpsimd", -1) if software else -1
-        self._software: Trigger | None = None
+        by_software = [costs[number].trigger for number in used if costs[number].descriptors == "gpsimd"]
+        self._gpsimd = lanes.get("gpsimd", -1) if by_software and options.bandwidth_sharing else -1
+        self._software = Trigger(max(by_software, default=0))
 
     def trigger(self, cost: VariantCost) -> Trigger:
-        """A new generator for descriptors like those of `cost`."""
-        made = Trigger(cost.trigger)
-        if cost.descriptors == "gpsimd":
-            self._software = made
-        return made
+        """The generator of descriptors like those of `cost`."""
+        return self._software if cost.descriptors == "gpsimd" else Trigger(cost.trigger)
 
     def guards(self, op: int, cost: VariantCost, lane: int) -> bool:
         """Whether another lane may have what an op needs."""
@@ -74,7 +71,7 @@ class Locks:
             if lock is not None and lock.lane != lane and lock.free > found[0]:
                 found = (lock.free, lock.holder, PORT if key in self._ports else BANK)
         trigger = self._software
-        if lane == self._gpsimd and trigger is not None and trigger.free > found[0]:
+        if lane == self._gpsimd and trigger.free > found[0]:
             found = (trigger.free, trigger.anchor, TRIGGER)
         return found
 
@@ -85,7 +82,7 @@ class Locks:
             if lock is None:
                 lock = self._held[key] = Lock()
             lock.free, lock.holder, lock.lane = end, op, lane
-        if lane == self._gpsimd and self._software is not None:
+        if lane == self._gpsimd:
             self._software.free, self._software.anchor = end, op
 
     def _keys(self, op: int, cost: VariantCost) -> tuple[object, ...]:

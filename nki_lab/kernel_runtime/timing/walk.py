@@ -35,9 +35,9 @@ from nki_lab.kernel_runtime.timing.reasons import (
     data_from,
 )
 
-# Kinds of events. At one time instructions come before triggers, and triggers before data.
-_START: Final = 0
-_ASK: Final = 1
+# Kinds of events. At one time triggers come before instructions, and these before data.
+_ASK: Final = 0
+_START: Final = 1
 _DATA: Final = 2
 
 

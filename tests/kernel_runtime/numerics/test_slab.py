@@ -168,7 +168,7 @@ for m in range(0, M, TM):
         nisa.dma_copy(out[m : m + TM, n : n + TN], tile)
 """, slabs=0)  # fmt: skip
 
-ZEROED_THEN_FIRST = Tiled(ZEROED.body.replace("accumulate=True", "accumulate=None"), slabs=1)
+ZEROED_THEN_FIRST = Tiled(ZEROED.body.replace("accumulate=True", "accumulate=None"), slabs=0)
 
 CLEARED_BETWEEN = Tiled("""
 for m in range(0, M, TM):

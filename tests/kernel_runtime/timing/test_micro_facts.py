@@ -67,9 +67,7 @@ def matmuls(columns: int, dtype: object, rows: int = 128, count: int = 24, stati
         (16, nl.bfloat16, "trn1", 64 / 2.8),
     ],
 )
-def test_matmuls_follow_each_other_by_their_interval(
-    columns: int, dtype: object, target: str, expected: float
-) -> None:
+def test_matmuls_follow_each_other_by_their_interval(columns: int, dtype: object, target: str, expected: float) -> None:
     found = timed(matmuls(columns, dtype), target=target, power_ramp=False)
     assert found.steps("nc_matmul")[4:] == pytest.approx([expected] * 19, rel=CLOSE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +105,7 @@ def path_checked(timing: Timing) -> None:
     assert (path.work >= 0).all()
     assert (path.wait >= 0).all()
     rows = [row for row in dict.fromkeys(path.row.tolist()) if row >= 0]
-    for before, row in zip(rows, rows[1:], strict=False):
+    for before, row in pairwise(rows):
         assert timing.after[row] == before
     assert not rows or timing.after[rows[0]] == -1
     assert set(path.waits) <= set(range(1, len(STALL_REASONS)))
@@ -187,7 +188,9 @@ def test_sharing_never_speeds_up_a_lone_queue(copies: list[tuple[int, int]], gen
 def test_sharing_never_speeds_up_an_engine_alone(kernel: Kernel, target: str) -> None:
     calls = tuple(call for call in kernel.drawn.calls if call[0] == "memset")
     lone = Kernel(dataclasses.replace(kernel.drawn, calls=calls), ())
-    alone, shared = (timed(lone.on(target), target=target, bandwidth_sharing=sharing).timing for sharing in (False, True))
+    alone, shared = (
+        timed(lone.on(target), target=target, bandwidth_sharing=sharing).timing for sharing in (False, True)
+    )
     assert shared.makespan >= alone.makespan
 
 

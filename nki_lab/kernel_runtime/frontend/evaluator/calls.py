@@ -97,6 +97,7 @@ def _callback(m: Machine, frame: Frame, node: ast.AST, value: Any) -> Any:
         m.pin(node, frame)
         return None if result is UNKNOWN else result
 
+    callback.__name__ = str(getattr(value, "name", None) or getattr(value, "__name__", "callback"))
     return callback
 
 

@@ -11,33 +11,64 @@ _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.Generator
 
 
 class Scope:
-    """The names that a module, function, class body or comprehension binds."""
+    """The names that a module, function, class body or comprehension binds; looked for when first asked for."""
 
-    __slots__ = ("generator", "globals", "kind", "names", "nonlocals", "parent", "qualname")
+    __slots__ = ("_body", "_generator", "_globals", "_names", "_nonlocals", "kind", "parent", "qualname")
 
-    def __init__(self, kind: str, name: str, parent: Scope | None, names: Iterable[str]) -> None:
+    def __init__(
+        self, kind: str, name: str, parent: Scope | None, names: Iterable[str], body: Iterable[ast.AST] = ()
+    ) -> None:
         self.kind = kind  # "module", "function", "class" or "comprehension"
         self.parent = parent
-        self.names = set(names)
-        self.globals: set[str] = set()
-        self.nonlocals: set[str] = set()
-        self.generator = False
         self.qualname = _qualified(name, parent)
+        self._names = set(names)
+        self._globals: set[str] = set()
+        self._nonlocals: set[str] = set()
+        self._generator = False
+        self._body: Iterable[ast.AST] | None = body
+
+    @property
+    def names(self) -> set[str]:
+        """The names bound in the scope, those declared global or nonlocal included."""
+        if self._body is not None:
+            self._collect()
+        return self._names
+
+    @property
+    def generator(self) -> bool:
+        """Whether a function's body yields or awaits."""
+        if self._body is not None:
+            self._collect()
+        return self._generator
+
+    def binds(self, name: str) -> bool:
+        """Whether a function or comprehension has `name` for itself."""
+        return name in self.names and name not in self._nonlocals and name not in self._globals
 
     def place(self, name: str) -> int | None:
         """How many frames out `name` is bound; None for a global. Class bodies do not pass their names on."""
-        if name in self.globals:
-            return None
-        hops, scope = 0, self
-        if self.kind != "module" and name in self.names and name not in self.nonlocals:
+        if self.kind != "module" and self.binds(name):
             return 0
-        while scope.parent is not None:
+        hops, scope = 0, self
+        while name not in scope._globals and scope.parent is not None:
             scope, hops = scope.parent, hops + 1
-            if scope.kind == "module" or name in scope.globals:
+            if scope.kind == "module":
                 return None
-            if scope.kind != "class" and name in scope.names and name not in scope.nonlocals:
+            if scope.kind != "class" and scope.binds(name):
                 return hops
         return None
+
+    def _collect(self) -> None:
+        body, self._body = self._body or (), None
+        for node in inner_nodes(body):
+            if isinstance(node, ast.Global):
+                self._globals.update(node.names)
+            elif isinstance(node, ast.Nonlocal):
+                self._nonlocals.update(node.names)
+            elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
+                self._generator = True
+            else:
+                self._names.update(_bound_by(node))
 
 
 def _qualified(name: str, parent: Scope | None) -> str:
@@ -51,44 +82,25 @@ def function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, na
     arguments = node.args
     params = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     params += [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
-    scope = Scope("function", name, parent, (arg.arg for arg in params))
-    _collect(scope, [node.body] if isinstance(node, ast.Lambda) else node.body)
-    return scope
+    body = [node.body] if isinstance(node, ast.Lambda) else node.body
+    return Scope("function", name, parent, (arg.arg for arg in params), body)
 
 
 def class_scope(node: ast.ClassDef, parent: Scope) -> Scope:
     """The scope of a class body."""
-    scope = Scope("class", node.name, parent, ())
-    _collect(scope, node.body)
-    return scope
+    return Scope("class", node.name, parent, (), node.body)
 
 
 def comprehension_scope(node: ast.expr, generators: list[ast.comprehension], parent: Scope) -> Scope:
     """The scope of a comprehension's targets."""
     kinds = {"ListComp": "<listcomp>", "SetComp": "<setcomp>", "DictComp": "<dictcomp>"}
-    scope = Scope("comprehension", kinds.get(type(node).__name__, "<genexpr>"), parent, ())
-    for part in generators:
-        scope.names.update(bound_names([part.target]))
-    return scope
+    names = {name for part in generators for name in bound_names([part.target])}
+    return Scope("comprehension", kinds.get(type(node).__name__, "<genexpr>"), parent, names)
 
 
 def module_scope(tree: ast.Module) -> Scope:
     """The scope of a module."""
-    scope = Scope("module", "<module>", None, ())
-    _collect(scope, tree.body)
-    return scope
-
-
-def _collect(scope: Scope, body: Iterable[ast.AST]) -> None:
-    for node in inner_nodes(body):
-        if isinstance(node, ast.Global):
-            scope.globals.update(node.names)
-        elif isinstance(node, ast.Nonlocal):
-            scope.nonlocals.update(node.names)
-        elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
-            scope.generator = True
-        else:
-            scope.names.update(_bound_by(node))
+    return Scope("module", "<module>", None, (), tree.body)
 
 
 def bound_names(body: Iterable[ast.AST]) -> set[str]:
@@ -134,7 +146,21 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)
         else:
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes that may hold names: contexts and operators are left out."""
+    found: list[ast.AST] = []
+    for value in vars(node).values():
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):
+            found.append(value)
+    return found
+
+
+_SIGNS: Final = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import FUNCTIONS, Scope, bound_names, loaded_names
@@ -19,10 +20,13 @@ def build_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = Non
     around it gives "lost"; a `return` leaves the frame doubtful.
     """
     parts: list[ast.AST] = [*body] if target is None else [*body, target]
-    bound, read = sorted(bound_names(parts)), sorted(loaded_names(parts))
-    leaves, jumps = _exits(body)
+
+    @cache
+    def facts() -> tuple[list[str], list[str], bool, bool]:
+        return sorted(bound_names(parts)), sorted(loaded_names(parts)), *_exits(body)
 
     def run(frame: Frame) -> str | None:
+        bound, read, leaves, jumps = facts()
         frame.m.doubt([found for name in read if (found := _lookup(frame, scope, name)) is not MISSING])
         for name in bound:
             _forget(frame, scope, name)

@@ -41,11 +41,13 @@ LOST: Final = "lost"
 
 
 def build_block(body: list[ast.stmt], scope: Scope) -> Statement:
-    """The function that runs statements in order; None is falling off the end."""
-    rows = [(_build(node, scope), _cost(node), node) for node in body]
+    """The function that runs statements in order; None is falling off the end. They are prepared when first run."""
+    rows: list[tuple[Statement, int, ast.stmt]] = []
 
     def run(frame: Frame) -> Signal:
         meter = frame.m.meter
+        if not rows:
+            rows.extend([(_build(node, scope), _cost(node), node) for node in body])
         for statement, cost, node in rows:
             meter.steps += cost
             if meter.steps >= meter.look_at:
@@ -60,9 +62,11 @@ def build_block(body: list[ast.stmt], scope: Scope) -> Statement:
 
 
 def _cost(node: ast.stmt) -> int:
-    """Steps of a statement: one, and more for long expressions."""
-    fields = (item for _, item in ast.iter_fields(node) if isinstance(item, ast.AST))
-    return 1 + sum(sum(1 for _ in ast.walk(item)) for item in fields) // 16
+    """Steps of a statement: one, and more for one with a long text."""
+    if isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+        return 1
+    lines = (node.end_lineno or node.lineno) - node.lineno
+    return 1 + lines + ((node.end_col_offset or 0) - node.col_offset) // 128 if not lines else 1 + lines
 
 
 def _build(node: ast.stmt, scope: Scope) -> Statement:

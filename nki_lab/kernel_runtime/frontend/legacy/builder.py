@@ -21,6 +21,7 @@ from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, place
 from nki_lab.kernel_runtime.frontend.legacy import assignment
 from nki_lab.kernel_runtime.frontend.legacy.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.frontend.legacy.held import Box, Held, out_positions, result_position, writer_kind
+from nki_lab.kernel_runtime.frontend.legacy.splitting import parts
 from nki_lab.kernel_runtime.frontend.legacy.subscript import OutsideView, checked, restricted, subscript
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, extent, view_type
@@ -170,7 +171,8 @@ class LegacyBuilder(Builder):
                 ) -> NkiInstruction:  # fmt: skip
         if self._zeros:
             self._settle(instruction, live)
-        done = super().issue(instruction, live, fixed, name)
+        for part in parts(instruction, live):
+            done = super().issue(instruction, part, fixed, name)
         kind = writer_kind(instruction, live)
         writers = self.writers
         for place in out_positions(instruction):
@@ -201,7 +203,7 @@ class LegacyBuilder(Builder):
         except TypeError:
             key = ()
         try:
-            legalise(instruction, live, fixed, self.arch)
+            legalise(instruction, next(parts(instruction, live)), fixed, self.arch)
         except NkiError as error:
             self._legal.discard(key)
             operands = dict(zip(live_names(instruction), live, strict=True))

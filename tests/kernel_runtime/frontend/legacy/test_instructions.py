@@ -183,6 +183,30 @@ def test_double_row_products_take_pairs_of_rows(execute: Any) -> None:
     assert not done.diagnostics
 
 
+def test_views_of_too_many_dimensions_take_several_instructions(execute: Any, names_of: Any) -> None:
+    source = np.random.default_rng(0).normal(size=(8, 3, 4, 5, 6)).astype(np.float32)
+
+    def kernel(a: Any) -> Any:
+        tile = nl.load(a)
+        i_p, i_a, i_b, i_c, i_d, i_e, i_f = nl.mgrid[0:8, 0:2, 0:2, 0:2, 0:2, 0:2, 0:3]
+        turned = nl.ndarray((8, 2 * 4 * 4 * 3), dtype=a.dtype)
+        turned[i_p, ((i_f * 4 + 2 * i_e + i_c) * 4 + 2 * i_d + i_b) * 2 + i_a] = (
+            2.0 * tile[i_p, i_a + 1, i_b + 2 * i_c, i_d + 3 * i_e, 2 * i_f]
+        )
+        out = nl.ndarray(turned.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, turned)
+        return out
+
+    i_p, i_a, i_b, i_c, i_d, i_e, i_f = np.mgrid[0:8, 0:2, 0:2, 0:2, 0:2, 0:2, 0:3]
+    want = np.zeros((8, 96), np.float32)
+    want[i_p, ((i_f * 4 + 2 * i_e + i_c) * 4 + 2 * i_d + i_b) * 2 + i_a] = (
+        2 * source[i_p, i_a + 1, i_b + 2 * i_c, i_d + 3 * i_e, 2 * i_f]
+    )
+    done = execute(kernel, source)
+    np.testing.assert_array_equal(done.outputs, want)
+    assert names_of(done).count("tensor_scalar") == 4
+
+
 def test_a_name_is_kept_in_the_program(execute: Any) -> None:
     def kernel(a: Any) -> None:
         nisa.activation(nl.exp, nl.load(a), name="powers")

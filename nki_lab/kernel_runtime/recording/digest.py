@@ -1,0 +1,248 @@
+"""Where a run's time went, in few numbers: by lane, by line of source, and along the critical path.
+
+Everything is worked out from the tables of a recording, so that a run, an opened folder and an imported profile are
+told the same way. Times are integer picoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.columns import Array, pieces
+from nki_lab.kernel_runtime.recording.columns import whole as _whole
+from nki_lab.kernel_runtime.recording.recording import Recording
+
+LAUNCH: Final = "launch"
+"""The reason to wait before a kernel's first instruction and after its last."""
+
+_FOR_A_RESULT: Final = (
+    "anti-dependency", "output order", "memory reuse", "user order", "semaphore", "dma trigger",
+)  # fmt: skip
+"""Waits, beside those for data, that end with another row's result; the others end when that row leaves its lane."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Path:
+    """The critical path, a column each, in order of time: the row, when it takes over, its work, and its waits.
+
+    A row waits `rest` for `stall`, then `setup` for `setup_stall`, and while it works `held_for` for `held`. Over all
+    rows, works and waits add up to the time from `launch` to the last result.
+    """
+
+    row: Array
+    lane: Array
+    begin: Array
+    work: Array
+    rest: Array
+    setup: Array
+    held_for: Array
+    stall: Array
+    setup_stall: Array
+    held: Array
+
+    @property
+    def waits(self) -> tuple[tuple[Array, Array], ...]:
+        """The three kinds of waits: reason and time of each row."""
+        return (self.stall, self.rest), (self.setup_stall, self.setup), (self.held, self.held_for)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneTime:
+    """Where a lane's time went: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
+    that the run waits for."""
+
+    number: int
+    name: str
+    kind: str
+    core: int
+    rows: int
+    busy: int
+    critical: int
+    waits: Mapping[str, int]
+    empty: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineTime:
+    """What a line of source costs: its rows, their own work, and what the critical path spends on them."""
+
+    file: str
+    line: int
+    function: str
+    text: str
+    rows: int
+    busy: int
+    work: int
+    waits: Mapping[str, int]
+
+    @property
+    def critical(self) -> int:
+        """Work and waits on the critical path."""
+        return self.work + sum(self.waits.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """A run in few numbers. `work` by kind of lane and `waits` by reason are those of the critical path and add up to
+    the makespan; `lines` begin with the one that costs most of it."""
+
+    makespan: int
+    path: Path
+    lanes: tuple[LaneTime, ...]
+    lines: tuple[LineTime, ...]
+    work: Mapping[str, int]
+    waits: Mapping[str, int]
+
+
+def digest(recording: Recording) -> Digest:
+    """The digest of a recording."""
+    launch = round(float(recording.summary.get("launch_ns", 0)) * 1000)
+    path = path_of(recording, launch)
+    own, by_site, held = _rows(recording)
+    total = np.zeros(len(recording.stalls), np.int64)
+    for reason, time in path.waits:
+        np.add.at(total, reason, time)
+    waits = _named(recording.stalls, total)
+    rest = recording.makespan - int(path.work.sum()) - sum(waits.values())
+    if rest > 0:  # before the first row and after the last result
+        waits[LAUNCH] = waits.get(LAUNCH, 0) + rest
+    work: dict[str, int] = {}
+    lanes = _sums(path.lane, path.work, len(recording.lanes)).tolist()
+    for lane, spent in zip(recording.lanes, lanes, strict=True):
+        if spent:
+            group = "dma" if lane.kind == "dma" else lane.name
+            work[group] = work.get(group, 0) + spent
+    return Digest(
+        makespan=recording.makespan, path=path, lanes=_lanes(recording, path, own, held, launch),
+        lines=_lines(recording, path, by_site), work=_sorted(work), waits=_sorted(waits),
+    )  # fmt: skip
+
+
+def path_of(recording: Recording, launch: int = 0) -> Path:
+    """The critical path with its times, in a run that begins with `launch` picoseconds."""
+    rows, row = recording.rows, _whole(recording.critical_path).astype(np.int64)
+    column = {
+        name: rows[name][row].astype(np.int64)
+        for name in ("lane", "start", "duration", "ready", "setup", "pace", "stall", "setup_stall", "held")
+    }
+    start, duration = column["start"], column["duration"]
+    names = recording.stalls
+    result = np.array([name.startswith("data from ") or name in _FOR_A_RESULT for name in names])[column["stall"]]
+    end = start + duration
+    # A row takes over when the one before it lets it go, and lets the next one go when that takes over.
+    begin = start.copy()
+    begin[:1] = np.minimum(start[:1], launch)
+    released = np.where(result[1:], column["ready"][:-1], end[:-1])
+    begin[1:] = np.clip(released, np.minimum(start[:-1], start[1:]), start[1:])
+    until = np.append(begin[1:], column["ready"][-1:])
+    held_for = np.minimum(duration - own_work(duration, column["pace"]), until - start)
+    setup = np.minimum(column["setup"], start - begin)
+    return Path(
+        row=row, lane=column["lane"], begin=begin, work=until - start - held_for, rest=start - begin - setup,
+        setup=setup, held_for=held_for, stall=column["stall"], setup_stall=column["setup_stall"], held=column["held"],
+    )  # fmt: skip
+
+
+def own_work(duration: Array, pace: Array) -> Array:
+    """The part of rows' durations that is their own work."""
+    work: Array = -(-duration * pace.astype(np.int64) // schema.PACE)
+    return work
+
+
+def _rows(recording: Recording) -> tuple[Array, Array, Array]:
+    """Own work by lane; rows and own work by site, at the end of rows without one; held time by lane and reason."""
+    rows, lanes, stalls = recording.rows, len(recording.lanes), len(recording.stalls)
+    sites = len(recording.table("sites"))
+    own = np.zeros(lanes, np.int64)
+    held = np.zeros(lanes * stalls, np.int64)
+    by_site = np.zeros((2, sites + 1), np.int64)
+    for low, high in pieces(len(rows)):
+        lane, duration, site = (rows[name][low:high].astype(np.int64) for name in ("lane", "duration", "site"))
+        work = own_work(duration, rows["pace"][low:high])
+        own += _sums(lane, work, lanes)
+        held += _sums(lane * stalls + rows["held"][low:high], duration - work, lanes * stalls)
+        site = np.where(site < 0, sites, site)
+        by_site[0] += np.bincount(site, minlength=sites + 1)
+        by_site[1] += _sums(site, work, sites + 1)
+    return own, by_site, held.reshape(lanes, stalls)
+
+
+def _sums(group: Array, values: Array, count: int) -> Array:
+    """Sums of values by group, in whole numbers."""
+    out = np.zeros(count, np.int64)
+    np.add.at(out, group, values)
+    return out
+
+
+def _named(names: tuple[str, ...], times: Array) -> dict[str, int]:
+    """Times by name, those that are not zero, the longest first."""
+    return _sorted({name: time for name, time in zip(names, times.tolist(), strict=True) if time})
+
+
+def _sorted(times: Mapping[str, int]) -> dict[str, int]:
+    """The longest first, equal ones by name."""
+    return dict(sorted(times.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: int) -> tuple[LaneTime, ...]:
+    names = recording.stalls
+    waits = recording.lane_times + held
+    waits[:, 0] = 0
+    critical = _sums(path.lane, path.work, len(own))
+    spans, drawn = recording.table("lane_spans"), recording.table("lane_rows")
+    out = []
+    for lane in recording.lanes:
+        reasons = dict(zip(names, waits[lane.number].tolist(), strict=True))
+        count, first = int(spans["rows"][lane.number]), int(spans["first"][lane.number])
+        if launch and count:
+            # The gap before a lane's first row begins with the launch.
+            stall = names[int(drawn["stall"][first])]
+            reasons[stall] = max(0, reasons[stall] - launch) if int(drawn["stall"][first]) else 0
+            reasons[LAUNCH] = reasons.get(LAUNCH, 0) + launch
+        busy = int(own[lane.number])
+        reasons = {name: time for name, time in _sorted(reasons).items() if time}
+        out.append(
+            LaneTime(
+                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=count, busy=busy,
+                critical=min(busy, int(critical[lane.number])), waits=reasons,
+                empty=recording.makespan - busy - sum(reasons.values()),
+            )
+        )  # fmt: skip
+    return tuple(out)
+
+
+def _lines(recording: Recording, path: Path, by_site: Array) -> tuple[LineTime, ...]:
+    sites = recording.table("sites")
+    functions = recording.texts("sites", "function")
+    paths, texts = recording.texts("sources", "path"), recording.texts("sources", "text")
+    listings = [text.splitlines() for text in texts]
+    source, line = (_whole(sites[name]).tolist() for name in ("source", "line"))
+    site = recording.rows["site"][path.row] if len(path.row) else np.zeros(0, np.int64)
+    places: dict[tuple[int, int], list[int]] = {}
+    for number in np.flatnonzero(by_site[0, :-1]).tolist():
+        places.setdefault((source[number], line[number]), []).append(number)
+    group = np.full(len(sites) + 1, len(places))  # the last group is that of rows without a site
+    for number, members in enumerate(places.values()):
+        group[members] = number
+    mine, names = group[site], recording.stalls
+    work = _sums(mine, path.work, len(places) + 1)
+    waits = np.zeros((len(places) + 1, len(names)), np.int64)
+    for reason, time in path.waits:
+        np.add.at(waits, (mine, reason), time)
+    out = []
+    for number, ((file, place), members) in enumerate(places.items()):
+        listing = listings[file]
+        out.append(
+            LineTime(
+                file=paths[file], line=place, function=functions[members[0]],
+                text=listing[place - 1].strip() if 0 < place <= len(listing) else "",
+                rows=int(by_site[0, members].sum()), busy=int(by_site[1, members].sum()), work=int(work[number]),
+                waits=_named(names, waits[number]),
+            )
+        )  # fmt: skip
+    return tuple(sorted(out, key=lambda item: (-item.critical, -item.busy, item.file, item.line)))

@@ -1,0 +1,59 @@
+"""Seeds that failed once, a few hundred new draws, and the fuzzer's own parts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nki_lab.isa.spec import TABLE
+from tests.draws import Replayed, Seeded
+from tests.fuzz import run
+
+
+@pytest.mark.parametrize("seed", run.regressions())
+def test_a_seed_that_failed_once_passes(seed: int) -> None:
+    found = run.attempt(Seeded(seed))
+    assert not found.problem
+
+
+def test_a_few_hundred_calls_pass() -> None:
+    assert run.main(["--calls", "300", "--seed", "20000"]) == 0
+
+
+@pytest.mark.slow
+def test_ten_thousand_calls_pass() -> None:
+    assert run.main(["--calls", "10000", "--seed", "100000"]) == 0
+
+
+def test_a_tape_gives_the_same_call_again() -> None:
+    for seed in range(40):
+        first = run.attempt(Seeded(seed))
+        again = run.attempt(Replayed(first.tape))
+        assert (again.kind, again.case) == (first.kind, first.case)
+
+
+def test_a_fault_in_an_instruction_is_found_and_made_small(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    honest: Any = TABLE["reciprocal"].numerics
+
+    def numerics(out: Any, ins: Any, use: Any, state: Any) -> None:
+        honest(out, ins, use, state)
+        if out.dst.size > 7:
+            out.dst.flat[7] = 12.5
+
+    monkeypatch.setitem(TABLE, "reciprocal", replace(TABLE["reciprocal"], numerics=numerics))
+    assert run.main(["--calls", "60", "--instruction", "reciprocal", "--failures", "1"]) == 1
+    told = capsys.readouterr().out
+    kernel = told[told.index("def kernel") : told.index("    return")]
+    assert len(kernel.splitlines()) <= 6
+    assert "nisa.reciprocal(dst=t1, data=t0)" in kernel
+    assert "1 failed" in told
+
+
+def test_an_instruction_that_accepts_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nki_lab.kernel_runtime.frontend.legality._check_partitions", lambda *_: None)
+    problems = {run.attempt(Seeded(seed), "memset").problem for seed in range(300)}
+    assert any("beyond 128 partitions: accepted" in problem for problem in problems)
