@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
-from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load
+from nki_lab.kernel_runtime.allocate.lifetime import Column, Lifetimes, Load
 from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program
@@ -53,10 +54,17 @@ def capacity(
 
 def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:
     """NKI317 for placed tensors of which one is written while the other holds a value that is read later."""
+    if not overlaps:
+        return
+    columns = times.accesses
+    order = np.argsort(columns.buffer, kind="stable")
+    start = np.searchsorted(columns.buffer[order], np.arange(len(program.buffers) + 1))
     said = set()
     for pair in overlaps:
         for victim, writer in (pair, pair[::-1]):
-            harm = _harm(times, victim, writer)
+            mine, other = (order[start[number] : start[number + 1]] for number in (victim, writer))
+            writes = columns.op[other[columns.is_out[other]]]
+            harm = _harm(columns.op[mine], columns.is_out[mine], writes)
             if harm is None:
                 continue
             write, read = harm
@@ -67,20 +75,19 @@ def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]
             break
 
 
-def _harm(times: Lifetimes, victim: int, writer: int) -> tuple[int, int] | None:
-    """(write, read): an op writes `writer` after something wrote `victim`, whose next access is a later read."""
-    columns = times.accesses
-    mine = columns.buffer == victim
-    ops, is_out = columns.op[mine], columns.is_out[mine]
+def _harm(ops: Column, is_out: NDArray[np.bool_], writes: Column) -> tuple[int, int] | None:
+    """(write, read): one of `writes` comes after a victim was written, and the victim's next access is a later read.
+
+    `ops` and `is_out` are the victim's accesses.
+    """
     if not is_out.any():
         return None
     written = int(ops[is_out].min())
-    writes = columns.op[(columns.buffer == writer) & columns.is_out]
     for write in writes[writes > written].tolist():
-        after = ops > write
-        if not after.any():
+        row = int(np.searchsorted(ops, write, side="right"))
+        if row == len(ops):
             return None
-        following = int(ops[after].min())
+        following = int(ops[row])
         if not is_out[ops == following].any():
             return write, following
     return None

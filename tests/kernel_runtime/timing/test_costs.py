@@ -85,44 +85,37 @@ def turned(p: int, f: int, dtype: Any = F32, buffer: Any = nl.psum) -> Any:
 
 
 V2_LAWS = [
-
-    (add(512), 1024), (add(200), 400), (add(512, BF16), 512), (add(512, F16), 1024), (add(512, BF16, op=nl.maximum), 1024),
-    (add(512, F32, nl.psum), 512), (add(512, BF16, nl.psum), 512), (add(20), 64), (add(40), 80),
-    (add(512, I32), 150 + 512), (scale(512), 512), (scale(512, BF16), 512), (scale(30), 64),
-
-    (copy(512), 512), (copy(700, BF16), 700), (copy(512, F32, nl.psum), 512), (copy(512, engine=nisa.engine.gpsimd), 662),
-    (fused(512), 1024), (fused(512, BF16), 1024), (fused(512, BF16, nl.subtract, nl.multiply), 512),
-    (fused(511, BF16, nl.subtract, nl.multiply), 1022),
-
-    (total(512), 512), (total(512, BF16), 256), (total(512, BF16, nl.maximum), 256), (total(512, BF16, nl.minimum), 512),
-    (fill(512), 512), (fill(512, BF16), 256), (fill(512, BF16, 1.0), 512), (fill(10), 64),
-    (inverse(512), 4096), (inverse(4), 64), (count(512), 662), (count(1), 151),
-    (function(512), 512), (function(1), 64), (function(512, summed=True), 576), (function(2048, BF16), 2048),
-
-    (product(128, 512, BF16), 512), (product(128, 512), 2048), (product(128, 16, BF16), 64), (product(16, 16, BF16), 16),
-    (product(128, 1, BF16), 64), (product(64, 100, F16), 100),
-    (turned(128, 128, BF16), 128), (turned(32, 128, BF16), 64), (turned(128, 20, BF16), 128),
-    (turned(32, 32, BF16, nl.sbuf), 64),
+    (add(512), 1024), (add(200), 400), (add(512, BF16), 512), (add(512, F16), 1024),
+    (add(512, BF16, op=nl.maximum), 1024), (add(512, F32, nl.psum), 512), (add(512, BF16, nl.psum), 512),
+    (add(20), 64), (add(40), 80), (add(512, I32), 150 + 512), (scale(512), 512), (scale(512, BF16), 512),
+    (scale(30), 64), (copy(512), 512), (copy(700, BF16), 700), (copy(512, F32, nl.psum), 512),
+    (copy(512, engine=nisa.engine.gpsimd), 662), (fused(512), 1024), (fused(512, BF16), 1024),
+    (fused(512, BF16, nl.subtract, nl.multiply), 512), (fused(511, BF16, nl.subtract, nl.multiply), 1022),
+    (total(512), 512), (total(512, BF16), 256), (total(512, BF16, nl.maximum), 256),
+    (total(512, BF16, nl.minimum), 512), (fill(512), 512), (fill(512, BF16), 256), (fill(512, BF16, 1.0), 512),
+    (fill(10), 64), (inverse(512), 4096), (inverse(4), 64), (count(512), 662), (count(1), 151), (function(512), 512),
+    (function(1), 64), (function(512, summed=True), 576), (function(2048, BF16), 2048), (product(128, 512, BF16), 512),
+    (product(128, 512), 2048), (product(128, 16, BF16), 64), (product(16, 16, BF16), 16), (product(128, 1, BF16), 64),
+    (product(64, 100, F16), 100), (turned(128, 128, BF16), 128), (turned(32, 128, BF16), 64),
+    (turned(128, 20, BF16), 128), (turned(32, 32, BF16, nl.sbuf), 64),
 ]  # fmt: skip
 V3_LAWS = [
     (add(512), 512 + 70), (add(300), 300 + 70), (add(512, BF16), 256 + 70), (add(512, F32, nl.psum), 512 + 70),
-    (add(512, BF16, nl.psum), 512 + 70),
-    (scale(512), 512 + 70), (scale(512, BF16), 128 + 70), (scale(512, BF16, nl.psum), 256 + 70), (scale(4), 74),
-    (scale(512, engine=nisa.engine.scalar), 512),
+    (add(512, BF16, nl.psum), 512 + 70), (scale(512), 512 + 70), (scale(512, BF16), 128 + 70),
+    (scale(512, BF16, nl.psum), 256 + 70), (scale(4), 74), (scale(512, engine=nisa.engine.scalar), 512),
     (copy(512), 256 + 70), (copy(512, BF16), 128 + 70), (copy(512, F16, nl.psum), 256 + 70),
-
-    (copy(512, F32, nl.psum), 512 + 70), (copy(512, F32, nl.psum, BF16), 512 + 70), (copy(512, F32, nl.sbuf, BF16), 256 + 70),
-    (copy(512, engine=nisa.engine.scalar), 512),
+    (copy(512, F32, nl.psum), 512 + 70), (copy(512, F32, nl.psum, BF16), 512 + 70),
+    (copy(512, F32, nl.sbuf, BF16), 256 + 70), (copy(512, engine=nisa.engine.scalar), 512),
     (total(512, BF16), 256 + 70), (fused(512), 1024 + 70), (inverse(512), 4096 + 70), (fill(512), 512 + 70),
-    (function(512), 512), (function(4096, BF16), 4096), (count(512), 662),
-    (product(128, 512), 4 * 512 + 14), (product(128, 100), 4 * 100 + 14), (product(128, 512, BF16), 512),
-    (turned(128, 128, BF16), 128), (turned(128, 128), 256),
+    (function(512), 512), (function(4096, BF16), 4096), (count(512), 662), (product(128, 512), 4 * 512 + 14),
+    (product(128, 100), 4 * 100 + 14), (product(128, 512, BF16), 512), (turned(128, 128, BF16), 128),
+    (turned(128, 128), 256),
 ]  # fmt: skip
 V4_LAWS = [
     (copy(512, BF16), 128 + 70), (copy(512, nl.float8_e4m3), 128 + 70), (add(512, nl.float8_e5m2), 256 + 70),
     (copy(512, BF16, engine=nisa.engine.scalar), 256), (copy(512, engine=nisa.engine.scalar), 512),
-    (scale(512, BF16, engine=nisa.engine.scalar), 256), (function(512, BF16), 512),
-    (product(128, 4096, BF16), 4096), (product(128, 512), 4 * 512 + 14),
+    (scale(512, BF16, engine=nisa.engine.scalar), 256), (function(512, BF16), 512), (product(128, 4096, BF16), 4096),
+    (product(128, 512), 4 * 512 + 14),
 ]  # fmt: skip
 LAWS = [
     pytest.param(call, target, cycles, id=f"{target}-{number}")
@@ -181,7 +174,8 @@ def test_a_dma_moves_its_bytes_at_the_sustained_rate(target: str, columns: int, 
     declared, _ = cost(call, target)
     size = columns * dtype.itemsize
     assert declared.bytes == 128 * size
-    assert declared.fixed_ns == pytest.approx(8 * size / arch_of(target).dma_bytes_per_ns)
+    arch = arch_of(target)
+    assert declared.fixed_ns == pytest.approx(8 * max(size / arch.dma_bytes_per_ns, arch.dma_semaphore_write_ns))
     assert declared.descriptor_bytes == size
 
 

@@ -57,6 +57,8 @@ def _of_namespace(m: Machine, frame: Frame, node: ast.AST, value: Namespace, nam
     if found is not MISSING:
         return found
     inner = m.imports.module(f"{value.name}.{name}")
+    if value.real is not None and name not in dir(value.real):
+        return m.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node, frame)
     if inner is not UNKNOWN or not value.closed:
         return inner
     return m.fault(error_of(m.imports.missing(value, name)), node, frame)
@@ -168,6 +170,8 @@ def is_a(value: Any, cls: Any) -> Any:
         if kind is None:
             return False
         return cls in kind.mro or (UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False)
+    if isinstance(cls, int | float | str | None | list | dict):
+        raise TypeError("isinstance() arg 2 must be a type, a tuple of types, or a union")
     if not isinstance(cls, type):
         return UNKNOWN
     if kind is None:

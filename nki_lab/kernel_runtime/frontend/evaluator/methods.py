@@ -11,7 +11,6 @@ import numpy as np
 
 from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.frontend.evaluator import calls
-from nki_lab.kernel_runtime.frontend.evaluator.limits import TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, NativeMethod, has_unknown
 from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
@@ -183,17 +182,21 @@ def _sort(m: Machine, frame: Frame, node: ast.AST, value: Any, args: list[Any], 
         m.doubt([value])
         return UNKNOWN
     m.meter.sized(len(m.meter.walked(value)))
-    value[:] = sorted_values(m, frame, node, value, kwargs.get("key"), reverse=kwargs.get("reverse", False))
+    found = sorted_values(m, frame, node, value, kwargs.get("key"), reverse=kwargs.get("reverse", False))
+    if found is UNKNOWN:
+        m.doubt([value])
+    else:
+        value[:] = found
     return None
 
 
-def sorted_values(m: Machine, frame: Frame, node: ast.AST, values: list[Any], key: Any, *, reverse: Any) -> list[Any]:
-    """The values in order; TypeError where they have none."""
+def sorted_values(m: Machine, frame: Frame, node: ast.AST, values: list[Any], key: Any, *, reverse: Any) -> Any:
+    """The values in order, UNKNOWN where a key is; TypeError where they have none."""
     if key is None:
         return sorted(values, reverse=bool(reverse))
     keys = [calls.call(m, frame, node, key, [item], {}) for item in values]
     if has_unknown(keys):
-        raise TooLarge("an unknown order")
+        return UNKNOWN
     order = sorted(range(len(values)), key=keys.__getitem__, reverse=bool(reverse))
     return [values[i] for i in order]
 

@@ -125,7 +125,7 @@ def _marker(name: str) -> Special:
 def _library(name: str) -> Any:
     """A module of the standard library: the part of it that is pure, and the decorators that kernels' classes use."""
     if name == "math":
-        return Namespace(name, {key: getattr(math, key) for key in _MATH})
+        return Namespace(name, {key: getattr(math, key) for key in _MATH}, real=math)
     if name in _MARKED:
         marked = {key: _marker(f"{name}.{key}") for key in _MARKED[name]}
         return Namespace(name, marked | ({"TYPE_CHECKING": False} if name == "typing" else {}))

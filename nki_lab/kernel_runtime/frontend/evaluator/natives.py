@@ -210,12 +210,6 @@ def _make_stream(kind: Callable[..., Any], sources: int | None) -> Run:
         streams = [iterate(m, item) for item in args[:sources]]
         if any(item is UNKNOWN for item in streams):
             return UNKNOWN
-        if kwargs.get("strict"):  # checked by looking at all of them, as zip does at the end
-            lengths = {len(m.meter.items(item)) for item in streams}
-            if len(lengths) > 1:
-                raise ValueError("zip() arguments have different lengths")
-            streams = [iterate(m, item) for item in args]
-            kwargs = {}
         return kind(*streams, *args[len(streams) :], **kwargs)
 
     return run
@@ -267,13 +261,16 @@ def _make_fold(function: Callable[..., Any]) -> Run:
             return UNKNOWN
         values = [unwrapped(item) for item in m.meter.items(source)]
         m.meter.walked(values)
-        if has_unknown(values) or "key" in kwargs:
+        if has_unknown(values):
             return UNKNOWN
         if function is sum:
-            if any(not isinstance(item, int | float | np.generic) for item in values):
-                return UNKNOWN
-            return sum(values, *args[1:], **kwargs)
-        return function(values, **kwargs)
+            own = any(isinstance(item, list | tuple | Instance) for item in values)
+            return UNKNOWN if own else sum(values, *args[1:], **kwargs)
+        key = kwargs.pop("key", None)
+        if key is None or not values:
+            return function(values, **kwargs)
+        keys = [calls.call(m, frame, node, key, [item], {}) for item in values]
+        return UNKNOWN if has_unknown(keys) else values[function(range(len(keys)), key=keys.__getitem__)]
 
     return run
 

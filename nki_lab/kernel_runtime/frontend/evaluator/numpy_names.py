@@ -105,4 +105,4 @@ def _limits(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: di
 def numpy_namespace(more: Mapping[str, Any]) -> Namespace:
     """The names of `numpy` that the evaluator knows, and `more`."""
     names = {name: getattr(np, name) for name in (*_DTYPES, *_SCALAR, *_FOLDS, "power", "dtype", "finfo", "iinfo")}
-    return Namespace("numpy", names | _CONSTANTS | dict(more))
+    return Namespace("numpy", names | _CONSTANTS | dict(more), real=np)

@@ -305,15 +305,11 @@ def _with(node: ast.With, scope: Scope) -> Statement:
 
 
 def _delete(node: ast.Delete, scope: Scope) -> Statement:
-    names = [item.id for item in node.targets if isinstance(item, ast.Name)]
-    owners = [
-        expressions.build(item.value, scope) for item in node.targets if isinstance(item, ast.Subscript | ast.Attribute)
-    ]
+    removals = [targets.build_removal(item, scope) for item in node.targets]
 
     def run(frame: Frame) -> Signal:
-        frame.m.doubt(owner(frame) for owner in owners)
-        for name in names:
-            frame.locals.pop(name, None)
+        for remove in removals:
+            remove(frame)
         return None
 
     return run

@@ -92,3 +92,42 @@ def store_item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any, wh
         if isinstance(value, NkiTensor):
             m.doubt([value], contents=False)
         m.fault(error, node, frame)
+
+
+def build_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], None]:
+    """The function that carries out `del node`."""
+    match node:
+        case ast.Name():
+            load = expressions.build(ast.copy_location(ast.Name(id=node.id, ctx=ast.Load()), node), scope)
+
+            def remove_name(frame: Frame) -> None:
+                load(frame)  # reported where there is none
+                names = frame.m.globals if scope.place(node.id) is None else frame.locals
+                names.pop(node.id, None)
+
+            return remove_name
+        case ast.Subscript():
+            owner, key = expressions.build(node.value, scope), expressions.build(node.slice, scope)
+
+            def remove_item(frame: Frame) -> None:
+                value, place = owner(frame), key(frame)
+                if type(value) not in (list, dict) or has_unknown(place) or frame.m.is_doubtful(value):
+                    frame.m.doubt([value])
+                    return
+                try:
+                    del value[frame.m.meter.walked(place)]
+                except Exception as error:  # noqa: BLE001 - no such item
+                    frame.m.fault(error, node, frame)
+
+            return remove_item
+        case ast.Tuple() | ast.List():
+            parts = [build_removal(item, scope) for item in node.elts]
+
+            def remove_several(frame: Frame) -> None:
+                for part in parts:
+                    part(frame)
+
+            return remove_several
+        case _:
+            part = expressions.build(node.value, scope) if isinstance(node, ast.Attribute) else None
+            return lambda frame: None if part is None else frame.m.doubt([part(frame)])

@@ -205,15 +205,17 @@ class Field:
 class Namespace:
     """A module as the evaluator shows it: `names` is all there is.
 
-    `closed` namespaces (`nki.language`, `nki.isa`) refuse other names; in others they are unknown.
+    `closed` namespaces (`nki.language`, `nki.isa`) refuse other names; in others they are unknown, but for names that
+    the module `real` does not have either.
     """
 
-    __slots__ = ("closed", "name", "names")
+    __slots__ = ("closed", "name", "names", "real")
 
-    def __init__(self, name: str, names: Mapping[str, Any], *, closed: bool = False) -> None:
+    def __init__(self, name: str, names: Mapping[str, Any], *, closed: bool = False, real: Any = None) -> None:
         self.name = name
         self.names = names
         self.closed = closed
+        self.real = real
 
     def __repr__(self) -> str:
         return f"<module {self.name}>"
