@@ -53,8 +53,9 @@ def best(call: Callable[[], object], rounds: int = 5) -> float:
 
 def b1_matmul() -> Iterator[Figure]:
     """Tiled matmul: numeric seconds over those of NumPy's float32 product, conversions included."""
-    import kernels  # noqa: PLC0415 - after activation
-    import nki_lab  # noqa: PLC0415
+    import kernels
+
+    import nki_lab
 
     rng = np.random.default_rng(0)
     for size, kind in ((4096, ml_dtypes.bfloat16), (4096, np.float32), (1024, ml_dtypes.bfloat16)):
@@ -70,8 +71,9 @@ def b1_matmul() -> Iterator[Figure]:
 
 def b2_overhead() -> Iterator[Figure]:
     """Numeric time an instruction beyond the bare NumPy calls on the same tile."""
-    import kernels  # noqa: PLC0415 - after activation
-    import nki_lab  # noqa: PLC0415
+    import kernels
+
+    import nki_lab
 
     for free, rounds in ((512, 500), (8, 2500)):
         x = np.ones((128, free), np.float32)
@@ -97,8 +99,9 @@ def b2_overhead() -> Iterator[Figure]:
 
 def b3_tracing() -> Iterator[Figure]:
     """Microseconds to specialise one instruction, without values."""
-    import kernels  # noqa: PLC0415 - after activation
-    import nki_lab  # noqa: PLC0415
+    import kernels
+
+    import nki_lab
 
     spec = nki_lab.spec((4096, 4096), "bfloat16")
     times, count = [], 0
@@ -156,7 +159,7 @@ def main() -> int:
     parser.add_argument("--note", default="", help="a remark kept in the history")
     arguments = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
-    import nki_lab  # noqa: PLC0415 - its import is one of the figures, in processes of their own
+    import nki_lab
 
     nki_lab.activate()
     figures: list[Figure] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 import linecache
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from nki_lab import codes
 
@@ -124,8 +124,45 @@ class Diagnostic:
             ],
         }
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Diagnostic:
+        """The diagnostic of plain data as `as_dict` gives it; what is missing there, or is something else, is empty.
+
+        Of related places the ends are not known: they are taken to be one character.
+        """
+
+        def text(name: str) -> str:
+            value = data.get(name)
+            return value if isinstance(value, str) else ""
+
+        related = data.get("related")
+        return cls(
+            code=text("code"),
+            message=text("message"),
+            outcome=cast("Outcome", text("outcome") if text("outcome") in get_args(Outcome) else "advice"),
+            severity=cast("Severity", text("severity") if text("severity") in get_args(Severity) else "information"),
+            span=_span_of(data),
+            operand=text("operand"),
+            limit=text("limit"),
+            help=text("help"),
+            related=tuple(
+                Related(str(item.get("message", "")), _span_of(item))
+                for item in (related if isinstance(related, list) else ())
+                if isinstance(item, Mapping)
+            ),
+        )
+
     def __str__(self) -> str:
         return render(self)
+
+
+def _span_of(data: Mapping[str, Any]) -> Span | None:
+    file, line, column = data.get("file"), data.get("line"), data.get("column")
+    if not (file and isinstance(file, str) and isinstance(line, int) and isinstance(column, int)):
+        return None
+    end_line, end_column = data.get("end_line", line), data.get("end_column", column + 1)
+    known = isinstance(end_line, int) and isinstance(end_column, int)
+    return Span(file, line, column, end_line if known else line, end_column if known else column + 1)
 
 
 def diagnose(

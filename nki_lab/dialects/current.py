@@ -6,13 +6,13 @@ from functools import cache
 from typing import Any
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects import annotation, published
+from nki_lab.dialects import annotation
 from nki_lab.dialects.collectives import ReplicaGroup
 from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend import language, published
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 RELEASE = "0.6.0"

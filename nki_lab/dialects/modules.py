@@ -10,8 +10,8 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_class, error_of
-from nki_lab.isa.spelling import did_you_mean
+from nki_lab.diagnostic import Diagnostic, NkiError, error_class, error_of
+from nki_lab.kernel_runtime.frontend.published import unknown_name
 
 Missing = Callable[[str, str, Iterable[str]], "Diagnostic"]
 """What is wrong with asking module (first argument) for a name (second) that is not among its names (third)."""
@@ -125,11 +125,3 @@ def attach(modules: Iterable[DialectModule]) -> dict[str, DialectModule]:
 def is_ours(module: Any) -> bool:
     """Whether a module was made here."""
     return isinstance(module, DialectModule)
-
-
-def unknown_name(module: str, name: str, names: Iterable[str]) -> Diagnostic:
-    """NKI006 with the nearest names."""
-    short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
-    near = did_you_mean(name, names)
-    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in NKI 0.6",
-                    help=near or f"dir({short}) lists them")  # fmt: skip

@@ -149,19 +149,14 @@ def profile(
     options: Options | None = None,
     grid: tuple[int, ...] = (),
     dialect: Dialect = "current",
-    on_error: OnError = "raise",
     notes: Iterable[Diagnostic] = (),
 ) -> Execution:
     """Addresses and times of a kernel for arguments without values, as for `specialise`; there are no outputs."""
     call = _Call(function, target, options or Options(), grid, dialect, tuple(notes))
     try:
         call.specialise(specs, kwargs or {}, values=False)
-        call.time()
+        call.time(needed=True)
         call.check()
-    except NkiError as error:
-        if on_error == "raise":
-            raise
-        return call.result(error)
     finally:
         call.close()
     return call.result(None)
@@ -249,13 +244,18 @@ class _Call:
         flushed = self.seconds["numeric"] - (middle - start)
         self.seconds["specialize"] += time.perf_counter() - middle - flushed
 
-    def time(self) -> None:
-        """Addresses and times; what they tell about capacity joins the findings."""
+    def time(self, *, needed: bool = False) -> None:
+        """Addresses and times; what they tell about capacity joins the findings.
+
+        So does what makes them impossible, an instruction without a model of its cost, unless they are `needed`.
+        """
         start = time.perf_counter()
         try:
             self.timeline = timeline(self.program)
             self.found.extend(self.timeline.diagnostics)
         except NkiError as error:
+            if needed:
+                raise
             self.found.extend(error.diagnostics)
         except Exception as error:
             raise self._our_fault(error) from error

@@ -115,7 +115,7 @@ def _busy(line: Timeline) -> dict[str, float]:
 def _transpose_flops(program: Program) -> int:
     """What transposes on the Tensor Engine would be as products with an identity."""
     rows = np.frombuffer(program.op_variant, np.uint32)
-    counts = np.bincount(rows, minlength=len(program.variants)) if len(rows) else []
+    counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist() if len(rows) else []
     total = 0
     for variant, count in zip(program.variants, counts, strict=False):
         types = variant.use.types

@@ -31,10 +31,11 @@ from nki.language import NKIObject, affine_range, static_range
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects import current, published
+from nki_lab.dialects import current
 from nki_lab.dialects.modules import make_module
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
+from nki_lab.kernel_runtime.frontend import published
 
 ROOT = Path(__file__).parents[2]
 

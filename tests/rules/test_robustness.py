@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-import sys
 import cProfile
+import sys
 from pathlib import Path
 
 import pytest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
 from typing import Any
@@ -46,14 +47,19 @@ def innermost_site(traceback: TracebackType | None) -> Site | None:
     """The last frame of user code that a traceback passed through."""
     found = None
     while traceback is not None:
-        if not is_ours(traceback.tb_frame) and not _is_library(traceback.tb_frame.f_code.co_filename):
+        file = traceback.tb_frame.f_code.co_filename
+        made = file == "<string>" and found is not None  # a dataclass's own methods
+        if not is_ours(traceback.tb_frame) and not _is_library(file) and not made:
             found = site_at(traceback.tb_frame.f_code, traceback.tb_lasti)
         traceback = traceback.tb_next
     return found
 
 
 def _is_library(file: str) -> bool:
-    return "site-packages" in file or file.startswith("<frozen")
+    return "site-packages" in file or file.startswith(_LIBRARY)
+
+
+_LIBRARY = ("<frozen", os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120 - no need of pathlib at import
 
 
 def wrapped(error: Exception) -> NkiError:
@@ -79,7 +85,7 @@ def wrapped(error: Exception) -> NkiError:
 def _base_of(kind: type[Exception]) -> type[Exception]:
     """The nearest class above `kind`, itself included, that can be made from diagnostics alone."""
     for base in kind.__mro__:
-        own = isinstance(base.__init__, FunctionType) or isinstance(base.__new__, FunctionType)
+        own = any(isinstance(getattr(base, name, None), FunctionType) for name in ("__init__", "__new__"))
         if not own and base is not Exception and not issubclass(base, (OSError, UnicodeError, BaseExceptionGroup)):
             return base if issubclass(base, Exception) else RuntimeError
     return RuntimeError

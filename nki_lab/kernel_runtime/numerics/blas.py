@@ -31,7 +31,7 @@ def _sgemm() -> Callable[..., None] | None:
         size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
         function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [scalar, pointer, size, pointer, size, scalar, pointer, size]
         function.restype = None
-        return function  # type: ignore[no-any-return]
+        return function
     return None
 
 

@@ -181,8 +181,8 @@ def _grids(members: list[Chain], survey: Survey, limit_bytes: int) -> list[Slab]
     m, n = members[0].m, members[0].n
     if n < _LEAST_COLUMNS:
         return []
-    for columns, row_list in same.items():
-        for column_run in _runs(list(columns), n):
+    for shared, row_list in same.items():
+        for column_run in _runs(list(shared), n):
             most = max(1, limit_bytes // (4 * m * n * len(column_run)))
             for row_run in _runs(sorted(row_list), m):
                 for start in range(0, len(row_run), most):

@@ -132,8 +132,9 @@ def fresh(pool: Pool, buffer: Buffer, kind: int) -> tuple[Bound, Array]:
 def of_array(buffer: Buffer, values: Array, kind: int) -> Bound:
     """The binding of a kernel argument: its own memory where it can be used as it is, else a converted copy."""
     dense = np.ascontiguousarray(values)
-    if buffer.dtype is TF32:  # NumPy's float32 stands for it
-        dense = round_to(dense, TF32, out=np.empty_like(dense))
+    if buffer.dtype is TF32:  # NumPy's float32 stands for it, plain or in a record of one field
+        wide = dense.view(np.float32)
+        dense = round_to(wide, TF32, out=np.empty_like(wide))
     if kind == SHADOW:
         flat = to_shadow(dense, buffer.dtype) if buffer.dtype.name != "float32" else dense
     elif kind == BYTES:

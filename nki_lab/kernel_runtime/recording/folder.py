@@ -77,7 +77,7 @@ def _unsaved(folder: Path, error: OSError) -> NkiError:
     return error_of(
         diagnose(
             "NKI021",
-            f"{folder}: not saved: {error.strerror or error}",
+            f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
             help="make room or choose another disk; what was there before is unchanged"
             if full
             else "choose a folder that you may write to; what was there before is unchanged",

@@ -336,6 +336,15 @@ class Recording:
                 out[lane, 0] += mine.duration.sum()
         return out
 
+    def waits(self) -> Array:
+        """Picoseconds that the lane of each row waited just before it, in program order."""
+        lanes = self._tables["lane_rows"]
+        out = np.zeros(len(self), np.int64)
+        for low, high in pieces(len(self)):
+            lanes.prefetch(("row", "wait"), low, high)
+            out[lanes["row"][low:high]] = lanes["wait"][low:high]
+        return out
+
     # Rows and what belongs to them
 
     def row(self, number: int) -> Row:

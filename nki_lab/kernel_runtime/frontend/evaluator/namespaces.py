@@ -9,33 +9,27 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend import language, published
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Namespace, Special
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 CURRENT: Final = "nki"
 LEGACY: Final = "neuronxcc.nki"
 ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
-_FRONT_END: Final = "nki_lab.kernel_runtime.frontend"
+_LEGACY_FRONT_END: Final = "nki_lab.kernel_runtime.frontend.legacy"
 
 
 @cache
-def _part(name: str) -> ModuleType | None:
-    """A module of the front end; None where this installation has none of that name."""
-    try:
-        return importlib.import_module(f"{_FRONT_END}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{_FRONT_END}.{name}":
-            raise
-        return None
-
-
 def legacy_dialect() -> ModuleType | None:
     """The front end of `neuronxcc.nki`; None where this installation has none."""
-    return _part("legacy")
+    try:
+        return importlib.import_module(_LEGACY_FRONT_END)
+    except ModuleNotFoundError as error:
+        if error.name != _LEGACY_FRONT_END:
+            raise
+        return None
 
 
 class Imports:
@@ -53,24 +47,28 @@ class Imports:
 
     def missing(self, module: Namespace, name: str) -> Diagnostic:
         """What is wrong with asking a closed module for a name that it does not have."""
-        home = _part("published") if module.name.partition(".")[0] == CURRENT else legacy_dialect()
-        if home is not None:
-            found: Diagnostic = home.missing(module.name, name, module.names)
-            return found
-        return diagnose(
-            "NKI006",
-            f"{module.name} has no {name}",
-            limit=f"the names of {module.name}",
-            help=did_you_mean(name, module.names),
-        )
+        dialect = legacy_dialect() if module.name.startswith(f"{LEGACY}.") else published
+        found: Diagnostic = (dialect or published).missing(module.name, name, module.names)
+        return found
 
     def _make(self, name: str) -> Any:
         hosts = {key: kind.host for key, kind in DTYPES.items()}
         match name:
-            case "nki" | "neuronxcc.nki":
+            case "neuronxcc.nki":
                 return Namespace(name, {key: _marker(f"nki.{key}") for key in ENTRIES})
+            case "nki":
+                own = {key: _marker(f"nki.{key}") for key in ("jit", "simulate")}
+                return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
+            case "nki.collectives":
+                return Namespace(name, published.absent(name, ()) | {"ReplicaGroup": UNKNOWN})
+            case "nki.compiler":
+                return Namespace(name, {}, closed=True)
+            case "nki.meta" | "nki.experimental":
+                return Namespace(name, {})
             case "nki.language":
-                return self._closed(name, {"no_reorder": _marker(f"{name}.no_reorder")} | language.names())
+                names = language.names()
+                names.setdefault("no_reorder", _marker(f"{name}.no_reorder"))
+                return self._closed(name, names)
             case "nki.isa":
                 return self._closed(name, language.instruction_names())
             case "nki.isa.constants":
@@ -91,8 +89,7 @@ class Imports:
                 return _library(name)
 
     def _closed(self, name: str, names: dict[str, Any]) -> Namespace:
-        published = _part("published")
-        if published is not None and name.startswith(f"{CURRENT}."):
+        if name.startswith(f"{CURRENT}."):
             names = published.absent(name, names) | names
         self.doors |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)

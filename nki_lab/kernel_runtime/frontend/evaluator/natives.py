@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.frontend.evaluator import attributes, calls, methods
+from nki_lab.kernel_runtime.frontend.evaluator import attributes, calls, conditions, methods
 from nki_lab.kernel_runtime.frontend.evaluator.limits import TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted, power, unwrapped
@@ -78,12 +78,23 @@ def _plainly(function: Callable[..., Any], *, walks: bool = True) -> None:
     native(function, deep=True)(run)
 
 
-@native(len)
+@native(len, own=True)
 def _len(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return len(*args, **kwargs)
+    value = args[0] if len(args) == 1 else UNKNOWN
+    if isinstance(value, UserClass):
+        return len(value.members) if value.members else UNKNOWN
+    if isinstance(value, Instance):
+        method = value.cls.find("__len__")
+        return UNKNOWN if method is MISSING else calls.call(m, frame, node, method, [value], {})
+    return UNKNOWN if value is UNKNOWN and args else len(*args, **kwargs)
 
 
-for _function in (abs, divmod, chr, ord, bool, float, bin, hex, complex):
+@native(bool, own=True)
+def _bool(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return conditions.truth(frame, node, args[0]) if len(args) == 1 and not kwargs else bool(*args, **kwargs)
+
+
+for _function in (abs, divmod, chr, ord, float, bin, hex, complex):
     _plainly(_function, walks=False)
 for _name in (
     "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "erf", "erfc", "exp",

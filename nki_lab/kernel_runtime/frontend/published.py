@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
-from nki_lab.dialects.modules import unknown_name
+from nki_lab.isa.spelling import did_you_mean
 
 PUBLISHED: Final[Mapping[str, str]] = {
     "nki.language": """
@@ -128,3 +128,11 @@ def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:
         return unknown_name(module, name, names)
     return diagnose("NKI603", f"{module}.{name} was removed", operand=name,
                     limit=f"the names of {module} in NKI 0.6", help=remedy)  # fmt: skip
+
+
+def unknown_name(module: str, name: str, names: Iterable[str]) -> Diagnostic:
+    """NKI006 with the nearest names."""
+    short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
+    near = did_you_mean(name, names)
+    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in NKI 0.6",
+                    help=near or f"dir({short}) lists them")  # fmt: skip
