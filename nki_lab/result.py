@@ -49,11 +49,11 @@ class Run:
 
     @property
     def recording(self) -> Recording:
-        """What ran where and when, as tables that views and exports read; NKI022 where the run has no times."""
+        """What ran where and when, as tables that views and exports read; NKI023 where the run has no times."""
         if self._timeline is None:
             raise error_of(
                 diagnose(
-                    "NKI022",
+                    "NKI023",
                     f"the run of {self.name} has no recording",
                     limit="a kernel that came to its end has a recording",
                     help="run it again without the fault, or with nki_lab.run instead of a plain call",

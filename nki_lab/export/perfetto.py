@@ -7,7 +7,6 @@ are among their arguments.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
@@ -94,12 +93,14 @@ class _Trace:
         self._flush()
 
     def _packet(self) -> Any:
-        if self._packets == _BATCH:
-            self._flush()
         self._packets += 1
         packet = self._batch.packet.add()
         packet.trusted_packet_sequence_id = _SEQUENCE
         return packet
+
+    def _make_room(self) -> None:
+        if self._packets >= _BATCH:
+            self._flush()
 
     def _flush(self) -> None:
         # Messages one after the other are one message: readers join their repeated fields.
@@ -167,7 +168,8 @@ class _Trace:
         return event
 
     def _slice(self, begin: int, end: int, track: int, name: int, category: str) -> Any:
-        """A slice; gives its first event, to which its end has to be added by closing it before the next."""
+        """A slice; gives its first event, which may be added to until the next slice is written."""
+        self._make_room()
         event = self._event(begin, self._protos.TrackEvent.TYPE_SLICE_BEGIN, track)
         event.name_iid = name
         event.category_iids.append(self._category[category])
@@ -188,39 +190,38 @@ class _Trace:
         flows = _FlowEnds(recording, self._flows)
         for low, high in pieces(len(recording), _BATCH):
             places = recording.order[low:high]
-            values = {name: rows[name][places].tolist() for name in _ROW_COLUMNS}
-            lists = [values[name] for name in _ROW_COLUMNS]
-            for step, row, wait, marked, *fields in zip(
-                range(low, high),
-                places.tolist(),
-                waits[places].tolist(),
-                critical[places].tolist(),
-                *lists,
-                strict=True,
-            ):
+            columns = [rows[name][places].tolist() for name in _ROW_COLUMNS]
+            more = (range(low, high), places.tolist(), waits[places].tolist(), critical[places].tolist())
+            for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
                 value = dict(zip(_ROW_COLUMNS, fields, strict=True))
                 self._write_wait(value, wait)
-                begin, track = value["start"], self._lane_track + value["lane"]
-                event = self._slice(begin, begin + value["duration"], track, value["op"] + 1, "work")
+                event = self._write_row(step, row, value, details)
+                self._number(event, "waited_ps", wait)
+                self._number(event, "critical", int(marked))
                 event.flow_ids.extend(flows.leaving(row))
                 event.terminating_flow_ids.extend(flows.arriving(row))
-                if value["site"] >= 0:
-                    event.source_location_iid = value["site"] + 1
-                for name, number in (
-                    ("row", row), ("step", step), ("start_ps", begin), ("duration_ps", value["duration"]),
-                    ("ready_ps", value["ready"]), ("work", value["work"]), ("bytes", value["bytes"]),
-                    ("waited_ps", wait), ("setup_ps", value["setup"]), ("critical", int(marked)),
-                ):  # fmt: skip
-                    self._number(event, name, number)
-                event.debug_annotations.add(name_iid=self._argument["pace"], double_value=value["pace"] / schema.PACE)
-                self._interned(event, "confidence", schema.CONFIDENCES[value["confidence"]])
-                for name, column in (("waited_for", "stall"), ("setup_for", "setup_stall"), ("held_by", "held")):
-                    self._interned(event, name, recording.stalls[value[column]])
-                if details[value["op"]]:
-                    self._interned(event, "detail", details[value["op"]])
-                if value["iteration"] >= 0:
-                    text = ", ".join(f"{loop}={number}" for loop, number in recording.iteration(row))
-                    event.debug_annotations.add(name_iid=self._argument["iteration"], string_value=text)
+
+    def _write_row(self, step: int, row: int, value: dict[str, int], details: list[str]) -> Any:
+        begin, track = value["start"], self._lane_track + value["lane"]
+        event = self._slice(begin, begin + value["duration"], track, value["op"] + 1, "work")
+        if value["site"] >= 0:
+            event.source_location_iid = value["site"] + 1
+        for name, number in (
+            ("row", row), ("step", step), ("start_ps", begin), ("duration_ps", value["duration"]),
+            ("ready_ps", value["ready"]), ("setup_ps", value["setup"]), ("work", value["work"]),
+            ("bytes", value["bytes"]),
+        ):  # fmt: skip
+            self._number(event, name, number)
+        event.debug_annotations.add(name_iid=self._argument["pace"], double_value=value["pace"] / schema.PACE)
+        self._interned(event, "confidence", schema.CONFIDENCES[value["confidence"]])
+        for name, column in (("waited_for", "stall"), ("setup_for", "setup_stall"), ("held_by", "held")):
+            self._interned(event, name, self._recording.stalls[value[column]])
+        if details[value["op"]]:
+            self._interned(event, "detail", details[value["op"]])
+        if value["iteration"] >= 0:
+            text = ", ".join(f"{loop}={number}" for loop, number in self._recording.iteration(row))
+            event.debug_annotations.add(name_iid=self._argument["iteration"], string_value=text)
+        return event
 
     def _write_wait(self, value: dict[str, int], wait: int) -> None:
         begin, setup, track = value["start"], value["setup"], self._lane_track + value["lane"]
@@ -252,11 +253,13 @@ class _Trace:
             for low, high in pieces(len(usage), _BATCH):
                 pairs = zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True)
                 for time, value in pairs:
+                    self._make_room()
                     self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track).counter_value = value
         track = self._counter(2, "DMA", "GB/s")
-        for times, rates in dma_rate(recording):
-            for time, rate in zip(times.tolist(), rates.tolist(), strict=True):
-                self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track).double_counter_value = rate
+        times, rates = dma_rate(recording)
+        for time, rate in zip(times.tolist(), rates.tolist(), strict=True):
+            self._make_room()
+            self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track).double_counter_value = rate
 
     def _counter(self, number: int, name: str, unit: str) -> int:
         track = self._track(self._counter_track + number, name, _BASE + 1, len(self._recording.lanes) + 2 + number)
@@ -287,33 +290,30 @@ class _FlowEnds:
 
     def leaving(self, row: int) -> list[int]:
         flows, bounds = self._ends[0]
-        return flows[bounds[row] : bounds[row + 1]].tolist()  # type: ignore[no-any-return]  # integers
+        return flows[bounds[row] : bounds[row + 1]].tolist()
 
     def arriving(self, row: int) -> list[int]:
         flows, bounds = self._ends[1]
-        return flows[bounds[row] : bounds[row + 1]].tolist()  # type: ignore[no-any-return]  # integers
+        return flows[bounds[row] : bounds[row + 1]].tolist()
 
 
-def dma_rate(recording: Recording) -> Iterator[tuple[Array, Array]]:
+def dma_rate(recording: Recording) -> tuple[Array, Array]:
     """Times at which DMA queues begin or end a transfer, and GB/s of all of them together from each on.
 
     A transfer moves its bytes evenly over its duration.
     """
     queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
-    begins, ends, rates = [], [], []
+    begins, ends, rates = ([np.zeros(0, np.int64)] for _ in range(3))
     for low, high in pieces(len(recording)):
         start, duration, moved = (recording.rows[name][low:high] for name in ("start", "duration", "bytes"))
         chosen = np.isin(recording.rows["lane"][low:high], queues) & (duration > 0) & (moved > 0)
         begins.append(start[chosen])
         ends.append((start + duration)[chosen])
         rates.append(1000 * moved[chosen] / duration[chosen])
-    if not begins:
-        return
     begin, end, rate = np.concatenate(begins), np.concatenate(ends), np.concatenate(rates)
     times, place = np.unique(np.concatenate((begin, end)), return_inverse=True)
     change, active = np.zeros(len(times)), np.zeros(len(times), np.int64)
     np.add.at(change, place, np.concatenate((rate, -rate)))
     np.add.at(active, place, np.repeat([1, -1], len(begin)))
     running = np.cumsum(active) > 0
-    total = np.where(running, np.round(np.cumsum(change), 6), 0.0)
-    yield times, total
+    return times, np.where(running, np.round(np.cumsum(change), 6), 0.0)

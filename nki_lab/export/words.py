@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.recording.digest import Digest, LaneTime
@@ -94,7 +95,7 @@ def held_back(told: Digest) -> list[str]:
     if told.lines and told.lines[0].critical:
         line = told.lines[0]
         part = share(ratio(line.critical, told.makespan))
-        out.append(f"Line {line.line} costs most: {part} of the critical path.")
+        out.append(f"Line {line.line} of {PurePath(line.file).name} costs most: {part}.")
     engines = [lane for lane in told.lanes if lane.kind == "engine" and lane.busy and lane.waits]
     if engines:
         lane = max(engines, key=lambda item: next(iter(item.waits.values())))

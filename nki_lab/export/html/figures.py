@@ -1,0 +1,163 @@
+"""The drawings of a report: what every lane does over time, and the memory in use. Bokeh models, times in one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from bokeh.layouts import column
+from bokeh.models import (
+    BasicTickFormatter,
+    CategoricalColorMapper,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    Label,
+    Model,
+    Range1d,
+    Span,
+)
+from bokeh.plotting import figure
+
+from nki_lab.export import words
+from nki_lab.export.found import capacities
+from nki_lab.export.html import bars
+from nki_lab.export.html.bars import Bars
+from nki_lab.export.html.colours import KINDS
+from nki_lab.kernel_runtime.recording import MemoryBuckets, Recording
+from nki_lab.kernel_runtime.recording.digest import Digest
+
+_UNITS: Final = ((1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "µs"), (1_000, "ns"))
+_GUTTER: Final = 140
+_LANE: Final = 24  # pixels
+_MEMORY: Final = 92
+_STEPS: Final = 3000  # of memory that are drawn one by one
+_BUCKETS: Final = 1000
+_FLAT: Final = 0.125  # a peak below this share of the capacity would be a line on the ground
+_HOVER: Final = """<div class="tip"><b>@what</b> <span>@detail</span>
+<div>@when</div><div>@waited</div><div>@where</div><div>@sure</div></div>"""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The drawings as one model, and what is to be said about them."""
+
+    model: Model
+    note: str
+
+
+def drawings(recording: Recording, told: Digest) -> Drawn:
+    """Timeline and memory over time of a run that takes some time."""
+    per_unit, unit = _unit(recording.makespan)
+    end = recording.makespan / per_unit
+    time = Range1d(0, end, bounds=(0, end), name="time")
+    drawn = bars.of_recording(recording, told, per_unit)
+    timeline = _timeline(recording, told, drawn, time, unit)
+    memories = [
+        _memory(recording, space, peak, capacity, time, per_unit)
+        for space, peak, capacity in capacities(recording.summary)
+        if peak
+    ]
+    return Drawn(column([timeline, *memories], sizing_mode="stretch_width"), drawn.note)
+
+
+def _unit(makespan: int) -> tuple[int, str]:
+    """Picoseconds of the unit that a run of this length is drawn in, and its name."""
+    return next((pair for pair in _UNITS if makespan >= pair[0]), _UNITS[-1])
+
+
+def _figure(height: int, time: Range1d, low: float, high: float, **more: Any) -> Any:
+    plot = figure(
+        height=height, sizing_mode="stretch_width", x_range=time, y_range=Range1d(low, high),
+        tools="xpan,xbox_zoom,xwheel_zoom,reset", active_drag="xbox_zoom", active_scroll=None, toolbar_location=None,
+        min_border_left=_GUTTER, min_border_right=16, min_border_top=4, min_border_bottom=4,
+        outline_line_color=None, background_fill_alpha=0, border_fill_alpha=0, lod_threshold=None, **more,
+    )  # fmt: skip
+    _paint(plot.grid, grid_line_color="line")
+    _paint(plot.axis, major_label_text_color="ink2", axis_label_text_color="ink3", axis_line_color="line2",
+           major_tick_line_color="line2")  # fmt: skip
+    plot.axis.major_label_text_font_size = "11.5px"
+    plot.axis.minor_tick_line_color = None
+    return plot
+
+
+def _paint(models: Any, **tokens: str) -> None:
+    """Have the page colour properties of models with tokens of its style sheet."""
+    for model in models if isinstance(models, Sequence) else [models]:
+        model.tags = [*model.tags, *(f"{name}={token}" for name, token in tokens.items())]
+
+
+def _mapper() -> Any:
+    """Colours by kind, which the page chooses."""
+    mapper = CategoricalColorMapper(factors=list(KINDS), palette=["#888888"] * len(KINDS), tags=["palette"])
+    return {"field": "kind", "transform": mapper}
+
+
+def _timeline(recording: Recording, told: Digest, drawn: Bars, time: Range1d, unit: str) -> Any:
+    cores = len({lane.core for lane in told.lanes})
+    shown = [told.lanes[number] for number in drawn.lanes]
+    labels = {0: "Critical path"} | {
+        place: f"{words.lane_name(lane, cores)}  {words.share(words.ratio(lane.busy, told.makespan))}"
+        for place, lane in enumerate(shown, start=1)
+    }
+    plot = _figure((len(labels) + 2) * _LANE, time, len(labels) - 0.4, -0.6, x_axis_location="above", name="timeline")
+    plot.yaxis.ticker = FixedTicker(ticks=list(labels))
+    plot.yaxis.major_label_overrides = {place: _plain(label) for place, label in labels.items()}
+    plot.yaxis.major_tick_line_color = plot.yaxis.axis_line_color = plot.ygrid.grid_line_color = None
+    plot.yaxis.tags = [tag for tag in plot.yaxis.tags if tag.startswith("major_label")]
+    plot.ygrid.tags = []
+    plot.xaxis.axis_label, plot.xaxis.axis_label_standoff = unit, 2
+    plot.xaxis.axis_label_text_font_style = "normal"
+    plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
+    colour = _mapper()
+    waits = ColumnDataSource(drawn.waits)
+    plot.quad("left", "right", "top", "bottom", source=waits, fill_alpha=0, line_color=None, hatch_color=colour,
+              hatch_alpha=0.55, hatch_pattern="right_diagonal_line", hatch_scale=7, hatch_weight=1.5)  # fmt: skip
+    work = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.work), fill_color=colour,
+                     fill_alpha="alpha", line_color=None, hover_line_color="#888888")  # fmt: skip
+    critical = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.marks), line_color=None)
+    _paint([critical.glyph], fill_color="ink")
+    plot.add_tools(HoverTool(renderers=[work], tooltips=_HOVER, point_policy="follow_mouse"))
+    return plot
+
+
+def _plain(text: str) -> str:
+    """The text as it is: two dollar signs would make it a formula."""
+    return text.replace("$", "\uff04")
+
+
+def _memory(
+    recording: Recording, space: str, peak: int, capacity: int, time: Range1d, per_unit: int
+) -> Any:  # fmt: skip
+    found = recording.memory(0, recording.makespan, limit=_STEPS, buckets=_BUCKETS)
+    begin = found.edges[:-1] if isinstance(found, MemoryBuckets) else found.time
+    values = (found.sbuf if space == "SBUF" else found.psum) / 1024
+    highest = max(float(values.max(initial=0)), peak / 1024)
+    cropped = not capacity or highest < _FLAT * capacity / 1024
+    top = 1.35 * highest if cropped else 1.12 * max(capacity / 1024, highest)
+    plot = _figure(_MEMORY, time, 0, top, name=f"memory of {space}")
+    plot.xaxis.visible = False
+    plot.yaxis.axis_label, plot.yaxis.axis_label_text_font_style = f"{space}, KiB", "normal"
+    plot.yaxis.ticker.desired_num_ticks = 3
+    steps = ColumnDataSource({
+        "time": np.append(begin, recording.makespan) / per_unit, "used": np.append(values, values[-1:]),
+    })  # fmt: skip
+    area = plot.varea_step(x="time", y1=0, y2="used", source=steps, step_mode="after", fill_alpha=0.18)
+    line = plot.step(x="time", y="used", source=steps, mode="after", line_width=1.25)
+    _paint([area.glyph], fill_color="ink3")
+    _paint([line.glyph], line_color="ink2")
+    if capacity:
+        height = 0.9 * top if cropped else capacity / 1024
+        text = f"capacity {words.size(capacity)} per partition"
+        if cropped:
+            text += f", {capacity / 1024 / highest:,.0f} times the peak: not to scale"
+        limit = Span(location=height, dimension="width", line_dash="dashed", line_width=1)
+        label = Label(x=6, y=height, x_units="screen", text=text, text_baseline="top", y_offset=-2,
+                      text_font_size="10.5px")  # fmt: skip
+        _paint([limit], line_color="error" if highest > capacity / 1024 else "ink3")
+        _paint([label], text_color="error" if highest > capacity / 1024 else "ink3")
+        plot.add_layout(limit)
+        plot.add_layout(label)
+    return plot

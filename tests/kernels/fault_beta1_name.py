@@ -1,0 +1,16 @@
+"""Beta 1: a name that it never had."""
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+from nki_lab import spec
+
+ARGUMENTS = (spec((128, 64), "float32"),)
+FAULT = "NKI006"
+
+
+@nki.jit
+def kernel(x):
+    tile = nl.load(x)
+    return nl.lod(tile)
