@@ -21,6 +21,12 @@ class Options:
     whole contraction be one product. Both stay within `numerics.slab.ULP_BOUND` of `tile`. Default: slab.
     """
 
+    memory: Literal["virtual", "physical"] = "virtual"
+    """Where tensors live while values are computed. `virtual` keeps each apart, except those that the user placed on
+    one address. `physical` puts each at the address that the allocator gives it, so that one that is used after its
+    bytes went to another is overwritten as on the chip; it is slower, and takes matrix products tile by tile. Values
+    that the kernel looks at while it is traced are those of virtual memory. Default: virtual."""
+
     precise: bool = True
     """Round low-precision tiles onto their dtype's grid at each write. Default: True; False keeps bfloat16, tfloat32
     and 8-bit floats in float32 until the kernel's results are handed out (NKI_PRECISE_FP=0, and Beta 1 kernels)."""
@@ -57,6 +63,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.matmul_order not in ("slab", "tile", "free"):
             raise ValueError(f"matmul_order is {self.matmul_order!r}; choose slab, tile or free")
+        if self.memory not in ("virtual", "physical"):
+            raise ValueError(f"memory is {self.memory!r}; choose virtual or physical")
         if self.max_instructions < 1:
             raise ValueError(f"max_instructions is {self.max_instructions}; it must be positive")
 

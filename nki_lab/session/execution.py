@@ -13,8 +13,10 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
@@ -25,7 +27,7 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
-from nki_lab.session.launch import GridBuilder, builder_of
+from nki_lab.session.launch import builder_of
 from nki_lab.session.sources import syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 
@@ -213,7 +215,7 @@ class _Call:
         written = self._written_inputs()
         try:
             self._refuse_unchangeable(written)
-            machine = self._machine()
+            machine = self._machine() if self.options.memory == "virtual" else self._physical_machine()
             machine.run(final=machine.done == 0)
             self._read_outputs(machine)
             for item in written:
@@ -333,6 +335,12 @@ class _Call:
         if self.machine is None:
             values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
             self.machine = Machine(self.program, values, self.tracker)
+        return self.machine
+
+    def _physical_machine(self) -> Machine:
+        """A machine with every tensor at its address, for the whole program from its start."""
+        values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
+        self.machine = Machine(self.program, values, self.tracker, allocate(self.program))
         return self.machine
 
     def _written_inputs(self) -> list[Input]:

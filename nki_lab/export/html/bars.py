@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.recording import LaneBuckets, LaneRows, Recording
 from nki_lab.kernel_runtime.recording.digest import Digest
 
 _ROWS: Final = 3000  # drawn one by one
+_STEPS: Final = 300  # of the critical path of a longer run
 _SUMS: Final = 12_000  # stretches in all lanes together
 _LANES: Final = 64
 _HALF: Final = 0.33  # of a lane's height
@@ -82,7 +83,7 @@ class _Building:
         start = path.begin + path.rest + path.setup
         length = path.work + path.held_for
         kind = np.array([KINDS.index(kind) for kind in self.kinds], np.int64)[path.lane]
-        if len(path.row) <= _ROWS:
+        if len(path.row) <= (_ROWS if len(self.recording) <= _ROWS else _STEPS):
             steps = (path.row, start, length, kind)
             for row, left, long, number in zip(*(item.tolist() for item in steps), strict=True):
                 if long:

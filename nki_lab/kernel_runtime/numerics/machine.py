@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL
+from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
 from nki_lab.kernel_runtime.numerics.recipe import Recipe, State, Step, overlapping
 from nki_lab.kernel_runtime.numerics.rounding import Scratch
@@ -48,9 +50,18 @@ class Machine:
     are grouped into slabs, and a tile's memory is used again after its last access. Otherwise `run(final=False)`
     executes what has been issued so far, as often as something observes values.
     `seconds` is the time spent, planning and conversions included.
+
+    With an `allocation` every on-chip tensor lies at its address and tensors that overlap share their bytes; then ops
+    run one by one.
     """
 
-    def __init__(self, program: Program, arrays: Mapping[int, Array], tracker: Tracker | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        arrays: Mapping[int, Array],
+        tracker: Tracker | None = None,
+        allocation: Allocation | None = None,
+    ) -> None:
         self.program = program
         self.arrays = dict(arrays)
         self.tracker = tracker or Tracker(program)
@@ -68,6 +79,7 @@ class Machine:
         self._scratch = Scratch()
         self._pool = Pool()
         self._placed = PlacedMemory()
+        self._physical = None if allocation is None else PhysicalMemory(program.arch, allocation)
         self._resolver = Resolver(self.bound)
         # Steps of ops that come again with the same views; valid while no binding changes.
         self._planned: dict[Any, list[Step]] = {}
@@ -84,7 +96,7 @@ class Machine:
             self._prepare()
             skip: dict[int, slabs.Slab | None] = {}
             last: Any = None
-            if final and self.done == 0 and len(self.program):
+            if final and self.done == 0 and len(self.program) and self._physical is None:
                 skip, last = self._whole_plan(coverage.add)
             self._execute(coverage.add, skip, last)
         self.seconds += time.perf_counter() - start
@@ -122,7 +134,11 @@ class Machine:
                 self._make_bytes(view.buffer)
         self._views_seen = len(program.views)
         for buffer in program.buffers[self._buffers_seen :]:
-            if buffer.address is not None and buffer.on_chip:
+            bound = None if self._physical is None else self._physical.bind(buffer)
+            if bound is not None:
+                self._kinds[buffer.id] = BYTES
+                self._bounds[buffer.id] = bound
+            elif buffer.address is not None and buffer.on_chip:
                 for shared in self._placed.add(buffer):
                     self._share(shared)
         self._buffers_seen = len(program.buffers)
@@ -132,7 +148,7 @@ class Machine:
         self._kinds[buffer.id] = BYTES
         bound = self._bounds.get(buffer.id)
         if bound is not None and bound.kind != BYTES:
-            self._bounds[buffer.id] = to_bytes(bound, buffer)
+            self._bounds[buffer.id] = to_bytes(bound, buffer, on_grid=self.program.options.precise)
 
     def _share(self, buffer: Buffer) -> None:
         """Move a placed buffer into the memory that it shares with its neighbours."""
@@ -141,7 +157,8 @@ class Machine:
         former = self._bounds.get(buffer.id)
         bound = self._placed.bind(buffer)
         if former is not None and former.flat is not bound.flat:
-            kept = former if former.kind == BYTES else to_bytes(former, buffer)
+            precise = self.program.options.precise
+            kept = former if former.kind == BYTES else to_bytes(former, buffer, on_grid=precise)
             source = window(kept, buffer.dtype, 0, (buffer.partitions, buffer.row_elements), (buffer.row_elements, 1))
             target = window(bound, buffer.dtype, 0, (buffer.partitions, buffer.row_elements), (buffer.row_elements, 1))
             np.copyto(target, source)

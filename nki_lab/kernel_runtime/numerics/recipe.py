@@ -62,7 +62,7 @@ class Recipe:
         self.presented: list[Presented] = [presented[name] for name in variant.names]
         declared = variant.instruction.precision(variant.use)
         self.compute = self._compute_in(declared)
-        self.moves = declared == "native"
+        self.moves = declared == "native" and precise
         self.rounds = [self._rounding(i, precise) for i in range(len(variant.names))]
         self.layout = [self._laid_out(i) for i in range(len(variant.names))]
         self.empty: dict[str, Any] = {

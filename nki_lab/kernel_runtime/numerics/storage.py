@@ -158,12 +158,12 @@ def poison(bound: Bound, dtype: DType) -> None:
         bound.flat.view(dtype.storage)[...] = POISON_INTEGER
 
 
-def to_bytes(bound: Bound, buffer: Buffer) -> Bound:
-    """The same contents bound as bytes; values of a shadow lie on the grid."""
+def to_bytes(bound: Bound, buffer: Buffer, *, on_grid: bool) -> Bound:
+    """The same contents bound as bytes; `on_grid`: a shadow's values need no rounding."""
     row = buffer.partition_bytes
     shape = (buffer.partitions, buffer.row_elements)
     part = window(bound, buffer.dtype, 0, shape, (buffer.row_elements, 1))
-    values = to_storage(part, buffer.dtype) if bound.kind == SHADOW else np.array(part)
+    values = host_values(bound, buffer.dtype, part, on_grid=on_grid)
     flat = np.ascontiguousarray(values).view(np.uint8).reshape(-1)
     return Bound(BYTES, flat, 0, row, row)
 

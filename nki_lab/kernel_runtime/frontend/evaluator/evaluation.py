@@ -39,6 +39,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Launch,
     UserClass,
 )
+from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
 from nki_lab.kernel_runtime.ir import Program, Site
@@ -48,8 +49,8 @@ from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature
 
-PROGRAMS: int = 2
-"""Programs of a launch grid that are evaluated: as many as physical cores share one HBM."""
+PROGRAMS: int = 16
+"""Programs of a launch grid that are evaluated; what the others write is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ def evaluate(
     m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}))
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = legacy_dialect() if dialect == "legacy" else None
-    builder = m.builder = metered_builder(program, m, Builder if front_end is None else front_end.LegacyBuilder)
+    plain = GridBuilder if arguments.grid else Builder
+    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.LegacyBuilder)
     with module.shown(), np.errstate(all="ignore"):
         run_module(m)
         function = m.globals.get(function_name, UNKNOWN)
@@ -162,7 +164,6 @@ def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Sig
         m.record(diagnose(code, str(error), help="call the kernel with the arguments that it declares"), None, m.base)
         return
     names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
-    result: Any = UNKNOWN
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
             builder.grid, builder.program_ids = grid, _ids(grid, number)
@@ -171,10 +172,8 @@ def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Sig
             frame = Frame(m, function.closure, function, dict(names))
             _note_parameters(m, function, names)
             calls.run_body(frame, function)
-            if number == 0:
-                result = UNKNOWN if frame.doubtful else frame.result
-        builder.sync()
-        _collect(m, builder, result)
+            builder.sync()
+            _collect(m, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
         for item in error.diagnostics:
             m.record(item, function.node, m.base)
@@ -186,7 +185,7 @@ def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Sig
     except RecursionError:
         m.guards = 0
         m.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
-    if shared:
+    if math.prod(grid) > PROGRAMS:
         m.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
 
