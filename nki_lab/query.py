@@ -21,6 +21,7 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction
+from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.coverage import cover
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.doors import describe
@@ -164,7 +165,8 @@ def _check_kernels(
                     module, name, signature, arch=arch, options=options, budget=budget, dialect=kernel.dialect
                 )
                 entered |= made.entered
-                findings = [*made.diagnostics, *cover(made.program, made.tainted).diagnostics]
+                covered = cover(made.program, made.tainted).diagnostics
+                findings = [*made.diagnostics, *covered, *allocate(made.program).diagnostics]
                 yield from (_named(facts, kernel, signature, item) for item in findings)
     for kernel in unshaped:
         if kernel.node.name not in entered and _parameters(kernel.node):

@@ -47,7 +47,7 @@ class Run:
         """Counts, times and shares of the run, by name; times in nanoseconds. Without times where the run failed."""
         return summarise(self.program) if self._timeline is None else self._timeline.summary
 
-    @property
+    @cached_property
     def recording(self) -> Recording:
         """What ran where and when, as tables that views and exports read; NKI023 where the run has no times."""
         if self._timeline is None:
@@ -59,7 +59,7 @@ class Run:
                     help="run it again without the fault, or with nki_lab.run instead of a plain call",
                 )
             )
-        return self._timeline.recording
+        return self._timeline.record(self.diagnostics)
 
     def save(self, path: str | Path) -> Path:
         """Write the recording into a folder, by custom called something.nkirec; what was there is replaced whole."""

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.recording.digest import Digest, LaneTime
+from nki_lab.kernel_runtime.recording.schema import CONFIDENCES
 
 ENGINES: Final = {
     "tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync", "dma": "DMA",
@@ -14,6 +15,7 @@ ENGINES: Final = {
 """Names of engines as reports write them; DMA stands for all of its queues."""
 
 _REASONS: Final = {
+    "none": "a reason that was not recorded",
     "anti-dependency": "earlier reads of the same bytes",
     "output order": "earlier writes of the same bytes",
     "memory reuse": "memory that another tensor still uses",
@@ -118,7 +120,8 @@ def _largest(told: Digest) -> str:
 def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
     """How sure the critical path is: kinds of knowledge with their shares, those above zero, the surest first."""
     found = summary.get("confidence")
-    return tuple((name, float(part)) for name, part in found.items() if part > 0) if isinstance(found, dict) else ()
+    parts = found if isinstance(found, dict) else {}
+    return tuple((name, float(parts[name])) for name in CONFIDENCES if parts.get(name, 0) > 0)
 
 
 def is_unsure(summary: Mapping[str, Any]) -> bool:

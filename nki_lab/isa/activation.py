@@ -62,6 +62,11 @@ class Activation:
     table_confidence: Confidence
     apply: Callable[..., Array]
 
+    @property
+    def nki_op(self) -> str:
+        """How kernels write it: the name in nki.language."""
+        return self.name
+
     def __repr__(self) -> str:
         return self.name
 

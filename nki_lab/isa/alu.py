@@ -64,6 +64,11 @@ class AluOp:
             getattr(np, "add" if self.name == "average" else self.name).reduce(data, axis=axes, out=out)
         return out
 
+    @property
+    def nki_op(self) -> str:
+        """How kernels write it: the name in nki.language."""
+        return self.name
+
     def __repr__(self) -> str:
         return self.name
 

@@ -311,6 +311,8 @@ class Tracker:
         else:
             self.result.add[index] = bool(asked)
             if asked and not held:
+                if number not in self._whole:
+                    self.suspects.add(number)  # what is added to may be fresh memory
                 self._never_multiplied(index, view)
         self._write(self._products, self._multiplied, view)
 

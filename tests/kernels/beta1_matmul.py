@@ -1,8 +1,8 @@
 """Beta 1: products accumulated with +=, tiles assigned, mgrid."""
 
-import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+from neuronxcc import nki
 
 from nki_lab import spec
 

@@ -1,8 +1,8 @@
 """Beta 1: reductions and activations that return tiles, with a mask."""
 
-import neuronxcc.nki as nki
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+from neuronxcc import nki
 
 from nki_lab import spec
 

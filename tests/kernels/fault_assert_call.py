@@ -13,7 +13,5 @@ def kernel(x):
     def aligned(size):
         return size % 96 == 0
 
-    assert aligned(x.shape[1]), (
-        "F must be a multiple of 96"
-    )
+    assert aligned(x.shape[1]), "F must be a multiple of 96"
     return x

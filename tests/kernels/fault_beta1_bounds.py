@@ -1,8 +1,7 @@
 """Beta 1: an index expression that leaves the tensor."""
 
-import neuronxcc.nki as nki
-import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+from neuronxcc import nki
 
 from nki_lab import spec
 
@@ -14,5 +13,4 @@ FAULT = "NKI303"
 def kernel(x):
     ix = nl.arange(128)[:, None]
     iy = nl.arange(64)[None, :]
-    tile = nl.load(x[ix + 64, iy])
-    return tile
+    return nl.load(x[ix + 64, iy])

@@ -1,8 +1,7 @@
 """Beta 1: a name that it never had."""
 
-import neuronxcc.nki as nki
-import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
+from neuronxcc import nki
 
 from nki_lab import spec
 

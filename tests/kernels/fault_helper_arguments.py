@@ -15,7 +15,5 @@ def kernel(x):
         return nl.add(nl.multiply(tile, factor), bias)
 
     tile = nl.load(x)
-    result = inner(
-        tile, bias=1.0
-    )
+    result = inner(tile, bias=1.0)
     return x

@@ -12,8 +12,5 @@ FAULT = "NKI312"
 @nki.jit
 def kernel(x):
     tile = nl.load(x)
-    turned = (
-        tile.reshape((128, 8, 8))
-        .permute((1, 0, 2))
-    )
+    turned = tile.reshape((128, 8, 8)).permute((1, 0, 2))
     return x

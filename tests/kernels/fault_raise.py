@@ -11,7 +11,5 @@ FAULT = "NKI007"
 @nki.jit
 def kernel(x):
     if x.shape[0] != 64:
-        raise ValueError(
-            f"rows: {x.shape[0]}"
-        )
+        raise ValueError(f"rows: {x.shape[0]}")
     return x

@@ -12,8 +12,5 @@ FAULT = "NKI006"
 @nki.jit
 def kernel(x):
     tile = nl.load(x)
-    rows = (
-        tile
-        .shap[0]
-    )
+    rows = tile.shap[0]
     return x

@@ -13,11 +13,7 @@ ARGUMENTS = (spec((128, 64), "float32"), spec((128, 64), "float32"))
 def kernel(a, b):
     x, y = nl.load(a), nl.load(b)
     total = x + y * 2.0 - 1
-    total = (
-        total.reshape((128, 8, 8))
-        .permute((0, 2, 1))
-        .reshape_dim(1, (2, 4))
-    )
+    total = total.reshape((128, 8, 8)).permute((0, 2, 1)).reshape_dim(1, (2, 4))
     flat = nl.ndarray((128, 2, 4, 8), dtype=a.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=flat, src=total)
     x[:, 0:32] = y[:, 32:64]

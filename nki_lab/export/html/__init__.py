@@ -27,7 +27,7 @@ def html(recording: Recording) -> str:
     drawn = drawings(recording, told)
     figures = json.dumps(json_item(drawn.model, "drawing"))  # type: ignore[arg-type]  # any string is an identifier
     scripts = [*Resources(mode="inline", components=["bokeh"]).js_raw, (_FOLDER / "page.js").read_text("utf-8")]
-    return page(recording, told, style=style, figures=figures, scripts=scripts, note=drawn.note)
+    return page(recording, told, style=style, figures=figures, scripts=scripts, note=". ".join(filter(None, (f"in {drawn.unit}", drawn.note))))
 
 
 def write(recording: Recording, path: str | os.PathLike[str]) -> None:

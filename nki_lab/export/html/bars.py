@@ -16,9 +16,10 @@ from nki_lab.kernel_runtime.recording.digest import Digest
 
 _ROWS: Final = 3000  # drawn one by one
 _STEPS: Final = 300  # of the critical path of a longer run
-_SUMS: Final = 12_000  # stretches in all lanes together
+_SUMS: Final = 10_000  # stretches in all lanes together
 _LANES: Final = 64
 _HALF: Final = 0.33  # of a lane's height
+_THIN: Final = 0.22
 _TEXTS: Final = ("what", "detail", "when", "waited", "where", "sure")
 
 Columns = dict[str, list[Any]]
@@ -29,12 +30,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Bars:
     """Columns of rectangles, x in the unit of the drawing, y in lanes: 0 is the critical path, the others follow.
 
-    `work` has a kind, an opacity and texts; `waits` a kind; `marks` underline what is on the critical path. `lanes` are
-    the drawn ones, `note` says what is not drawn singly.
+    `work` has a kind, an opacity and texts; `waits` and, below stretches, `feet` a kind; `marks` underline what is on
+    the critical path. `lanes` are the drawn ones, `note` says what is not drawn singly.
     """
 
     work: Columns
     waits: Columns
+    feet: Columns
     marks: Columns
     lanes: tuple[int, ...]
     note: str
@@ -51,7 +53,7 @@ def of_recording(recording: Recording, told: Digest, per_unit: int) -> Bars:
     for place, number in enumerate(lanes, start=1):
         found = recording.window(number, 0, recording.makespan, limit=limit, buckets=buckets)
         build.rows(place, found) if isinstance(found, LaneRows) else build.sums(place, found)
-    return Bars(build.work, build.waits, build.marks, tuple(lanes), build.note(lanes))
+    return Bars(build.work, build.waits, build.feet, build.marks, tuple(lanes), build.note(lanes))
 
 
 class _Building:
@@ -61,6 +63,7 @@ class _Building:
         self.per_unit = per_unit
         self.work: Columns = {name: [] for name in ("left", "right", "top", "bottom", "kind", "alpha", *_TEXTS)}
         self.waits: Columns = {name: [] for name in ("left", "right", "top", "bottom", "kind")}
+        self.feet: Columns = {name: [] for name in self.waits}
         self.marks: Columns = {name: [] for name in ("left", "right", "top", "bottom")}
         self.kinds = [of_lane(lane) for lane in recording.lanes]
         self.reasons = [of_reason(name) for name in recording.stalls]
@@ -77,18 +80,32 @@ class _Building:
         for name in to:
             to[name].append(values[name] if name in values else more.get(name, ""))
 
+    def _wait(self, left: int, right: int, place: int, stall: int, other: str = "") -> None:
+        """A wait for `stall`; `other` is the kind of the lane that ended it."""
+        if right > left and stall:
+            kind = other if other and self.recording.stalls[stall] in FROM_OTHERS else self.reasons[stall]
+            self._add(self.waits, left, right, place, 0.17, kind=kind)
+
     def path(self, buckets: int) -> None:
         """The critical path: its work in the colours of the lanes, in stretches where it has many steps."""
         path = self.told.path
         start = path.begin + path.rest + path.setup
         length = path.work + path.held_for
-        kind = np.array([KINDS.index(kind) for kind in self.kinds], np.int64)[path.lane]
         if len(path.row) <= (_ROWS if len(self.recording) <= _ROWS else _STEPS):
-            steps = (path.row, start, length, kind)
-            for row, left, long, number in zip(*(item.tolist() for item in steps), strict=True):
+            steps = (path.row, path.begin, path.rest, path.setup, length, path.stall, path.setup_stall, path.lane)
+            before = -1
+            for row, begin, rest, setup, long, stall, setup_stall, lane in zip(
+                *(item.tolist() for item in steps), strict=True
+            ):
+                other = self.kinds[before] if before >= 0 else ""
+                self._wait(begin, begin + rest, 0, stall, other)
+                self._wait(begin + rest, begin + rest + setup, 0, setup_stall)
+                left, before = begin + rest + setup, lane
                 if long:
-                    self._add(self.work, left, left + long, 0, 0.22, kind=KINDS[number], alpha=1.0, **self._texts(row))
+                    self._add(self.work, left, left + long, 0, _THIN, kind=self.kinds[lane], alpha=1.0,
+                              **self._texts(row))  # fmt: skip
             return
+        kind = np.array([KINDS.index(kind) for kind in self.kinds], np.int64)[path.lane]
         edges = np.linspace(0, self.recording.makespan, buckets + 1).astype(np.int64)
         share = np.stack([_within(start[kind == n], length[kind == n], edges) for n in range(len(KINDS))])
         most = share.argmax(axis=0)
@@ -97,31 +114,27 @@ class _Building:
             total = int(share[:, place].sum())
             alpha = 0.35 + 0.65 * min(1.0, total / max(1, right - left))
             what = f"critical path, mostly {words.ENGINES.get(KINDS[most[place]], KINDS[most[place]])}"
-            self._add(self.work, left, right, 0, 0.22, kind=KINDS[most[place]], alpha=alpha, what=what,
+            self._add(self.work, left, right, 0, _THIN, kind=KINDS[most[place]], alpha=alpha, what=what,
                       when=self._when(left, right - left))  # fmt: skip
 
     def rows(self, place: int, found: LaneRows) -> None:
         """A lane row by row: the work, what it waited for before, and whether it is critical."""
         kind, rows = self.kinds[found.lane], self.recording.rows
-        names = self.recording.stalls
         columns = (found.row, found.start, found.duration, found.wait, found.setup, found.stall, found.setup_stall)
         for row, start, duration, wait, setup, stall, setup_stall in zip(
             *(item.tolist() for item in columns), strict=True
         ):
-            if wait > setup and stall:
-                cause = self.reasons[stall]
-                if names[stall] in FROM_OTHERS and (after := int(rows["after"][row])) >= 0:
-                    cause = self.kinds[int(rows["lane"][after])]
-                self._add(self.waits, start - wait, start - setup, place, 0.17, kind=cause)
-            if setup:
-                self._add(self.waits, start - setup, start, place, 0.17, kind=self.reasons[setup_stall])
+            after = int(rows["after"][row])
+            other = self.kinds[int(rows["lane"][after])] if after >= 0 else ""
+            self._wait(start - wait, start - setup, place, stall, other)
+            self._wait(start - setup, start, place, setup_stall)
             if duration:
                 self._add(self.work, start, start + duration, place, _HALF, kind=kind, alpha=1.0, **self._texts(row))
             if row in self.critical:
                 self._add(self.marks, start, start + duration, place + _HALF + 0.06, 0.035)
 
     def sums(self, place: int, found: LaneBuckets) -> None:
-        """A lane in stretches: opacity is the busy share, a foot the waiting share in the colour of its cause."""
+        """A lane in stretches: opacity is the busy share, the length of a foot the waiting share, its colour the cause."""
         kind, names = self.kinds[found.lane], self.recording.stalls
         self.width = max(self.width, int(found.edges[1] - found.edges[0]))
         end = self.recording.makespan
@@ -130,14 +143,15 @@ class _Building:
             right = min(right, end)
             long = max(1, right - left)
             if waiting:
-                foot = _HALF * min(1.0, waiting / long)
-                self._add(self.waits, left, right, place + _HALF - foot / 2, foot / 2, kind=self.reasons[stall])
+                share = min(1.0, waiting / long)
+                self._add(self.feet, left, left + round(share * long), place + _HALF + 0.06, 0.05,
+                          kind=self.reasons[stall])  # fmt: skip
             if busy:
                 waited = (
                     f"waits {words.share(waiting / long)}, mostly for {words.reason(names[stall])}" if stall else ""
                 )
                 self._add(
-                    self.work, left, right, place, _HALF, kind=kind, alpha=0.15 + 0.85 * min(1.0, busy / long),
+                    self.work, left, right, place - 0.05, _HALF - 0.03, kind=kind, alpha=0.15 + 0.85 * min(1.0, busy / long),
                     what=f"{words.number(count)} instructions", detail=f"busy {words.share(busy / long)}",
                     when=self._when(left, right - left), waited=waited,
                 )  # fmt: skip
@@ -163,7 +177,7 @@ class _Building:
         if self.width:
             parts.append(
                 f"{words.number(len(self.recording))} instructions, drawn in stretches of {words.duration(self.width)}: "
-                "opacity is the busy share, the hatched foot the waiting share"
+                "opacity is the busy share, the line below the waiting share"
             )
         hidden = sum(1 for lane in self.told.lanes if lane.rows) - sum(
             1 for number in lanes if self.told.lanes[number].rows

@@ -18,6 +18,7 @@ from bokeh.models import (
     Model,
     Range1d,
     Span,
+    WheelZoomTool,
 )
 from bokeh.plotting import figure
 
@@ -32,12 +33,16 @@ from nki_lab.kernel_runtime.recording.digest import Digest
 _UNITS: Final = ((1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "µs"), (1_000, "ns"))
 _GUTTER: Final = 140
 _LANE: Final = 24  # pixels
-_MEMORY: Final = 92
+_LABEL: Final = 16  # characters
+_MEMORY: Final = 104
+_FONT: Final = "Inter, system-ui, sans-serif"
 _STEPS: Final = 3000  # of memory that are drawn one by one
 _BUCKETS: Final = 1000
 _FLAT: Final = 0.125  # a peak below this share of the capacity would be a line on the ground
-_HOVER: Final = """<div class="tip"><b>@what</b> <span>@detail</span>
-<div>@when</div><div>@waited</div><div>@where</div><div>@sure</div></div>"""
+# The card lies beyond the reach of the page's style sheet. Bokeh escapes what it fills in.
+_HOVER: Final = """<div style="max-width: 340px; white-space: pre-line; overflow-wrap: anywhere; color: #4A515B;
+font: 12px/1.5 Inter, system-ui, sans-serif"><b style="color: #14161A">@what</b>
+@told</div>"""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Drawn:
     """The drawings as one model, and what is to be said about them."""
 
     model: Model
+    unit: str
     note: str
 
 
@@ -54,13 +60,13 @@ def drawings(recording: Recording, told: Digest) -> Drawn:
     end = recording.makespan / per_unit
     time = Range1d(0, end, bounds=(0, end), name="time")
     drawn = bars.of_recording(recording, told, per_unit)
-    timeline = _timeline(recording, told, drawn, time, unit)
+    timeline = _timeline(told, drawn, time)
     memories = [
         _memory(recording, space, peak, capacity, time, per_unit)
         for space, peak, capacity in capacities(recording.summary)
         if peak
     ]
-    return Drawn(column([timeline, *memories], sizing_mode="stretch_width"), drawn.note)
+    return Drawn(column([timeline, *memories], sizing_mode="stretch_width"), unit, drawn.note)
 
 
 def _unit(makespan: int) -> tuple[int, str]:
@@ -71,15 +77,19 @@ def _unit(makespan: int) -> tuple[int, str]:
 def _figure(height: int, time: Range1d, low: float, high: float, **more: Any) -> Any:
     plot = figure(
         height=height, sizing_mode="stretch_width", x_range=time, y_range=Range1d(low, high),
-        tools="xpan,xbox_zoom,xwheel_zoom,reset", active_drag="xbox_zoom", active_scroll=None, toolbar_location=None,
-        min_border_left=_GUTTER, min_border_right=16, min_border_top=4, min_border_bottom=4,
+        tools="xbox_zoom", toolbar_location=None,
+        min_border_left=_GUTTER, min_border_right=16, min_border_top=4, min_border_bottom=8,
         outline_line_color=None, background_fill_alpha=0, border_fill_alpha=0, lod_threshold=None, **more,
     )  # fmt: skip
     _paint(plot.grid, grid_line_color="line")
     _paint(plot.axis, major_label_text_color="ink2", axis_label_text_color="ink3", axis_line_color="line2",
            major_tick_line_color="line2")  # fmt: skip
-    plot.axis.major_label_text_font_size = "11.5px"
+    plot.axis.major_label_text_font_size = plot.axis.axis_label_text_font_size = "11.5px"
+    plot.axis.major_label_text_font = plot.axis.axis_label_text_font = _FONT
+    plot.axis.axis_label_text_font_style = "normal"
     plot.axis.minor_tick_line_color = None
+    # Without a modifier the wheel scrolls the page.
+    plot.add_tools(WheelZoomTool(dimensions="width", modifiers="ctrl"))
     return plot
 
 
@@ -95,26 +105,26 @@ def _mapper() -> Any:
     return {"field": "kind", "transform": mapper}
 
 
-def _timeline(recording: Recording, told: Digest, drawn: Bars, time: Range1d, unit: str) -> Any:
+def _timeline(told: Digest, drawn: Bars, time: Range1d) -> Any:
     cores = len({lane.core for lane in told.lanes})
     shown = [told.lanes[number] for number in drawn.lanes]
     labels = {0: "Critical path"} | {
-        place: f"{words.lane_name(lane, cores)}  {words.share(words.ratio(lane.busy, told.makespan))}"
+        place: f"{_plain(words.lane_name(lane, cores))}  {words.share(words.ratio(lane.busy, told.makespan))}"
         for place, lane in enumerate(shown, start=1)
     }
-    plot = _figure((len(labels) + 2) * _LANE, time, len(labels) - 0.4, -0.6, x_axis_location="above", name="timeline")
+    plot = _figure((len(labels) + 1) * _LANE + 12, time, len(labels) - 0.4, -0.6, x_axis_location="above", name="timeline")
     plot.yaxis.ticker = FixedTicker(ticks=list(labels))
-    plot.yaxis.major_label_overrides = {place: _plain(label) for place, label in labels.items()}
+    plot.yaxis.major_label_overrides = labels
     plot.yaxis.major_tick_line_color = plot.yaxis.axis_line_color = plot.ygrid.grid_line_color = None
     plot.yaxis.tags = [tag for tag in plot.yaxis.tags if tag.startswith("major_label")]
     plot.ygrid.tags = []
-    plot.xaxis.axis_label, plot.xaxis.axis_label_standoff = unit, 2
-    plot.xaxis.axis_label_text_font_style = "normal"
     plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
     colour = _mapper()
     waits = ColumnDataSource(drawn.waits)
     plot.quad("left", "right", "top", "bottom", source=waits, fill_alpha=0, line_color=None, hatch_color=colour,
-              hatch_alpha=0.55, hatch_pattern="right_diagonal_line", hatch_scale=7, hatch_weight=1.5)  # fmt: skip
+              hatch_alpha=0.5, hatch_pattern="right_diagonal_line", hatch_scale=7, hatch_weight=1.5)  # fmt: skip
+    plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.feet), fill_color=colour, fill_alpha=0.6,
+              line_color=None)  # fmt: skip
     work = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.work), fill_color=colour,
                      fill_alpha="alpha", line_color=None, hover_line_color="#888888")  # fmt: skip
     critical = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.marks), line_color=None)
@@ -124,22 +134,20 @@ def _timeline(recording: Recording, told: Digest, drawn: Bars, time: Range1d, un
 
 
 def _plain(text: str) -> str:
-    """The text as it is: two dollar signs would make it a formula."""
-    return text.replace("$", "\uff04")
+    """A text for an axis, shortened to its room. Dollar signs, which would make it a formula, look the same."""
+    return (text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…").replace("$", "\uff04")
 
 
-def _memory(
-    recording: Recording, space: str, peak: int, capacity: int, time: Range1d, per_unit: int
-) -> Any:  # fmt: skip
+def _memory(recording: Recording, space: str, peak: int, capacity: int, time: Range1d, per_unit: int) -> Any:
     found = recording.memory(0, recording.makespan, limit=_STEPS, buckets=_BUCKETS)
     begin = found.edges[:-1] if isinstance(found, MemoryBuckets) else found.time
     values = (found.sbuf if space == "SBUF" else found.psum) / 1024
     highest = max(float(values.max(initial=0)), peak / 1024)
     cropped = not capacity or highest < _FLAT * capacity / 1024
-    top = 1.35 * highest if cropped else 1.12 * max(capacity / 1024, highest)
+    top = 1.7 * highest if cropped else 1.12 * max(capacity / 1024, highest)
     plot = _figure(_MEMORY, time, 0, top, name=f"memory of {space}")
     plot.xaxis.visible = False
-    plot.yaxis.axis_label, plot.yaxis.axis_label_text_font_style = f"{space}, KiB", "normal"
+    plot.yaxis.axis_label = f"{space}, KiB"
     plot.yaxis.ticker.desired_num_ticks = 3
     steps = ColumnDataSource({
         "time": np.append(begin, recording.makespan) / per_unit, "used": np.append(values, values[-1:]),
@@ -149,15 +157,15 @@ def _memory(
     _paint([area.glyph], fill_color="ink3")
     _paint([line.glyph], line_color="ink2")
     if capacity:
-        height = 0.9 * top if cropped else capacity / 1024
-        text = f"capacity {words.size(capacity)} per partition"
-        if cropped:
-            text += f", {capacity / 1024 / highest:,.0f} times the peak: not to scale"
+        over = highest > capacity / 1024
+        height = 0.94 * top if cropped else capacity / 1024
+        text = f"capacity {words.size(capacity)} per partition, at most {words.size(1024 * highest)} in use at one time"
         limit = Span(location=height, dimension="width", line_dash="dashed", line_width=1)
-        label = Label(x=6, y=height, x_units="screen", text=text, text_baseline="top", y_offset=-2,
-                      text_font_size="10.5px")  # fmt: skip
-        _paint([limit], line_color="error" if highest > capacity / 1024 else "ink3")
-        _paint([label], text_color="error" if highest > capacity / 1024 else "ink3")
+        label = Label(x=6, y=height, x_units="screen", text=f"{text}; not to scale" if cropped else text,
+                      text_baseline="top", y_offset=-3, text_font_size="11px", text_font=_FONT, padding=1,
+                      background_fill_alpha=0.85)  # fmt: skip
+        _paint([limit], line_color="error" if over else "ink3")
+        _paint([label], text_color="error" if over else "ink3", background_fill_color="bg")
         plot.add_layout(limit)
         plot.add_layout(label)
     return plot

@@ -23,6 +23,8 @@
     const paint_all = () => documents.forEach((one) => one.all_models.forEach(paint));
     paint_all();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", paint_all);
+    const time = view.model.document.get_model_by_name("time");
+    place.addEventListener("dblclick", () => { time.start = time.bounds[0]; time.end = time.bounds[1]; });
     place.dataset.state = "drawn";
   }).catch((error) => {
     place.textContent = "The timeline could not be drawn: " + error.message;

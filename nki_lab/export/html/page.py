@@ -101,7 +101,7 @@ def _timeline(note: str) -> str:
         '<div class="legend"><span><i class="kind-tensor solid"></i>working</span>'
         '<span><i class="kind-dma hatch"></i>waiting, in the colour of what it waits for</span>'
         '<span><i class="kind-tensor solid under"></i>on the critical path</span>'
-        "<span>Drag to zoom, double click on the axis or reload for the whole run.</span></div>"
+        "<span class=\"quiet\">Drag or Ctrl + wheel zooms, double click shows the whole run.</span></div>"
     )
     return _section("Timeline", f'<div id="drawing"></div>{legend}', note)
 
@@ -170,7 +170,7 @@ def _part(look: str, time: int, makespan: int, what: str) -> str:
 def _causes(told: Digest) -> str:
     items = [(f"{words.ENGINES.get(name, name)} works", name if name in KINDS else "sync", "solid", time)
              for name, time in told.work.items()]  # fmt: skip
-    items += [(f"waits for {words.reason(name)}", of_reason(name), "hatch", time) for name, time in told.waits.items()]
+    items += [(f"Waits for {words.reason(name)}", of_reason(name), "hatch", time) for name, time in told.waits.items()]
     items.sort(key=lambda item: -item[3])
     largest = items[0][3] if items else 0
     rows = "".join(
@@ -214,7 +214,7 @@ def _line(line: LineTime, makespan: int, largest: int, several: bool) -> str:
         f'<tr><td class="share"><span>{part}</span><span class="part" style="width:{width}"></span></td>'
         f'<td class="n place" title="{escape(line.file)}">{escape(place)}</td>'
         f'<td class="text"><code>{escape(line.text)}</code></td><td class="n">{words.number(line.rows)}</td>'
-        f'<td class="n">{words.duration(line.busy)}</td><td>{escape(words.reason(first) if first else "")}</td></tr>'
+        f'<td class="n">{words.duration(line.busy)}</td><td class="cause">{escape(words.reason(first) if first else "")}</td></tr>'
     )
 
 

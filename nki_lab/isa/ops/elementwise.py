@@ -436,6 +436,8 @@ class reciprocal:
         np.divide(np.float32(1), ins.data, out=out.dst)
 
     def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, 8 * free_size(use, "dst"), source=DOC_226 + ": 8 cycles an element")
+        fact = arch.fact("reciprocal_cycles")
+        cycles = arch.reciprocal_cycles * free_size(use, "dst")
+        return engine_cost(arch, use, cycles, source=fact.source, confidence=fact.confidence)
 
     legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))

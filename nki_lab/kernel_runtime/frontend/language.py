@@ -7,6 +7,7 @@ returns the tile. Operator functions (`nl.add`, `nl.exp`, ...) double as the `op
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from numbers import Number
 from typing import Any
@@ -98,12 +99,18 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str 
 
 def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new uninitialised tensor of x's shape; dtype and buffer are x's where not given."""
-    return ndarray(tuple(x._shape), dtype or x._dtype, buffer or x._buffer.space, name)
+    like = _tensor(x, "nl.empty_like", "x")
+    return ndarray(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
 
 
 def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor of zeros of x's shape."""
-    return zeros(tuple(x._shape), dtype or x._dtype, buffer or x._buffer.space, name)
+    like = _tensor(x, "nl.zeros_like", "x")
+    return zeros(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
+
+
+def _given(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
 
 
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -151,6 +158,13 @@ def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
     )
 
 
+def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exception:
+    return error_of(
+        diagnose("NKI012", f"{function}: {operand} is {value!r}, it must be {wanted}", operand=operand,
+                 limit=f"{operand} is {wanted}", help="give a value that is known while the kernel is specialised")
+    )  # fmt: skip
+
+
 def copy(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
     tile = current("nl.copy").like(_tensor(src, "nl.copy", "src"), dtype=_maybe(dtype))
@@ -165,6 +179,7 @@ def _maybe(dtype: Any) -> DType | None:
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new tile of x with partition and free dimension exchanged; x is two-dimensional, at most 128 x 128."""
     builder = current("nl.transpose")
+    _tensor(x, "nl.transpose", "x")
     rows, columns = x._shape[0], int(np.prod(x._shape[1:], dtype=int))
     source = x if x._buffer.space is not psum else copy(x)
     result = builder.allocate((columns, rows), x._dtype, psum)
@@ -175,6 +190,8 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     """x @ y in a new PSUM tile; with `transpose_x`, x is already [contraction, rows]."""
     builder = current("nl.matmul")
+    _tensor(x, "nl.matmul", "x")
+    _tensor(y, "nl.matmul", "y")
     stationary = x if transpose_x else transpose(x)
     result = builder.allocate((stationary._shape[1], y._shape[1]), F32, psum)
     isa("nc_matmul")(result, stationary, y)
@@ -183,7 +200,9 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
 
 def broadcast_to(src: NkiTensor, shape: Any) -> NkiTensor:
     """A view of src that repeats size-1 free dimensions up to `shape`."""
-    view = src
+    view = _tensor(src, "nl.broadcast_to", "src")
+    if not isinstance(shape, (tuple, list)) or len(shape) != len(view._shape):
+        raise _bad_value("nl.broadcast_to", "shape", shape, f"a tuple of {len(view._shape)} sizes")
     for dim, size in enumerate(shape):
         if view._shape[dim] != size:
             view = view.broadcast(dim, size)
@@ -283,12 +302,14 @@ def _dress(function: Callable[..., Any], name: str, doc: str) -> Callable[..., A
 def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """x / y, as x times the reciprocal of y."""
     if isinstance(y, Number):
-        return binary("multiply", x, 1.0 / float(y), dtype)  # type: ignore[arg-type]
+        number = float(y)  # type: ignore[arg-type]
+        return binary("multiply", x, 1.0 / number if number else math.copysign(math.inf, number), dtype)
+    _tensor(y, "nl.divide", "y")
     inverse = current("nl.divide").like(y, dtype=F32)
     isa("reciprocal")(inverse, y)
     kind = promote(x._dtype, y._dtype) if isinstance(x, NkiTensor) else y._dtype
     return binary("multiply", inverse if not isinstance(x, NkiTensor) else x,
-                  inverse if isinstance(x, NkiTensor) else x, dtype or kind)  # fmt: skip
+                  inverse if isinstance(x, NkiTensor) else x, _given(dtype, kind))  # fmt: skip
 
 
 def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -301,7 +322,10 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
     builder = current(f"nl.{name}")
     _tensor(x, f"nl.{name}", "x")
     rank = len(x._shape)
-    axes = sorted(a + rank if a < 0 else a for a in (axis if isinstance(axis, (list, tuple)) else [axis]))
+    given = axis if isinstance(axis, (list, tuple)) else (axis,)
+    if not all(isinstance(a, int) for a in given):
+        raise _bad_value(f"nl.{name}", "axis", axis, "an integer or a list of integers")
+    axes = sorted(a + rank if a < 0 else a for a in given)
     kept = [n for i, n in enumerate(x._shape) if i not in axes]
     shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
     if len(kept) < 2 and not keepdims:
@@ -335,12 +359,17 @@ def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> 
     """Mean over trailing free dimensions."""
     total = reduction("add", x, axis, F32, keepdims)
     count = x.size // total.size
-    return binary("multiply", total, 1.0 / count, dtype or x._dtype)
+    return binary("multiply", total, 1.0 / count, _given(dtype, x._dtype))
 
 
 def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     """exp(x - max) / sum(exp(x - max)) along the last free dimension."""
     builder = current("nl.softmax")
+    if len(_tensor(x, "nl.softmax", "x")._shape) > 2:
+        powers = unary("exp", binary("subtract", x, reduction("maximum", x, axis, F32, keepdims=True), F32))
+        total = reduction("add", powers, axis, F32, keepdims=True)
+        isa("reciprocal")(total, total)
+        return binary("multiply", powers, total, _given(dtype, x._dtype))
     top = reduction("maximum", x, axis, F32)
     shifted = builder.like(x, dtype=F32)
     isa("tensor_scalar")(shifted, x, ALU["subtract"], top)
@@ -395,8 +424,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 
 def _unrolled(name: str) -> Callable[..., range]:
-    def loop(start: int, stop: int | None = None, step: int = 1, **_hints: Any) -> range:
-        return range(start) if stop is None else range(start, stop, step)
+    def loop(start: Any, stop: Any = None, step: Any = 1, **_hints: Any) -> range:
+        try:
+            return range(start) if stop is None else range(start, stop, step)
+        except (TypeError, ValueError):
+            bounds = start if stop is None else (start, stop, step)
+            raise _bad_value(f"nl.{name}", "stop", bounds, "integers known at compile time, with a step") from None
 
     return _dress(loop, name, "A compile-time loop, unrolled; today the same as range.")
 
@@ -406,9 +439,11 @@ sequential_range = _unrolled("sequential_range")
 static_range = _unrolled("static_range")
 
 
-def program_id(axis: int = 0) -> int:
+def program_id(axis: Any = 0) -> int:
     """Index of this program in the launch grid; 0 without one."""
     ids = current("nl.program_id").program_ids
+    if not isinstance(axis, int) or axis < 0:
+        raise _bad_value("nl.program_id", "axis", axis, "0, 1 or 2")
     return ids[axis] if axis < len(ids) else 0
 
 
@@ -418,6 +453,8 @@ def num_programs(axes: Any = 0) -> int:
     if axes is None:
         return int(np.prod(grid, dtype=int))
     wanted = axes if isinstance(axes, (tuple, list)) else (axes,)
+    if not all(isinstance(axis, int) and axis >= 0 for axis in wanted):
+        raise _bad_value("nl.num_programs", "axes", axes, "an axis of the launch grid, or a list of them")
     return int(np.prod([grid[axis] if axis < len(grid) else 1 for axis in wanted], dtype=int))
 
 

@@ -29,7 +29,8 @@ def _sgemm() -> Callable[..., None] | None:
         except (OSError, AttributeError):
             continue
         size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-        function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [scalar, pointer, size, pointer, size, scalar, pointer, size]
+        matrices = [pointer, size, pointer, size, scalar, pointer, size]
+        function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [scalar, *matrices]
         function.restype = None
         return function
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from nki_lab.isa.spec import Instruction, Use
@@ -85,7 +86,7 @@ def refinement(shapes: list[Sizes]) -> Sizes | None:
             marks.add(product)
     ordered = sorted(marks)
     out = []
-    for low, high in zip(ordered, ordered[1:], strict=False):
+    for low, high in pairwise(ordered):
         if high % low:
             return None
         out.append(high // low)

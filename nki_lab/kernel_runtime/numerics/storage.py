@@ -71,7 +71,8 @@ def window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], stri
     if bound.kind == BYTES:
         return _byte_window(bound, dtype, offset, shape, strides)
     if bound.pitch == bound.row:
-        return np.ndarray(shape, bound.flat.dtype, bound.flat, (bound.base + offset) * unit, [s * unit for s in strides])
+        start = (bound.base + offset) * unit
+        return np.ndarray(shape, bound.flat.dtype, bound.flat, start, [s * unit for s in strides])
     row, pitch = bound.row, bound.pitch
     rows, columns = divmod(offset, row)
     start = bound.base + rows * pitch + columns

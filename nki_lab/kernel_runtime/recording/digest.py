@@ -135,11 +135,10 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     result = np.array([name.startswith("data from ") or name in _FOR_A_RESULT for name in names])[column["stall"]]
     end = start + duration
     # A row takes over when the one before it lets it go, and lets the next one go when that takes over.
-    begin = start.copy()
-    begin[:1] = np.minimum(start[:1], launch)
-    released = np.where(result[1:], column["ready"][:-1], end[:-1])
-    begin[1:] = np.clip(released, np.minimum(start[:-1], start[1:]), start[1:])
-    until = np.append(begin[1:], column["ready"][-1:])
+    begin = np.minimum(np.concatenate(([launch], np.where(result[1:], column["ready"][:-1], end[:-1])))[: len(row)], start)
+    begin = np.maximum.accumulate(begin)
+    until = np.maximum(np.append(begin[1:], column["ready"][-1:]), begin)
+    start = np.clip(start, begin, until)
     held_for = np.minimum(duration - own_work(duration, column["pace"]), until - start)
     setup = np.minimum(column["setup"], start - begin)
     return Path(

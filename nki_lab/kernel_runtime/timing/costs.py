@@ -122,19 +122,20 @@ def _engines(arch: Arch, variant: Variant) -> int:
 def _descriptors(arch: Arch, variant: Variant) -> str:
     """Who writes a DMA's descriptors: `static`, or the engine that triggers it: `sync`, `scalar` or `gpsimd`.
 
-    inferred: left to the compiler, a target with descriptor hardware uses it (the Trainium2 architecture guide
-    recommends it wherever possible), with the Sync Engine as trigger; vector offsets and casts need software.
+    Index vectors, and on targets without descriptor hardware registers, need software. inferred: what is left to the
+    compiler costs what hardware takes for each transfer (of which the Trainium2 architecture guide recommends to use as
+    much as possible; the profiles of the kernel optimization tutorial show no static transfer, and this rate), with the
+    Sync Engine as trigger; before there was hardware, descriptors stood in HBM.
     """
     attrs = variant.use.attrs
     mode = getattr(attrs.get("dge_mode"), "name", "unknown")
-    views: list[Any] = [variant.use.types[name] for name in variant.names]
-    if mode == "none" or (mode == "unknown" and not arch.dge_instances):
+    dynamic = {variant.use.types[name].indirect for name in variant.names} - {None}
+    if mode == "swdge" or dynamic - {"scalar"} or (dynamic and not arch.dge_instances):
+        return "gpsimd"
+    if mode == "none" or not arch.dge_instances:
         return "static"
-    hard = all(view.indirect is None for view in views) and len({view.dtype for view in views}) == 1
-    if mode == "hwdge" or (mode == "unknown" and hard):
-        trigger = getattr(attrs.get("engine"), "name", "unknown")
-        return trigger if trigger in ("sync", "scalar") else "sync"
-    return "gpsimd"
+    trigger = getattr(attrs.get("engine"), "name", "unknown")
+    return trigger if trigger in ("sync", "scalar") else "sync"
 
 
 def _trigger(arch: Arch, descriptors: str) -> int:

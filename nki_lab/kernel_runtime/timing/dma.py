@@ -135,7 +135,7 @@ class Stream:
     """The transfers of one HBM tensor.
 
     `next`: when another may start its data, as far as those before are known; `last`: the latest of them, which has
-    the stream while `busy`. `waiting`: lanes whose head wants it.
+    the stream while `busy`. `waiting`: (op, lane) of those who want it.
     """
 
     __slots__ = ("busy", "last", "next", "waiting")
@@ -144,7 +144,7 @@ class Stream:
         self.next = 0
         self.last = -1
         self.busy = False
-        self.waiting: deque[int] = deque()
+        self.waiting: list[tuple[int, int]] = []
 
 
 class Waiting:
@@ -224,7 +224,7 @@ class Streams:
         start, before = time, -1
         for stream in streams:
             if stream.busy:
-                stream.waiting.append(lane)
+                stream.waiting.append((op, lane))
                 return NEVER, -1
             if stream.next > start:
                 start, before = stream.next, stream.last
@@ -234,14 +234,14 @@ class Streams:
             stream.busy = True
         return start, before
 
-    def leave(self, streams: list[Stream], time: int) -> list[int]:
-        """A transfer ended; the lanes that may ask again."""
-        woken = []
+    def leave(self, streams: list[Stream], time: int) -> list[tuple[int, int]]:
+        """A transfer ended; (op, lane) of those who may ask again."""
+        woken: list[tuple[int, int]] = []
         for stream in streams:
             stream.busy = False
             stream.next = max(stream.next, time + self._gap)
-            if stream.waiting:
-                woken.append(stream.waiting.popleft())
+            woken += stream.waiting
+            stream.waiting.clear()
         return woken
 
     def _stream(self, tensor: int, lane: int) -> Stream:

@@ -3,7 +3,7 @@
 Lanes take their ops in order. An op starts when its lane is free, what it depends on is finished, and nothing else has
 the memory that it needs; its lane is free again after its issue interval, and its result is visible after its latency,
 to other lanes one semaphore later. Compute lanes are worked off as far as what is known allows; where lanes meet (DMA
-engines and descriptor generators, locked memories) events are taken in order of time, equal ones in order of lanes.
+engines and descriptor generators, locked memories) events are taken in order of time, equal ones in program order.
 All times are whole picoseconds, so that equal input gives equal columns.
 """
 
@@ -116,7 +116,7 @@ class _Walk:
         self._lane_flow = schedule.lane_flow.data
         self._waiters: dict[int, list[_LaneState]] = {}
         self._woken: list[_LaneState] = []
-        self._heap: list[tuple[int, int, int]] = []
+        self._heap: list[tuple[int, int, int, int]] = []  # (time, kind, op, lane)
         self._dma = DmaEngines(options.bandwidth_sharing)
         self._sharing = options.bandwidth_sharing
         self._streams = Streams(program, options.bandwidth_sharing)
@@ -153,7 +153,7 @@ class _Walk:
             if dma.ends != NEVER and (not heap or dma.ends <= heap[0][0]):
                 self._finish()
             elif heap:
-                time, kind, number = heappop(heap)
+                time, kind, _, number = heappop(heap)
                 lane = self._lanes[number]
                 if kind == _START:
                     self._try_start(lane, time)
@@ -164,6 +164,7 @@ class _Walk:
             else:
                 break
         stuck = [lane.order[lane.place] for lane in self._lanes if lane.place < lane.count]
+        stuck += [lane.queue.waiting[0].op for lane in self._lanes if lane.queue is not None and lane.queue.waiting]
         if stuck:
             raise AssertionError(f"scheduled: ops {stuck} wait for each other")
 
@@ -217,14 +218,14 @@ class _Walk:
     def _pump(self, lane: _LaneState) -> None:
         """Take ops as long as it is known when they start, and nothing can come in between."""
         while lane.place < lane.count and self._resolved(lane):
-            if lane.queue is not None:
-                heappush(self._heap, (max(lane.avail, lane.asked), _ASK, lane.index))
-                return
             op = lane.order[lane.place]
+            if lane.queue is not None:
+                heappush(self._heap, (max(lane.avail, lane.asked), _ASK, op, lane.index))
+                return
             cost = self.costs[self._variant[op]]
             time = self._earliest(lane, op, cost)
             if self._locks.guards(op, cost, lane.index):
-                heappush(self._heap, (time, _START, lane.index))
+                heappush(self._heap, (time, _START, op, lane.index))
                 return
             self._commit(lane, op, cost, time)
 
@@ -257,7 +258,7 @@ class _Walk:
         later, holder, reason = self._locks.blocked(op, cost, lane.index, time)
         if later > time:
             lane.after, lane.stall = holder, reason
-            heappush(self._heap, (later, _START, lane.index))
+            heappush(self._heap, (later, _START, op, lane.index))
             return
         self._commit(lane, op, cost, time)
         self._locks.take(op, cost, lane.index, lane.free)
@@ -304,7 +305,7 @@ class _Walk:
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
         lane.asked = served + trigger.cost
         if not queue.busy and len(queue.waiting) == 1:
-            heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))
+            heappush(self._heap, (queue.start_of_next(), _DATA, op, lane.index))
         self._next(lane)
         self._pump(lane)
 
@@ -331,7 +332,7 @@ class _Walk:
             waiting.placed = True
             if start > time:
                 columns.after[op], columns.stall[op] = before, QUEUE
-                heappush(self._heap, (start, _DATA, lane.index))
+                heappush(self._heap, (start, _DATA, op, lane.index))
                 return
             columns.after[op], columns.stall[op], columns.setup[op], columns.setup_reason[op] = queue.explain(
                 waiting, time
@@ -353,8 +354,8 @@ class _Walk:
         queue.busy = False
         queue.ended = time
         queue.last = lane.last = op
-        for number in self._streams.leave(transfer.streams, time):
-            heappush(self._heap, (time, _DATA, number))
+        for waiting, number in self._streams.leave(transfer.streams, time):
+            heappush(self._heap, (time, _DATA, waiting, number))
         if queue.waiting:
-            heappush(self._heap, (queue.start_of_next(), _DATA, lane.index))
+            heappush(self._heap, (queue.start_of_next(), _DATA, queue.waiting[0].op, lane.index))
         self._visible(op, time + self._completion)

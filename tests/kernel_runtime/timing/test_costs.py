@@ -1,7 +1,7 @@
 """The cost faces: each law at several sizes, dtypes and targets, in cycles of the engine or bytes of a DMA engine.
 
 The laws are those of the NKI API documentation of SDK 2.26 (NeuronCore-v2), of the architecture guides (fast modes of
-later ones), and of published trn2 profiles; each case says which cycles it expects, by formula.
+later ones), and of published profiles (trn2; of reciprocal, trn1); each case says which cycles it expects, by formula.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ V2_LAWS = [
     (fused(512, BF16, nl.subtract, nl.multiply), 512), (fused(511, BF16, nl.subtract, nl.multiply), 1022),
     (total(512), 512), (total(512, BF16), 256), (total(512, BF16, nl.maximum), 256),
     (total(512, BF16, nl.minimum), 512), (fill(512), 512), (fill(512, BF16), 256), (fill(512, BF16, 1.0), 512),
-    (fill(10), 64), (inverse(512), 4096), (inverse(4), 64), (count(512), 662), (count(1), 151), (function(512), 512),
+    (fill(10), 64), (inverse(512), 1024), (inverse(4), 64), (count(512), 662), (count(1), 151), (function(512), 512),
     (function(1), 64), (function(512, summed=True), 576), (function(2048, BF16), 2048), (product(128, 512, BF16), 512),
     (product(128, 512), 2048), (product(128, 16, BF16), 64), (product(16, 16, BF16), 16), (product(128, 1, BF16), 64),
     (product(64, 100, F16), 100), (turned(128, 128, BF16), 128), (turned(32, 128, BF16), 64),
@@ -106,7 +106,7 @@ V3_LAWS = [
     (copy(512), 256 + 70), (copy(512, BF16), 128 + 70), (copy(512, F16, nl.psum), 256 + 70),
     (copy(512, F32, nl.psum), 512 + 70), (copy(512, F32, nl.psum, BF16), 512 + 70),
     (copy(512, F32, nl.sbuf, BF16), 256 + 70), (copy(512, engine=nisa.engine.scalar), 512),
-    (total(512, BF16), 256 + 70), (fused(512), 1024 + 70), (inverse(512), 4096 + 70), (fill(512), 512 + 70),
+    (total(512, BF16), 256 + 70), (fused(512), 1024 + 70), (inverse(512), 1024 + 70), (fill(512), 512 + 70),
     (function(512), 512), (function(4096, BF16), 4096), (count(512), 662), (product(128, 512), 4 * 512 + 14),
     (product(128, 100), 4 * 100 + 14), (product(128, 512, BF16), 512), (turned(128, 128, BF16), 128),
     (turned(128, 128), 256),

@@ -206,6 +206,19 @@ def test_a_copy_within_hbm_uses_all_engines() -> None:
     assert found.timing.bytes[0] == 4 << 20
 
 
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 64)), min_size=1, max_size=24))
+def test_transfers_between_many_tensors_all_end(pairs: list[tuple[int, int, int]]) -> None:
+    def kernel(*tensors: Any) -> None:
+        for source, target, columns in pairs:
+            if source != target:
+                half = 64 if source > target else 0  # never a byte of both halves, so that streams alone order them
+                nisa.dma_copy(tensors[target][:, half : half + columns], tensors[source][:, half : half + columns])
+
+    found = timed(kernel, *[(128, 128)] * 5)
+    assert (found.timing.ready > found.timing.start).all()
+    assert found.timing.path.length == found.timing.makespan
+
+
 def test_a_cast_moves_the_wider_side() -> None:
     def kernel(x: Any) -> None:
         nisa.dma_copy(nl.ndarray((128, 512), nl.bfloat16, buffer=nl.sbuf), x, dge_mode=nisa.dge_mode.swdge)

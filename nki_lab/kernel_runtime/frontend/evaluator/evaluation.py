@@ -166,9 +166,8 @@ def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Sig
     names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
-            builder.grid, builder.program_ids = grid, _ids(grid, number)
             if grid and isinstance(builder, _Starting):
-                builder.start(grid, builder.program_ids)
+                builder.start(grid, _ids(grid, number))
             frame = Frame(m, function.closure, function, dict(names))
             _note_parameters(m, function, names)
             calls.run_body(frame, function)

@@ -97,7 +97,8 @@ class Machine:
         self.imports = imports
         self.host = host
         self.launched: Callable[[Function, list[Any], dict[str, Any], tuple[int, ...], ast.AST], None] | None = None
-        self.globals: dict[str, Any] = {"__name__": "__main__" if host else module.name, "__debug__": True}
+        self.globals: dict[str, Any] = dict.fromkeys(_MODULE_NAMES, UNKNOWN)
+        self.globals |= {"__name__": "__main__" if host else module.name, "__debug__": True}
         self.base = Frame(self, None, None, self.globals)
         self.builder: Builder | None = None
         self.findings: list[Diagnostic] = []
@@ -243,6 +244,7 @@ class Machine:
 
 
 _DOUBT_LIMIT = 10_000
+_MODULE_NAMES = ("__builtins__", "__doc__", "__file__", "__loader__", "__package__", "__spec__", "__annotations__")
 # Builtins that the evaluator has a meaning for; the others exist, and what they give is unknown.
 _EXCEPTIONS = {
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)

@@ -1,0 +1,169 @@
+"""The files of a Neuron Explorer profile, read column by column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.recording.columns import Array
+
+
+class Texts(NamedTuple):
+    """A text column: the number of each row's text among `values`, -1 where there is none."""
+
+    codes: Array
+    values: list[str]
+
+    def of(self, row: int) -> str:
+        """The text of a row; empty where there is none."""
+        code = int(self.codes[row])
+        return self.values[code] if code >= 0 else ""
+
+    def all(self) -> list[str]:
+        """Every row's text."""
+        known = [*self.values, ""]
+        return [known[code] for code in self.codes.tolist()]
+
+
+class ProfileTable:
+    """One table of a profile, in one file or several. What is asked for is remembered, so that the rest can be told."""
+
+    def __init__(self, name: str, files: Sequence[Path]) -> None:
+        import pyarrow.parquet as pq
+
+        self.name = name
+        self._files = [_guarded(file, partial(pq.ParquetFile, file)) for file in files]
+        self._paths = files
+        self.fields = list(dict.fromkeys(field for file in self._files for field in file.schema_arrow.names))
+        self.used: set[str] = set()
+
+    def __len__(self) -> int:
+        return sum(file.metadata.num_rows for file in self._files)
+
+    def __contains__(self, field: str) -> bool:
+        return field in self.fields
+
+    def require(self, *fields: str) -> None:
+        """NKI019 if a field is missing."""
+        missing = [field for field in fields if field not in self.fields]
+        if missing:
+            raise unreadable(self._paths[0], f"the table {self.name} has no field {', '.join(missing)}")
+
+    def _column(self, field: str) -> Any:
+        import pyarrow as pa
+
+        self.used.add(field)
+        parts = []
+        for path, file in zip(self._paths, self._files, strict=True):
+            if field in file.schema_arrow.names:
+                parts += _guarded(path, partial(file.read, columns=[field])).column(0).chunks
+            else:
+                parts.append(pa.nulls(file.metadata.num_rows))
+        return parts
+
+    def numbers(self, field: str, missing: int = 0) -> Array:
+        """A field of whole numbers; `missing` stands for null and for a field that is not there."""
+        return self._array(field, missing, np.int64)
+
+    def fractions(self, field: str) -> Array:
+        """A field of numbers; NaN stands for null and for a field that is not there."""
+        return self._array(field, np.nan, np.float64)
+
+    def _array(self, field: str, missing: Any, dtype: Any) -> Array:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if field not in self.fields:
+            return np.full(len(self), missing, dtype)
+        kind = pa.from_numpy_dtype(np.dtype(dtype))
+
+        def convert() -> list[Array]:
+            return [pc.fill_null(pc.cast(part, kind), missing).to_numpy() for part in self._column(field)]
+
+        return np.concatenate([np.zeros(0, dtype), *_guarded(self._paths[0], convert)])
+
+    def texts(self, field: str) -> Texts:
+        """A field of texts; other values as text."""
+        import pyarrow as pa
+
+        if field not in self.fields:
+            return Texts(np.full(len(self), -1), [])
+
+        def convert() -> Texts:
+            parts = [part.cast(pa.string()) for part in self._column(field)]
+            coded = pa.chunked_array(parts, pa.string()).combine_chunks().dictionary_encode()
+            codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            return Texts(codes, coded.dictionary.to_pylist())
+
+        found: Texts = _guarded(self._paths[0], convert)
+        return found
+
+    def unused(self) -> list[str]:
+        """Fields that nobody has asked for and that hold something."""
+        return [field for field in self.fields if field not in self.used and self._holds(field)]
+
+    def _holds(self, field: str) -> bool:
+        for file in self._files:
+            names, meta = file.schema.names, file.metadata
+            if field not in names:
+                continue
+            for group in range(meta.num_row_groups):
+                chunk = meta.row_group(group).column(names.index(field))
+                if chunk.statistics is None or chunk.statistics.null_count != chunk.num_values:
+                    return True
+        return False
+
+    def first_row(self) -> dict[str, Any]:
+        """All fields of the first row that have a value that JSON knows."""
+        self.used.update(self.fields)
+        if not len(self):
+            return {}
+        row = _guarded(self._paths[0], lambda: self._files[0].read().slice(0, 1).to_pylist()[0])
+        return {
+            name: value
+            for name, value in row.items()
+            if isinstance(value, str | bool | int) or (isinstance(value, float) and np.isfinite(value))
+        }
+
+
+def open_profile(folder: Path) -> dict[str, ProfileTable]:
+    """The tables in a folder, by name: `Name.parquet`, or `Name_0.parquet` and so on. NKI018, NKI019."""
+    if not folder.is_dir():
+        raise error_of(diagnose("NKI018", f"{folder}: no such folder", help="name the folder that holds the tables"))
+    files: dict[str, list[tuple[int, Path]]] = {}
+    for file in sorted(folder.glob("*.parquet")):
+        found = re.fullmatch(r"([A-Za-z]+)(?:_(\d+))?", file.stem)
+        if found:
+            files.setdefault(found[1], []).append((int(found[2] or 0), file))
+    if not files.keys() & {"Instruction", "DmaPacketAggregated", "DmaPacket"}:
+        raise unreadable(folder, "no profile of Neuron Explorer: there is no table Instruction and none of DMA")
+    return {name: ProfileTable(name, [file for _, file in sorted(found)]) for name, found in files.items()}
+
+
+def unreadable(path: Path, what: str) -> NkiError:
+    """The error that says why a profile cannot be read."""
+    return error_of(
+        diagnose(
+            "NKI019",
+            f"{path}: {what}",
+            limit="a profile is a folder of Parquet tables as neuron-explorer writes them",
+            help="ingest the profile again: neuron-explorer view --ingest-only",
+        )
+    )
+
+
+def _guarded(path: Path, read: Callable[[], Any]) -> Any:
+    import pyarrow as pa
+
+    try:
+        return read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, NkiError):
+            raise
+        raise unreadable(path, f"damaged: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,374 @@
+"""A Neuron Explorer profile as a recording, so that what a device did opens in the same views.
+
+What maps: instructions and transfers with their times, waits, places in the source and bytes; dependencies; memory in
+use and allocations; tensors; the profile's own summary and metadata, kept under "profile" in the recording's summary.
+Three things are inferred. Rows that overlap on an engine or a queue (a device pipelines) get lanes of their own,
+"vector 2" beside "vector". Program order is order of start. The critical predecessor of a row is the last to end of the
+rows that it depends on and the one before it on its lane.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.export.explorer.placing import critical_predecessors, lane_name, lanes_of, sites_of
+from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
+from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER, VERSION
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.recording import Recording, derive, schema
+from nki_lab.kernel_runtime.recording.columns import Array
+
+STALLS: Final = ("none", "semaphore")
+MOST_OPS: Final = 65_536
+"""Different instructions with operands that are told apart; beyond, operands are left out."""
+SAMPLED: Final = 32
+"""Partitions that a sampled partition of SbufAllocation stands for."""
+_FOLLOW: Final = frozenset(("duration_ns", "throughput", "gap_time", "pc", "read_bytes", "write_bytes"))
+"""Fields that follow from others which are read, or count the same bytes again."""
+_MOST: Final = np.iinfo(np.uint32).max
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A profile as a recording, and what of it the recording does not have: tables, `Table.field`, remarks."""
+
+    recording: Recording
+    unread: tuple[str, ...]
+
+
+def read_profile(path: str | os.PathLike[str]) -> Profile:
+    """The profile in the folder `path`. Raises NKI018 where there is none, NKI019 if it cannot be read."""
+    folder = Path(path)
+    return _Reader(folder, open_profile(folder)).read()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Events:
+    """Rows of one table before they are put in order: nanoseconds, and texts for what lanes and ops are called."""
+
+    table: str
+    identity: Array
+    start: Array
+    end: Array
+    lane: list[tuple[int, str]]
+    name: Texts
+    detail: Texts
+    place: list[str]
+    wait: Array
+    work: Array
+    bytes: Array
+    is_dma: bool
+
+
+class _Reader:
+    def __init__(self, folder: Path, tables: dict[str, ProfileTable]) -> None:
+        self._folder = folder
+        self._tables = tables
+        self._remarks: list[str] = []
+        self._given: dict[str, dict[str, Any]] = {}
+
+    def read(self) -> Profile:
+        events = [self._instructions(), self._transfers()]
+        present = [one for one in events if one is not None and len(one.start)]
+        if not present:
+            raise unreadable(self._folder, "the profile has no instructions and no transfers")
+        base = min(int(one.start.min()) for one in present)
+        rows = self._rows(present, base)
+        self._given |= rows
+        self._flows(present)
+        metadata, results = self._one_row("Metadata"), self._one_row("Summary")
+        arch = self._arch(metadata)
+        self._buffers(base)
+        self._usage(arch, base)
+        summary = self._summary(metadata, results, arch)
+        try:
+            recording = Recording(self._given, summary)
+        except ValueError as error:
+            raise unreadable(self._folder, f"the tables do not fit together: {error}") from error
+        return Profile(recording=recording, unread=self._unread())
+
+    # Rows
+
+    def _instructions(self) -> _Events | None:
+        table = self._tables.get("Instruction")
+        if table is None:
+            return None
+        table.require("start_ts", "engine", "opcode")
+        start, end = _span(table)
+        cores, track, engine = table.numbers("pcore_idx").tolist(), table.texts("timeline_track"), table.texts("engine")
+        tracks = [one or other for one, other in zip(track.all(), engine.all(), strict=True)]
+        places = [
+            one or other
+            for one, other in zip(
+                table.texts("nki_source_location").all(),
+                table.texts("bir_debug_info_source_location").all(),
+                strict=True,
+            )
+        ]
+        return _Events(
+            table=INSTRUCTION, identity=table.numbers("id", -1), start=start, end=end,
+            lane=list(zip(cores, map(lane_name, tracks), strict=True)), name=table.texts("opcode"),
+            detail=table.texts("operands"), place=places, wait=table.numbers("evt_wait_time_ns"),
+            work=table.numbers("raw_flops") // 2,
+            bytes=table.numbers("hbm_read_bytes") + table.numbers("hbm_write_bytes"), is_dma=False,
+        )  # fmt: skip
+
+    def _transfers(self) -> _Events | None:
+        """Aggregated transfers, or where there are none the packets."""
+        table = self._tables.get("DmaPacketAggregated")
+        if table is None:
+            table = self._tables.get("DmaPacket")
+        if table is None:
+            return None
+        table.require("start_ts", "transfer_bytes")
+        start, end = _span(table)
+        cores, queues = table.numbers("pcore_idx").tolist(), table.texts("queue_name").all()
+        none = np.zeros(len(table), np.int64)
+        return _Events(
+            table=TRANSFER, identity=table.numbers("id", -1), start=start, end=end,
+            lane=[(core, queue or "dma") for core, queue in zip(cores, queues, strict=True)], name=table.texts("op"),
+            detail=table.texts("variable"), place=[""] * len(table), wait=none, work=none,
+            bytes=table.numbers("transfer_bytes"), is_dma=True,
+        )  # fmt: skip
+
+    def _rows(self, events: list[_Events], base: int) -> dict[str, dict[str, Any]]:
+        start = 1000 * (np.concatenate([one.start for one in events]) - base)
+        duration = 1000 * np.concatenate([np.maximum(one.end - one.start, 0) for one in events])
+        lane, lanes = lanes_of([(one.is_dma, *key) for one in events for key in one.lane], start, duration)
+        op, ops = self._ops(events)
+        site, sites, sources = sites_of([place for one in events for place in one.place])
+        order = np.lexsort((np.arange(len(start)), start))
+        self._row_of = np.empty(len(order), np.int64)
+        self._row_of[order] = np.arange(len(order))
+        columns: dict[str, Array] = {
+            "start": start[order], "duration": duration[order], "lane": lane[order], "op": op[order],
+            "site": site[order],
+            "confidence": np.full(len(order), schema.CONFIDENCES.index("measured")),
+        }  # fmt: skip
+        for name in ("work", "bytes"):
+            values = np.concatenate([getattr(one, name) for one in events])[order]
+            if len(values) and int(values.max()) > _MOST:
+                self._remarks.append(f"{name} above {_MOST} are recorded as {_MOST}")
+            columns[name] = np.clip(values, 0, _MOST)
+        wait = 1000 * np.concatenate([one.wait for one in events])[order]
+        columns |= self._waits(columns, np.maximum(wait, 0), len(lanes["name"]))
+        return {
+            "rows": columns,
+            "lanes": lanes,
+            "ops": ops,
+            "sites": sites,
+            "sources": sources,
+            "stalls": {"name": STALLS},
+        }
+
+    def _waits(self, rows: dict[str, Array], wait: Array, lanes: int) -> dict[str, Array]:
+        """`stall` where a wait takes up the whole gap before a row, else `setup`, for its last part."""
+        places, firsts = derive.lane_rows(rows["lane"], rows["start"], rows["duration"], lanes)
+        gap = np.zeros(len(wait), np.int64)
+        gap[places] = derive.gaps(places, firsts, rows["start"], rows["duration"])
+        if bool(np.any(wait > gap)):
+            self._remarks.append("waits that overlap other instructions of their engine count from the end of those")
+        whole_gap = (wait >= gap) & (gap > 0)
+        part = np.where(whole_gap, 0, np.minimum(wait, _MOST))
+        self._previous = np.full(len(wait), -1)
+        self._previous[places[1:]] = places[:-1]
+        self._previous[places[firsts[firsts < len(places)]]] = -1
+        return {"stall": whole_gap.astype(int), "setup": part, "setup_stall": (part > 0).astype(int)}
+
+    def _ops(self, events: list[_Events]) -> tuple[Array, dict[str, Any]]:
+        numbers: dict[tuple[str, str], int] = {}
+        columns = []
+        for one in events:
+            # Texts by number: pairs of numbers are few, rows are many.
+            pairs, place = np.unique(np.stack((one.name.codes, one.detail.codes)), axis=1, return_inverse=True)
+            if pairs.shape[1] > MOST_OPS:
+                self._remarks.append(f"{'DmaPacketAggregated.variable' if one.is_dma else 'Instruction.operands'}")
+                pairs[1] = -1
+            found = []
+            for name, detail in pairs.T.tolist():
+                text = one.name.values[name] if name >= 0 else ""
+                key = (f"dma {text}".strip() if one.is_dma else text, one.detail.values[detail] if detail >= 0 else "")
+                found.append(numbers.setdefault(key, len(numbers)))
+            columns.append(np.array(found, np.int64)[place.reshape(-1)])
+        return np.concatenate(columns), {"name": [name for name, _ in numbers], "detail": [text for _, text in numbers]}
+
+    def _flows(self, events: list[_Events]) -> None:
+        """Edges of rows that are there, and from them each row's critical predecessor."""
+        rows = self._given["rows"]
+        edges = {"row": np.zeros(0, np.int64), "before": np.zeros(0, np.int64), "kind": np.zeros(0, np.int64)}
+        table = self._tables.get("Flow")
+        if table is not None:
+            table.require("in_id", "out_id", "in_table", "out_table")
+            finder = _RowFinder(events, self._row_of)
+            before = finder.find(table.texts("in_table"), table.numbers("in_id"))
+            after = finder.find(table.texts("out_table"), table.numbers("out_id"))
+            kinds = table.texts("dependency_type")
+            number = np.array([_edge_kind(text) for text in (*kinds.values, "")])[kinds.codes]
+            known = (before >= 0) & (after >= 0) & (before != after)
+            if not known.all():
+                self._remarks.append(f"Flow: {int((~known).sum())} of {len(known)} between rows that are not there")
+            order = np.lexsort((before[known], after[known]))
+            edges = {name: column[known][order] for name, column in
+                     (("row", after), ("before", before), ("kind", number))}  # fmt: skip
+        self._given["edges"] = edges
+        rows["after"] = critical_predecessors(rows, edges, self._previous)
+
+    # Memory
+
+    def _buffers(self, base: int) -> None:
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("name", "space", "kind", "partition", "partitions", "byte", "partition_bytes")
+        }
+        lifetimes: dict[str, list[int]] = {name: [] for name in ("buffer", "start", "end")}
+        tensors = self._tables.get("TensorInfo")
+        if tensors is not None:
+            kinds = [("in", 1), ("out", 2), ("weight", 3)]
+            for name, text, size in zip(tensors.texts("variable_name").all(), tensors.texts("type").all(),
+                                        tensors.numbers("size").tolist(), strict=True):  # fmt: skip
+                kind = next((number for word, number in kinds if word in text.lower()), 0)
+                _append(columns, name, schema.SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0))
+        allocations = self._tables.get("SbufAllocation")
+        if allocations is not None:
+            allocations.require("start_ts", "end_ts", "start_address", "end_address", "partition")
+            for (start, end, low, high, name), partitions in _alike(allocations).items():
+                first, last = min(partitions), max(partitions)
+                lifetimes["buffer"].append(len(columns["name"]))
+                lifetimes["start"].append(max(0, 1000 * (start - base)))
+                lifetimes["end"].append(max(0, 1000 * (end - base)))
+                _append(columns, name, 0, 0, first, last - first + SAMPLED, low, max(0, high - low + 1))
+        order = np.argsort(np.array(lifetimes["start"], np.int64), kind="stable")
+        self._given["buffers"] = columns
+        self._given["lifetimes"] = {name: np.array(values, np.int64)[order] for name, values in lifetimes.items()}
+
+    def _usage(self, arch: Arch | None, base: int) -> None:
+        """Memory in use, from percentages of the chip's memory; unknown where the chip is."""
+        found = {name: self._tables.get(table) for name, table in (("sbuf", "SbufUsage"), ("psum", "PsumUsage"))}
+        if arch is None or not any(found.values()):
+            if any(found.values()):
+                self._remarks.append("memory in use: the profile names no known instance type")
+            self._given["usage"] = {name: np.zeros(0, np.int64) for name in ("time", "sbuf", "psum")}
+            return
+        samples = {}
+        for name, table in found.items():
+            if table is None:
+                samples[name] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+                continue
+            if name == "sbuf":
+                fields = [f"partition_{partition}_util_percent" for partition in (0, 32, 64, 96)]
+                used = np.stack([table.fractions(field) for field in fields]) * arch.sbuf_partition_bytes / 100
+                level = np.max(np.nan_to_num(used), axis=0)
+            else:
+                fields = [f"bank_{bank}_util_percent" for bank in range(arch.psum_banks)]
+                used = np.stack([table.fractions(field) for field in fields]) * arch.psum_bank_bytes / 100
+                level = np.sum(np.nan_to_num(used), axis=0)
+            time = np.maximum(0, 1000 * (table.numbers("timestamp") - base))
+            order = np.argsort(time, kind="stable")
+            samples[name] = time[order], np.round(level[order]).astype(np.int64)
+        times = np.unique(np.concatenate([time for time, _ in samples.values()]))
+        usage = {"time": times}
+        for name, (time, level) in samples.items():
+            usage[name] = np.concatenate(([0], level))[np.searchsorted(time, times, "right")]
+        self._given["usage"] = usage
+
+    # The rest
+
+    def _one_row(self, name: str) -> dict[str, Any]:
+        table = self._tables.get(name)
+        return table.first_row() if table is not None else {}
+
+    def _arch(self, metadata: dict[str, Any]) -> Arch | None:
+        try:
+            return arch_of(str(metadata.get("instance_type", "")).partition(".")[0])
+        except NkiError:
+            return None
+
+    def _summary(self, metadata: dict[str, Any], results: dict[str, Any], arch: Arch | None) -> dict[str, Any]:
+        version = str(metadata.get("profile_schema_version", "unknown"))
+        if version.partition(".")[0] != VERSION.partition(".")[0]:
+            self._remarks.append(f"profile_schema_version is {version}, this reader was made for {VERSION}")
+        summary: dict[str, Any] = {
+            "kernel": metadata.get("profile_name") or self._folder.name,
+            "source": f"Neuron Explorer profile, schema {version}",
+            "instructions": len(self._given["rows"]["start"]),
+            "profile": {"Metadata": metadata, "Summary": results},
+        }
+        if arch is not None:
+            summary["target"] = arch.target
+        for name, field, factor in (
+            ("hbm_read_bytes", "hbm_read_bytes", 1), ("hbm_write_bytes", "hbm_write_bytes", 1),
+            ("dma_bytes", "dma_transfer_total_bytes", 1), ("flops", "hardware_flops", 1),
+            ("mfu", "mfu_estimated_percent", 0.01), ("hfu", "hfu_estimated_percent", 0.01),
+            ("mbu", "mbu_estimated_percent", 0.01),
+        ):  # fmt: skip
+            if field in results:
+                summary[name] = results[field] * factor
+        return summary
+
+    def _unread(self) -> tuple[str, ...]:
+        follows = {"ActiveTime", "OpcodeSummary", "DmaUsage", "DmaQueuesInfo", "SchemaFields"}
+        if "DmaPacketAggregated" in self._tables:
+            follows.add("DmaPacket")
+        out = list(self._remarks)
+        for name, table in sorted(self._tables.items()):
+            if table.used:
+                out += [f"{name}.{field}" for field in table.unused() if field not in _FOLLOW]
+            elif name not in follows:
+                out.append(name)
+        return tuple(out)
+
+
+class _RowFinder:
+    """Rows by the profile's table and number."""
+
+    def __init__(self, events: list[_Events], row_of: Array) -> None:
+        self._tables: dict[str, tuple[Array, Array]] = {}
+        first = 0
+        for one in events:
+            order = np.argsort(one.identity, kind="stable")
+            self._tables[one.table] = one.identity[order], row_of[first + order]
+            first += len(one.identity)
+
+    def find(self, table: Texts, number: Array) -> Array:
+        """The row of each pair; -1 where there is none."""
+        out = np.full(len(number), -1)
+        for code, text in enumerate(table.values):
+            identity, rows = self._tables.get(text.lower(), (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+            mine = np.flatnonzero(table.codes == code)
+            if len(mine) and len(identity):
+                place = np.minimum(np.searchsorted(identity, number[mine]), len(identity) - 1)
+                out[mine] = np.where(identity[place] == number[mine], rows[place], -1)
+        return out
+
+
+def _span(table: ProfileTable) -> tuple[Array, Array]:
+    start = table.numbers("start_ts")
+    if "end_ts" in table:
+        return start, table.numbers("end_ts")
+    table.require("duration_ns")
+    return start, start + table.numbers("duration_ns")
+
+
+def _edge_kind(text: str) -> int:
+    return DEPENDENCIES.index(text) if text in DEPENDENCIES else schema.EDGE_KINDS.index("order")
+
+
+def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int]]:
+    """Sampled partitions of the allocations that are alike but for their partition."""
+    out: dict[tuple[int, int, int, int, str], list[int]] = {}
+    fields = [
+        table.numbers(name).tolist() for name in ("start_ts", "end_ts", "start_address", "end_address", "partition")
+    ]
+    for start, end, low, high, partition, name in zip(*fields, table.texts("tensor_name").all(), strict=True):
+        out.setdefault((start, end, low, high, name), []).append(partition)
+    return out
+
+
+def _append(columns: dict[str, list[Any]], *values: Any) -> None:
+    for column, value in zip(columns.values(), values, strict=True):
+        column.append(value)

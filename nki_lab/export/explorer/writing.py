@@ -1,0 +1,299 @@
+"""A recording as a Neuron Explorer profile: a folder with one Parquet file a table.
+
+Picoseconds become the nanosecond they are in, so that rows of a lane stay apart. A transfer is one row of
+DmaPacketAggregated and one packet: the model does not cut transfers into descriptors. What a recording does not know
+is null, or a neutral value where the profile's schema wants one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.export.explorer import memory, operands, totals
+from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
+from nki_lab.export.files import unwritten
+from nki_lab.export.perfetto import dma_rate
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.recording import Lane, Recording
+from nki_lab.kernel_runtime.recording.columns import Array, pieces
+
+Batch = Mapping[str, Any]
+
+_ROWS = 1 << 15
+
+
+def write_profile(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write the recording as a profile into the folder `path`, which must not exist yet or be empty.
+
+    Raises NKI021 if it cannot be written. A recording whose summary names no known target gets no tables of memory
+    fullness, which are in percent of a chip's memory, and no Metadata.
+    """
+    folder = Path(path)
+    draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        try:
+            draft.mkdir(parents=True)
+            _write(recording, draft)
+            draft.replace(folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    except OSError as error:
+        if isinstance(error, NkiError):
+            raise
+        raise unwritten(folder, error) from error
+
+
+def _write(recording: Recording, folder: Path) -> None:
+    profile = _Profile(recording)
+    tables: dict[str, Iterator[Batch]] = {
+        "Instruction": profile.instructions(),
+        "DmaPacketAggregated": profile.transfers(),
+        "DmaPacket": profile.packets(),
+        "DmaQueuesInfo": profile.queues(),
+        "Flow": profile.flows(),
+        "ActiveTime": iter([totals.active_time(recording)]),
+        "OpcodeSummary": iter([totals.opcodes(recording)]),
+        "TensorInfo": profile.tensors(),
+        "DmaUsage": profile.dma_usage(),
+        "SbufAllocation": iter([memory.sbuf_allocations(recording)]),
+        "Summary": iter([totals.summary(recording)]),
+        "SchemaFields": iter([_schema_fields()]),
+    }
+    arch = _arch(recording)
+    if arch is not None:
+        tables["SbufUsage"] = iter([memory.sbuf_usage(recording, arch)])
+        tables["PsumUsage"] = iter([memory.psum_usage(recording, arch)])
+        tables["Metadata"] = iter([totals.metadata(recording, arch)])
+    for name, batches in tables.items():
+        _write_table(folder / f"{name}.parquet", name, batches)
+
+
+def _write_table(path: Path, table: str, batches: Iterator[Batch]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    layout, writer = arrow_schema(table), None
+    try:
+        for batch in batches:
+            length = len(next(iter(batch.values())))
+            if not length:
+                continue
+            columns = []
+            for field in layout:
+                values = batch.get(field.name)
+                if values is None and not field.nullable:
+                    raise ValueError(f"{table}.{field.name} is required")
+                columns.append(pa.nulls(length, field.type) if values is None else pa.array(values, field.type))
+            writer = writer or pq.ParquetWriter(path, layout, compression="zstd")
+            writer.write_table(pa.table(columns, schema=layout))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _arch(recording: Recording) -> Arch | None:
+    try:
+        return arch_of(str(recording.summary.get("target")))
+    except NkiError:
+        return None
+
+
+def _schema_fields() -> Batch:
+    rows = [(table, field) for table, fields in TABLES.items() for field in fields]
+    return {
+        "table_name": [table for table, _ in rows],
+        "table_description": [f"{table} of the profile schema {VERSION}" for table, _ in rows],
+        "field_name": [field.name for _, field in rows],
+        "field_description": [f"{table}.{field.name} of the profile schema {VERSION}" for table, field in rows],
+        "field_type": [{"string": "string", "bool": "boolean"}.get(f.kind, _number(f.kind)) for _, f in rows],
+        "field_required": [field.required for _, field in rows],
+        "field_format": [None if field.kind in ("string", "bool") else field.kind for _, field in rows],
+    }
+
+
+def _number(kind: str) -> str:
+    return "integer" if kind.startswith("int") else "number"
+
+
+class _Profile:
+    """The tables with a row for each row of the recording, in batches."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._operands = operands.Operands(recording)
+        self._names = recording.texts("ops", "name")
+        self._details = recording.texts("ops", "detail")
+        self._is_dma = np.array([lane.kind == "dma" for lane in recording.lanes], bool)
+        self._queue = {
+            lane.number: index for index, lane in enumerate(one for one in recording.lanes if one.kind == "dma")
+        }
+
+    def _batches(self, dma: bool) -> Iterator[Array]:
+        """Rows of the DMA queues, or of the engines, in program order."""
+        for low, high in pieces(len(self._recording), _ROWS):
+            found = np.flatnonzero(self._is_dma[self._recording.rows["lane"][low:high]] == dma)
+            if len(found):
+                yield found + low
+
+    def _times(self, rows: Array) -> dict[str, Array]:
+        start = self._recording.rows["start"][rows]
+        end = (start + self._recording.rows["duration"][rows]) // 1000
+        return {"start_ts": start // 1000, "end_ts": end, "duration_ns": end - start // 1000}
+
+    def _lanes(self, rows: Array) -> list[Lane]:
+        return [self._recording.lanes[lane] for lane in self._recording.rows["lane"][rows].tolist()]
+
+    def instructions(self) -> Iterator[Batch]:
+        recording = self._recording
+        waits, places = recording.waits(), self._places()
+        counters = np.zeros(len(recording.lanes), np.int64)
+        for rows in self._batches(dma=False):
+            lanes, ops = self._lanes(rows), recording.rows["op"][rows].tolist()
+            moved = self._operands.moved(int(rows[0]), int(rows[-1]) + 1)[rows - int(rows[0])]
+            engines = [ENGINES.get(lane.name, lane.name) for lane in lanes]
+            yield {
+                **self._times(rows),
+                "engine": engines,
+                "timeline_track": engines,
+                "pcore_idx": [lane.core for lane in lanes],
+                "opcode": [self._names[op] for op in ops],
+                "operands": [self._details[op] for op in ops],
+                "id": rows,
+                "pc": _count(counters, recording.rows["lane"][rows].tolist()),
+                "bir_id": [str(row) for row in rows.tolist()],
+                "evt_wait_time_ns": recording.rows["start"][rows] // 1000
+                - (recording.rows["start"][rows] - waits[rows]) // 1000,
+                "nki_source_location": [places[site] for site in recording.rows["site"][rows].tolist()],
+                **{
+                    f"{name}_{word}_bytes": moved[:, number, direction]
+                    for number, name in enumerate(operands.MEMORIES)
+                    for direction, word in enumerate(("read", "write"))
+                },
+            }
+
+    def _places(self) -> list[str | None]:
+        """The text for each site, and for the site -1 at the end."""
+        sites, paths = self._recording.table("sites"), self._recording.table("sources").texts("path")
+        pairs = zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True)
+        return [*(f"{paths[source]}:{line}" for source, line in pairs), None]
+
+    def _transfer(self, rows: Array) -> dict[str, Any]:
+        """What the rows of both DMA tables share."""
+        times, lanes = self._times(rows), self._lanes(rows)
+        ends = [self._operands.ends(row) for row in rows.tolist()]
+        moved = self._recording.rows["bytes"][rows].astype(np.int64)
+        # A transfer within one nanosecond counts as one of a nanosecond, so that it has a rate.
+        rate = moved * 1e9 / np.maximum(times["duration_ns"], 1)
+        return times | {
+            "id": rows,
+            "pcore_idx": [lane.core for lane in lanes],
+            "queue_idx": [self._queue[lane.number] for lane in lanes],
+            "queue_name": [lane.name for lane in lanes],
+            "queue_type": ["unknown"] * len(lanes),
+            "variable": [_outside(*pair) for pair in ends],
+            "read_bytes": [source.bytes or size for (source, _), size in zip(ends, moved.tolist(), strict=True)],
+            "write_bytes": [target.bytes or size for (_, target), size in zip(ends, moved.tolist(), strict=True)],
+            "transfer_bytes": moved,
+            "throughput": rate,
+            "ends": ends,
+        }
+
+    def transfers(self) -> Iterator[Batch]:
+        for rows in self._batches(dma=True):
+            shared = self._transfer(rows)
+            ends = shared["ends"]
+            sides = {"read": [source for source, _ in ends], "write": [target for _, target in ends]}
+            yield shared | {
+                "block_id": rows,
+                "op": ["write" if target.memory == "[HBM]" else "read" for _, target in ends],
+                "source": [source.memory for source, _ in ends],
+                "dest": [target.memory for _, target in ends],
+                "semaphore_id": [""] * len(rows),
+                **{f"{way}_sbuf_partitions": [side.partitions for side in found] for way, found in sides.items()},
+                **{
+                    f"{way}_num_sbuf_partitions": [side.partition_count for side in found]
+                    for way, found in sides.items()
+                },
+                **{f"{way}_shape": [side.shape for side in found] for way, found in sides.items()},
+                **{f"{way}_offset": [side.offset for side in found] for way, found in sides.items()},
+                **{f"{way}_steps": [side.steps for side in found] for way, found in sides.items()},
+            }
+
+    def packets(self) -> Iterator[Batch]:
+        for rows in self._batches(dma=True):
+            none = np.zeros(len(rows), np.int64)
+            yield self._transfer(rows) | {"packet_idx": none, "packet_aggregation_id": rows, "crc": none}
+
+    def queues(self) -> Iterator[Batch]:
+        lanes = [lane for lane in self._recording.lanes if lane.kind == "dma"]
+        none = [0] * len(lanes)
+        yield {
+            "name": [lane.name for lane in lanes],
+            "type": ["unknown"] * len(lanes),
+            "pcore_idx": [lane.core for lane in lanes],
+            "idx": range(len(lanes)),
+            "engine_idx": none,
+            "axi_port": none,
+            "dram_channel": none,
+        }
+
+    def flows(self) -> Iterator[Batch]:
+        edges, rows = self._recording.table("edges"), self._recording.rows
+        names = np.array([INSTRUCTION, TRANSFER])
+        for low, high in pieces(len(edges), _ROWS):
+            before, after = edges["before"][low:high], edges["row"][low:high]
+            end = rows["start"][before] + rows["duration"][before]
+            yield {
+                "in_id": before,
+                "out_id": after,
+                "in_table": names[self._is_dma[rows["lane"][before]].astype(int)],
+                "out_table": names[self._is_dma[rows["lane"][after]].astype(int)],
+                "dependency_type": [DEPENDENCIES[kind] for kind in edges["kind"][low:high].tolist()],
+                "gap_time": rows["start"][after] // 1000 - end // 1000,
+            }
+
+    def tensors(self) -> Iterator[Batch]:
+        recording, buffers = self._recording, self._recording.table("buffers")
+        kinds = buffers["kind"][:].tolist()
+        some = [number for number, kind in enumerate(kinds) if kind]
+        patterns = [int(buffers["pattern"][number]) for number in some]
+        shapes = [recording.pattern(pattern)[1] if pattern >= 0 else () for pattern in patterns]
+        yield {
+            "variable_name": [recording.names[int(buffers["name"][number])] for number in some],
+            "type": [("", "IN", "OUT", "WEIGHT")[kinds[number]] for number in some],
+            "shape": [" ".join(map(str, shape)) for shape in shapes],
+            "size": [int(buffers["partitions"][n]) * int(buffers["partition_bytes"][n]) for n in some],
+            "pcore_idx": [0] * len(some),
+        }
+
+    def dma_usage(self) -> Iterator[Batch]:
+        times, rates = dma_rate(self._recording)
+        moved = np.concatenate(([0.0], np.cumsum(rates[:-1] * np.diff(times) / 1000)))[: len(times)]
+        yield {
+            "timestamp": times // 1000,
+            "current_throughput": rates * 1e9,
+            "total_transfer_bytes": np.round(moved).astype(np.int64),
+        }
+
+
+def _count(counters: Array, lanes: Sequence[int]) -> list[int]:
+    """The place of each row among those of its lane, in program order."""
+    out = []
+    for lane in lanes:
+        out.append(int(counters[lane]))
+        counters[lane] += 1
+    return out
+
+
+def _outside(source: operands.Side, target: operands.Side) -> str:
+    """The name of the tensor in HBM, or else of what is read."""
+    return (target if target.memory == "[HBM]" and source.memory != "[HBM]" else source).variable

@@ -1,0 +1,149 @@
+"""Views whose addresses are known while the program runs: reading and writing them, row by row in bounds or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.numerics.machine import Machine
+from tests.calls import kernel_of, traced
+from tests.isa.ops.kernels import run
+
+Array = np.ndarray[Any, Any]
+
+TABLE = np.arange(60, dtype=np.int32).reshape(12, 5)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_rows_come_and_go_as_numpy_indexes_them(data: Any) -> None:
+    count = data.draw(st.integers(1, 10))
+    rows = data.draw(st.lists(st.integers(-2, 13), min_size=count, max_size=count))
+    start = data.draw(st.integers(0, 3))
+    columns = data.draw(st.integers(1, 5 - start))
+    text = f"""
+def kernel(table, rows, old):
+    lanes = nl.ndarray(({count}, 1), nl.int32)
+    nisa.dma_copy(lanes, rows)
+    x = nl.ndarray(({count}, {columns}), nl.int32)
+    nisa.dma_copy(x, old)
+    view = table.ap([[5, {count}], [1, {columns}]], offset={start}, vector_offset=lanes)
+    nisa.dma_copy(x, view, oob_mode=nisa.oob_mode.skip)
+    return x
+"""
+    old = -np.ones((count, columns), np.int32)
+    (got,) = run(text, TABLE, np.array(rows, np.int32).reshape(-1, 1), old)
+    for place, row in enumerate(rows):
+        want = TABLE[row, start : start + columns] if 0 <= row < 12 else old[place]
+        np.testing.assert_array_equal(got[place], want)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int16", "uint8"])
+def test_any_integer_tile_holds_rows(dtype: str) -> None:
+    text = f"""
+def kernel(table, rows):
+    lanes = nl.ndarray((3, 1), nl.{dtype})
+    nisa.dma_copy(lanes, rows)
+    x = nl.ndarray((3, 5), nl.int32)
+    nisa.dma_copy(x, table.vector_select(0, lanes))
+    return x
+"""
+    (got,) = run(text, TABLE, np.array([[11], [0], [5]], dtype))
+    np.testing.assert_array_equal(got, TABLE[[11, 0, 5]])
+
+
+def test_an_index_computed_on_the_chip_counts_at_its_time() -> None:
+    text = """
+def kernel(table):
+    lane = nl.ndarray((1, 1), nl.int32)
+    out = nl.ndarray((4, 5), nl.int32, buffer=nl.shared_hbm)
+    nisa.memset(lane, 1)
+    for i in range(4):
+        x = nl.ndarray((1, 5), nl.int32)
+        nisa.dma_copy(x, table.select(0, lane).expand_dim(0))
+        nisa.dma_copy(out[i : i + 1], x)
+        nisa.tensor_scalar(lane, lane, nl.multiply, 2)
+    return out
+"""
+    (got,) = run(text, TABLE)
+    np.testing.assert_array_equal(got, TABLE[[1, 2, 4, 8]])
+
+
+def test_an_on_chip_view_moves_along_its_free_dimension() -> None:
+    text = """
+def kernel(a, place):
+    x = nl.ndarray((4, 9), nl.float32)
+    nisa.dma_copy(x, a)
+    lane = nl.ndarray((1, 1), nl.int32)
+    nisa.dma_copy(lane, place)
+    y = nl.ndarray((4, 3), nl.float32)
+    nisa.tensor_copy(y, x.ap([[9, 4], [1, 3]], offset=0, scalar_offset=lane, indirect_dim=1))
+    nisa.tensor_copy(x.ap([[9, 4], [1, 3]], offset=0, scalar_offset=lane, indirect_dim=1), x[:, 0:3])
+    return x, y
+"""
+    a = np.arange(36, dtype=np.float32).reshape(4, 9)
+    for place in (0, 2, 6):
+        x, y = run(text, a, np.array([[place]], np.int32))
+        want = a.copy()
+        want[:, place : place + 3] = a[:, 0:3]
+        np.testing.assert_array_equal(y, a[:, place : place + 3])
+        np.testing.assert_array_equal(x, want)
+    for place in (-1, 7):
+        with pytest.raises(NkiError) as caught:
+            run(text, a, np.array([[place]], np.int32))
+        (found,) = caught.value.diagnostics
+        assert (found.code, found.line, found.operand) == ("NKI310", 8, "src")
+        assert f"index {place}" in found.message
+
+
+def test_a_gather_reads_through_a_cast() -> None:
+    text = """
+def kernel(table, rows):
+    lanes = nl.ndarray((3, 1), nl.int32)
+    nisa.dma_copy(lanes, rows)
+    x = nl.ndarray((3, 5), nl.bfloat16)
+    nisa.dma_copy(x, table.ap([[5, 3], [1, 5]], vector_offset=lanes))
+    return x
+"""
+    (got,) = run(text, TABLE + 1000, np.array([[11], [0], [5]], np.int32))
+    np.testing.assert_array_equal(got.astype(np.float32), (TABLE + 1000)[[11, 0, 5]].astype(got.dtype).astype(np.float32))
+
+
+def test_a_user_may_look_through_a_run_time_index() -> None:
+    text = """
+def kernel(table, rows):
+    lanes = nl.ndarray((3, 1), nl.int32)
+    nisa.dma_copy(lanes, rows)
+    return table.ap([[5, 3], [1, 5]], vector_offset=lanes)
+"""
+    rows = np.array([[11], [0], [5]], np.int32)
+    program, _ = traced(kernel_of(text), [TABLE, rows], ["int32"] * 2, "trn2")
+    machine = Machine(program, {0: TABLE, 1: rows})
+    machine.run(final=False)
+    np.testing.assert_array_equal(machine.read(program.outputs[0]), TABLE[[11, 0, 5]])
+
+
+def test_an_index_tile_is_kept_until_it_was_used() -> None:
+    # The tiles after the index would take its memory if its use by the gather were overlooked.
+    text = """
+def kernel(table, rows):
+    lanes = nl.ndarray((3, 1), nl.int32)
+    nisa.dma_copy(lanes, rows)
+    x = nl.ndarray((3, 5), nl.int32)
+    for i in range(3):
+        other = nl.ndarray((3, 1), nl.int32)
+        nisa.memset(other, 100)
+        more = nl.ndarray((3, 1), nl.int32)
+        nisa.tensor_copy(more, other)
+    nisa.dma_copy(x, table.ap([[5, 3], [1, 5]], vector_offset=lanes))
+    out = nl.ndarray((3, 5), nl.int32, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, x)
+    return out
+"""
+    (got,) = run(text, TABLE, np.array([[11], [0], [5]], np.int32))
+    np.testing.assert_array_equal(got, TABLE[[11, 0, 5]])
