@@ -26,7 +26,7 @@ $(READY): pyproject.toml requirements/dev.txt scripts/make-venv
 
 made-elsewhere:
 
-demo: $(READY) ## compile, check and run a tiled matmul and a softmax, and compare them with references
+demo: $(READY) ## compile, check, run and profile a tiled matmul and a softmax; writes demo-report.html
 	@$(VENV)/bin/nki-lab demo
 
 lab: ## notebooks with the views: arrive together with the notebook views, until then only this message

@@ -1,7 +1,7 @@
 """NKI kernels on any computer: compile, check and simulate them.
 
 `nki_lab.activate()` makes `nki` and `neuronxcc.nki` importable; `nki_lab.run(kernel, *arrays)` runs a kernel and gives
-its outputs with everything that was found.
+its outputs with everything that was found; `nki_lab.profile(kernel, *specs)` gives its times without values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nki_lab.diagnostic import Diagnostic, NkiError
     from nki_lab.dialects import activate, deactivate
     from nki_lab.kernel_runtime.options import Options
-    from nki_lab.result import Run, check, compile, run, spec  # noqa: A004 - the contract's names
+    from nki_lab.result import Run, check, compile, open, profile, run, spec  # noqa: A004 - the contract's names
 
 __version__ = "0.1.0"
 
@@ -27,6 +27,8 @@ __all__ = [
     "check",
     "compile",
     "deactivate",
+    "open",
+    "profile",
     "run",
     "spec",
     "testing",
@@ -42,6 +44,8 @@ _PLACES = {
     "check": "nki_lab.result",
     "compile": "nki_lab.result",
     "deactivate": "nki_lab.dialects",
+    "open": "nki_lab.result",
+    "profile": "nki_lab.result",
     "run": "nki_lab.result",
     "spec": "nki_lab.result",
 }

@@ -108,8 +108,8 @@ def _plain(function: Any) -> Any:
 
 
 def _unreadable(file: str, reason: str) -> NkiError:
-    item = diagnose("NKI018", f"{file}: {reason}", span=Span(file, 1, 1, 1, 2), help="check the path")
-    return NkiError((item,))
+    name = file.replace("\0", "\\0")
+    return NkiError((diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), help="check the path"),))
 
 
 def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:

@@ -122,7 +122,9 @@ class Scene:
         """Whether the tensor fits the memory and is not too large to be quick; else it is dropped again."""
         memory = self.memories[part.memory]
         row = math.prod(memory.shape[1:])
-        if math.prod(memory.shape) <= 1 << 18 and (memory.space == "hbm" or row <= self.room(memory.space, memory.dtype)):
+        if math.prod(memory.shape) <= 1 << 18 and (
+            memory.space == "hbm" or row <= self.room(memory.space, memory.dtype)
+        ):
             return True
         self.memories.pop()
         return False
@@ -171,7 +173,9 @@ def _sliced(scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _writt
     return Part(number, f"[{', '.join(texts)}]", dtype, offset, shape, strides)
 
 
-def _permuted(scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _written: bool, flavour: str) -> Part | None:
+def _permuted(
+    scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _written: bool, flavour: str
+) -> Part | None:
     fixed = 0 if space == "hbm" else 1
     moving = list(range(fixed, len(shape)))
     if len(moving) < 2:
@@ -252,7 +256,9 @@ def _dropped(scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _writ
     return Part(number, f"[{text}]", dtype, place * rows[at], shape, strides)
 
 
-def _broadcast(scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _written: bool, flavour: str) -> Part | None:
+def _broadcast(
+    scene: Scene, space: str, dtype: str, shape: tuple[int, ...], _written: bool, flavour: str
+) -> Part | None:
     fixed = 0 if space == "hbm" else 1
     if len(shape) <= fixed:
         return None

@@ -100,7 +100,7 @@ def wrong_memory(attack: Attack) -> Illegal | None:
     operand, part = attack.instruction.operands[name], attack.call.parts[name]
     space = attack.choice.pick([s for s in ("hbm", "psum", "sbuf") if s not in operand.spaces])
     shape = part.shape if len(part.shape) > 1 else (1, *part.shape)
-    if space == "psum" and shape[0] > 128 or _row_bytes(shape, part.dtype) > attack.arch.psum_partition_bytes:
+    if (space == "psum" and shape[0] > 128) or _row_bytes(shape, part.dtype) > attack.arch.psum_partition_bytes:
         shape = (1, 1)
     made = attack.fresh(space, part.dtype, shape)
     return attack.refused(attack.call.but(**{name: made}), ["NKI201"], name, f"{name} in {space}", [space.upper()])

@@ -1,4 +1,4 @@
-"""Random straight-line programs: several instructions over a few tensors, in views that overlap, repeat and reinterpret.
+"""Random straight-line programs: several instructions over a few tensors, in views that overlap and reinterpret.
 
 Tiles live for different stretches, so that their memory is used again; some are read before they are written.
 """
@@ -174,7 +174,9 @@ def draw_program(choice: Choice, arch: Arch, *, exact: bool, length: int = 24) -
     writer = Writer(choice, arch, exact=exact)
     for _ in range(choice.integer(3, length)):
         writer.step()
-    written = {part.memory for call in writer.calls for name, part in call.parts.items() if name in ("dst", "reduce_res")}
+    written = {
+        part.memory for call in writer.calls for name, part in call.parts.items() if name in ("dst", "reduce_res")
+    }
     last = [n for n in sorted(written) if writer.memories[n].space == "sbuf"]
     for number in last[: choice.integer(1, 3)]:
         memory = writer.memories[number]

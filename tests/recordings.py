@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
 from hypothesis import strategies as st
 
-from nki_lab.kernel_runtime.recording import Recording, columns, stored, zoom
+from nki_lab.kernel_runtime.recording import Recording, columns, folder, stored, zoom
 
 Tables = dict[str, dict[str, Any]]
 
@@ -174,7 +176,7 @@ def synthetic(count: int, lanes: int = 21) -> Tables:
             "site": numbers.integers(0, 500, count).astype(np.int32),
             "iteration": (row // 30).astype(np.int32),
             "access": (row * 3).astype(np.uint32),
-            "after": np.maximum(row - numbers.integers(1, 40, count), -1).astype(np.int32),
+            "after": np.maximum(row - lanes * numbers.integers(1, 3, count), -1).astype(np.int32),
             "work": numbers.choice(np.array([128, 65_536, 8_388_608], np.uint32), count),
             "bytes": numbers.choice(np.array([0, 65_536], np.uint32), count),
             "confidence": numbers.integers(0, 4, count).astype(np.uint8),
@@ -217,3 +219,14 @@ def synthetic(count: int, lanes: int = 21) -> Tables:
             "value": np.arange(count // 30 + 1),
         },
     }
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    """The manifest of a saved recording."""
+    found: dict[str, Any] = json.loads((path / folder.MANIFEST).read_text())
+    return found
+
+
+def tables_of(path: Path) -> dict[str, Path]:
+    """The files of a saved recording by table."""
+    return {name: path / entry["file"] for name, entry in manifest_of(path)["tables"].items()}

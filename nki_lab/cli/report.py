@@ -168,7 +168,8 @@ def _blas() -> str:
 
 def _modelled(coverage: bool) -> list[str]:
     """How much of each module there is."""
-    from nki_lab.dialects import current, published
+    from nki_lab.dialects import current
+    from nki_lab.kernel_runtime.frontend import published
 
     lines = []
     for module, listed in published.PUBLISHED.items():

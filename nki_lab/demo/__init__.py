@@ -1,4 +1,4 @@
-"""`nki-lab demo`: two kernels compiled, checked, run, and compared with float64 references."""
+"""`nki-lab demo`: two kernels compiled, checked, run, compared with float64 references, and timed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ import ml_dtypes
 import numpy as np
 
 from nki_lab.dialects import activate
-from nki_lab.result import check, compile, run, spec  # noqa: A004 - their public names
+from nki_lab.export.text import brief
+from nki_lab.result import Run, check, compile, run, spec  # noqa: A004 - their public names
 from nki_lab.testing import tolerance
 
 _FOLDER = Path(__file__).parent
 _HEAD = ("kernel", "inputs", "instructions", "compiled", "findings", "ran", "off by at most", "allowed", "result")
 _SEED = 7
+REPORT = "demo-report.html"
 
 Array = np.ndarray[Any, Any]
 
 
-def main(target: str = "trn2") -> int:
-    """Show both kernels on `target`; 0 where their results agree with the references, else 1."""
+def main(target: str = "trn2", html: str = REPORT) -> int:
+    """Show both kernels on `target`; 0 where their results agree with the references, else 1.
+
+    `html` is where the report of the first one's times goes.
+    """
     activate()
     rng = np.random.default_rng(_SEED)
     lhs_t, rhs = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in ((1024, 512), (1024, 1024)))
@@ -32,8 +37,12 @@ def main(target: str = "trn2") -> int:
         _show("matmul.py", "matmul", (lhs_t, rhs), _matmul, target),
         _show("softmax.py", "softmax", (rows,), _softmax, target),
     ]
-    print(f"on {target}, compared with float64 references\n\n{_table([_HEAD, *(row for row, _ in shown)])}")
-    return 0 if all(good for _, good in shown) else 1
+    print(f"on {target}, compared with float64 references\n\n{_table([_HEAD, *(row for row, _, _ in shown)])}")
+    for _, _, done in shown:
+        print(f"\n{brief(done.recording)}")
+    first = shown[0][2]
+    print(f"\nthe report of {first.name}, for any browser: {first.to_html(html)}")
+    return 0 if all(good for _, good, _ in shown) else 1
 
 
 def _matmul(lhs_t: Array, rhs: Array) -> Array:
@@ -48,8 +57,8 @@ def _softmax(x: Array) -> Array:
 
 def _show(
     file: str, name: str, arrays: tuple[Array, ...], reference: Callable[..., Array], target: str
-) -> tuple[tuple[str, ...], bool]:
-    """One row of the table, and whether the result is right."""
+) -> tuple[tuple[str, ...], bool, Run]:
+    """One row of the table, whether the result is right, and the run."""
     path = _FOLDER / file
     kernel = runpy.run_path(str(path), run_name=path.stem)[name]
     start = time.perf_counter()
@@ -73,7 +82,7 @@ def _show(
     row = (name, inputs, f"{len(program):,}", f"{compiled * 1e3:.1f} ms", str(len(found)),
            f"{done.timings.numeric * 1e3:.1f} ms", f"{error:.1e} rms", f"{tolerance(actual.dtype):.1e}",
            "agrees" if good else "DIFFERS")  # fmt: skip
-    return row, good
+    return row, good, done
 
 
 def _table(rows: list[tuple[str, ...]]) -> str:

@@ -1,155 +1,151 @@
-"""A recording as a page of text: where the time went, by lane, by reason, by instruction and by line."""
+"""A recording as a page of text: what it took, what held it back, and where the time went."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import Diagnostic, render
+from nki_lab.export import words
+from nki_lab.export.found import capacities, findings
+from nki_lab.export.words import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.kernel_runtime.recording.columns import Array, pieces
-
-Numbering = Callable[[Array, Array], Array]
-"""Gives a number to each row, from its op and its site."""
+from nki_lab.kernel_runtime.recording.columns import pieces
+from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
 
 LINES: Final = 10
-"""Stalls, instructions and lines that are listed, those with most time first."""
+"""Causes, instructions and lines that are listed, those with most time first."""
+
+_CODE: Final = 80  # characters of a source line
+_FINDINGS: Final = 20
+_BRIEF: Final = 5
 
 
 def report(recording: Recording, *, lines: int = LINES) -> str:
-    """The recording's report.
-
-    The critical path counts the time from each of its rows' release to its end; shares of it add up to the makespan.
-    """
-    critical = _critical(recording)
-    parts = [_head(recording), _lanes(recording), _stalls(recording, lines)]
-    parts += [_instructions(recording, critical, lines), _source(recording, critical, lines)]
+    """The recording's report. Shares of the critical path are of its work and its waits, and add up to the makespan."""
+    told = digest(recording)
+    parts = ["\n".join(_head(recording, told)), "\n".join(_numbers(recording.summary)), _lanes(told)]
+    parts += [_causes(told, lines), _instructions(recording, told, lines), _source(told, lines), _findings(recording)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def time_text(picoseconds: int) -> str:
-    """A time with its unit: three digits, or whole nanoseconds."""
-    ns = picoseconds / 1000
-    for limit, size, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
-        if ns < limit:
-            return f"{ns / size:.0f} {unit}" if unit == "ns" else f"{ns / size:.2f} {unit}"
-    return f"{ns / 1e9:.2f} s"
+def brief(recording: Recording) -> str:
+    """The report's beginning, and one line each for engines and for the critical path."""
+    told = digest(recording)
+    busy: dict[str, int] = {}
+    for lane in told.lanes:
+        if lane.kind != "dma" and lane.rows:
+            busy[words.ENGINES.get(lane.name, lane.name)] = lane.busy
+    shares = recording.summary.get("engine_busy_ns", {})
+    if isinstance(shares, dict) and "dma" in shares:
+        busy["DMA"] = round(1000 * shares["dma"])
+    lines = [*_head(recording, told), *_numbers(recording.summary)]
+    for label, times in (("busy", busy), ("waits", told.waits)):
+        largest = sorted(times.items(), key=lambda item: -item[1])[:_BRIEF]
+        found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in largest if time)
+        lines += [f"{label:<5} {found}"] if found else []
+    return "\n".join(lines)
 
 
-def share_text(part: float, whole: float) -> str:
-    """A percentage: whole ones from 10 on, one decimal below."""
-    percent = 100 * part / whole if whole else 0.0
-    return f"{percent:.0f} %" if percent >= 9.95 or percent == 0 else f"{percent:.1f} %"
-
-
-def _head(recording: Recording) -> str:
-    summary = recording.summary
+def _head(recording: Recording, told: Digest) -> Iterator[str]:
+    summary, count = recording.summary, len(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
+    about = "about " if words.is_unsure(summary) else ""
     title = f"{name} on {target}" if target else str(name)
-    out = [f"{title}: {time_text(recording.makespan)}, {len(recording)} instructions"]
-    usage = recording.table("usage")
-    if len(usage):
-        peak = " and ".join(f"{usage.limits(column)[1]} in {column.upper()}" for column in ("sbuf", "psum"))
-        out.append(f"most bytes per partition: {peak}")
-    if isinstance(sure := summary.get("confidence"), dict) and sure:
-        shares = (f"{share_text(share, 1)} {kind}" for kind, share in sure.items() if share)
-        out.append(f"critical path by confidence of its costs: {', '.join(shares)}")
-    return "\n".join(out)
+    yield f"{title}: {about}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    if isinstance(options := summary.get("options"), dict) and options:
+        yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
+    if sure := words.confidence_text(summary):
+        yield f"critical path: {sure}"
+    yield from words.held_back(told)
 
 
-def _lanes(recording: Recording) -> str:
-    times, end = recording.lane_times, recording.makespan
-    counts = recording.table("lane_spans")["rows"][:].tolist()
-    cores = len({lane.core for lane in recording.lanes}) > 1
+def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
+    for space, peak, capacity in capacities(summary):
+        of = f" of {words.size(capacity)}" if capacity else ""
+        yield f"{space}  {words.size(peak)}{of} in the fullest partition"
+    moved = [f"{words.size(summary[name])} {verb}" for name, verb in (
+        ("hbm_read_bytes", "read"), ("hbm_write_bytes", "written")) if name in summary]  # fmt: skip
+    if moved:
+        uses = [f"{name.upper()} {share(summary[name])}" for name in ("mfu", "hfu", "mbu") if name in summary]
+        yield f"HBM   {', '.join(moved)}{'; ' if uses else ''}{', '.join(uses)}"
+
+
+def _lanes(told: Digest) -> str:
+    cores = len({lane.core for lane in told.lanes}) > 1
     lines = []
-    for lane in recording.lanes:
-        work, waiting = int(times[lane.number, 0]), times[lane.number].copy()
-        waiting[0] = 0
-        waited, most = int(waiting.sum()), int(waiting.argmax())
-        idle = end - work - waited
+    for lane in told.lanes:
+        times = (lane.busy, sum(lane.waits.values()), lane.empty)
         lines.append(
             (
                 f"core {lane.core} {lane.name}" if cores else lane.name,
-                str(counts[lane.number]),
-                *(f"{time_text(t)}  {share_text(t, end):>6}" for t in (work, waited, idle)),
-                recording.stalls[most] if waited else "",
+                f"{lane.rows:,}",
+                *(f"{duration(time)}  {share(ratio(time, told.makespan)):>6}" for time in times),
+                next(iter(lane.waits), ""),
             )
         )
-    return table(("lane", "rows", "busy", "waiting", "nothing to do", "waits most for"), lines, left=(0, 5))
+    header = ("lane", "instructions", "busy", "waiting", "nothing to do", "waits most for")
+    return table(header, lines, left=(0, 5)) if lines else ""
 
 
-def _stalls(recording: Recording, limit: int) -> str:
-    totals = recording.lane_times.sum(axis=0)
-    totals[:1] = 0
-    order = [number for number in np.argsort(-totals, kind="stable").tolist() if totals[number]][:limit]
-    whole = int(totals.sum())
-    lines = [(recording.stalls[n], time_text(int(totals[n])), share_text(int(totals[n]), whole)) for n in order]
-    return table(("waiting, all lanes", "time", "share"), lines, left=(0,)) if lines else ""
+def _causes(told: Digest, limit: int) -> str:
+    found = [(f"{words.ENGINES.get(name, name)} works", time) for name, time in told.work.items()]
+    found += [(f"waits for {words.reason(name)}", time) for name, time in told.waits.items()]
+    found.sort(key=lambda item: -item[1])
+    lines = [(what, duration(time), share(ratio(time, told.makespan))) for what, time in found[:limit]]
+    return table(("critical path", "time", "share"), lines, left=(0,)) if lines else ""
 
 
-def _instructions(recording: Recording, critical: Array, limit: int) -> str:
+def _instructions(recording: Recording, told: Digest, limit: int) -> str:
     names = recording.texts("ops", "name")
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     of_op = np.array([numbers[name] for name in names], np.int64)
-    busy, on_path, counts = _sums(recording, critical, len(numbers), lambda op, site: of_op[op])
+    busy, counts, critical = (np.zeros(len(numbers), np.int64) for _ in range(3))
+    for low, high in pieces(len(recording)):
+        which = of_op[recording.rows["op"][low:high]]
+        work = own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high])
+        np.add.at(busy, which, work)
+        counts += np.bincount(which, minlength=len(numbers))
+    if len(told.path.row):
+        np.add.at(critical, of_op[recording.rows["op"][told.path.row]], told.path.time)
     known = list(numbers)
-    order = [number for number in np.lexsort((-busy, -on_path)).tolist() if counts[number]][:limit]
+    order = [number for number in np.lexsort((-busy, -critical)).tolist() if counts[number]][:limit]
     lines = [
-        (known[n], str(counts[n]), time_text(int(busy[n])), share_text(int(on_path[n]), recording.makespan))
+        (known[n], f"{counts[n]:,}", duration(int(busy[n])), share(ratio(int(critical[n]), told.makespan)))
         for n in order
     ]
-    return table(("instruction", "rows", "busy", "of the critical path"), lines, left=(0,)) if lines else ""
+    return table(("instruction", "times", "busy", "critical path"), lines, left=(0,)) if lines else ""
 
 
-def _source(recording: Recording, critical: Array, limit: int) -> str:
-    sites, sources = recording.table("sites"), recording.table("sources")
-    places = list(zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True))
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
-    if not numbers:
-        return ""
-    of_site = np.array([*(numbers[place] for place in places), len(numbers)], np.int64)  # the last: no site
-    busy, on_path, counts = _sums(recording, critical, len(numbers) + 1, lambda op, site: of_site[site])
-    paths, texts = sources.texts("path"), sources.texts("text")
-    known = list(numbers)
-    lines: list[tuple[str, ...]] = []
-    for number in np.lexsort((-busy, -on_path)).tolist():
-        if number == len(numbers) or not counts[number] or len(lines) == limit:
-            continue
-        source, line = known[number]
-        code = texts[source].splitlines()[line - 1 : line] if line > 0 else []
-        lines.append(
-            (
-                f"{PurePath(paths[source]).name}:{line}",
-                share_text(int(on_path[number]), recording.makespan),
-                time_text(int(busy[number])),
-                " ".join(code).strip()[:80],
-            )
+def _source(told: Digest, limit: int) -> str:
+    lines = [
+        (
+            f"{PurePath(line.file).name}:{line.line}", duration(line.busy),
+            share(ratio(line.critical, told.makespan)), line.text[:_CODE],
         )
-    return table(("line", "of the critical path", "busy", ""), lines, left=(0, 3)) if lines else ""
+        for line in told.lines[:limit]
+    ]  # fmt: skip
+    return table(("line", "busy", "critical path", ""), lines, left=(0, 3)) if lines else ""
 
 
-def _critical(recording: Recording) -> Array:
-    """Picoseconds of the makespan that each row of the critical path stands for, by row; 0 elsewhere."""
-    out = np.zeros(len(recording), np.int64)
-    path = np.asarray(recording.critical_path[:])
-    if len(path):
-        ends = recording.rows["start"][path] + recording.rows["duration"][path]
-        out[path] = np.diff(np.concatenate(([0], np.maximum.accumulate(ends))))
-    return out
+def _findings(recording: Recording) -> str:
+    found = findings(recording)
+    texts = dict(zip(recording.texts("sources", "path"), recording.texts("sources", "text"), strict=True))
+    shown = [_finding(item, texts) for item in found[:_FINDINGS]]
+    if len(found) > _FINDINGS:
+        shown.append(f"and {len(found) - _FINDINGS} more findings")
+    return "\n\n".join(shown)
 
 
-def _sums(recording: Recording, critical: Array, size: int, number: Numbering) -> tuple[Array, Array, Array]:
-    """Busy time, critical time and rows of each number that `number(op, site)` gives to the rows."""
-    busy, on_path, counts = (np.zeros(size, np.int64) for _ in range(3))
-    for low, high in pieces(len(recording)):
-        recording.rows.prefetch(("op", "site", "duration"), low, high)
-        which = number(recording.rows["op"][low:high], recording.rows["site"][low:high])
-        np.add.at(busy, which, recording.rows["duration"][low:high])
-        np.add.at(on_path, which, critical[low:high])
-        counts += np.bincount(which, minlength=size)
-    return busy, on_path, counts
+def _finding(item: Diagnostic, texts: Mapping[str, str]) -> str:
+    def source_line(file: str, line: int) -> str:
+        listing = texts.get(file, "").splitlines()
+        return listing[line - 1] if 0 < line <= len(listing) else ""
+
+    return f"{item.severity}: {render(item, source_line=source_line)}"
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]], *, left: Sequence[int] = ()) -> str:

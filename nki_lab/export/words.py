@@ -39,9 +39,9 @@ _TIMES: Final = ((1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "Â
 
 def duration(picoseconds: int) -> str:
     """A time: whole nanoseconds below one microsecond, else two decimals of the largest unit that fits."""
-    for size, unit in _TIMES:
-        if picoseconds >= size:
-            return f"{picoseconds / size:,.2f} {unit}".replace(",", _THIN)
+    for unit_size, unit in _TIMES:
+        if round(picoseconds, -3) >= unit_size:
+            return f"{picoseconds / unit_size:,.2f} {unit}".replace(",", _THIN)
     return f"{picoseconds / 1000:.0f} ns"
 
 
@@ -77,7 +77,8 @@ def ratio(part: float, whole: float) -> float:
 
 def lane_name(lane: LaneTime, cores: int = 1) -> str:
     """An engine or a queue by name, with its core where there are several."""
-    name = ENGINES.get(lane.name, lane.name) if lane.kind == "engine" else lane.name.replace("dma ", "DMA ", 1)
+    first, space, rest = lane.name.partition(" ")
+    name = f"{ENGINES.get(first, first)}{space}{rest}"
     return f"{name}, core {lane.core}" if cores > 1 else name
 
 
@@ -103,7 +104,7 @@ def held_back(told: Digest) -> list[str]:
         lane = max(engines, key=lambda item: next(iter(item.waits.values())))
         name, time = next(iter(lane.waits.items()))
         part = share(ratio(time, told.makespan))
-        out.append(f"{ENGINES.get(lane.name, lane.name)} waits {part} of the time for {reason(name)}.")
+        out.append(f"{lane_name(lane)} waits {part} of the time for {reason(name)}.")
     return out
 
 

@@ -158,7 +158,7 @@ class Arch:
     dma_qos_classes: int
     dge_instances: int
     dge_hardware_ns: float
-    dge_software_ns: float
+    dge_software_ns: float  # of a transfer with a descriptor for each partition
     gpsimd_dma_bytes_per_ns: float
 
     # Serialisation, and beyond one core.

@@ -84,7 +84,7 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
 
 def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
          enum: type[Enum] | None = None) -> Operand:  # fmt: skip
-    """A compile-time argument: kind is one of `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `any`."""
+    """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`."""
     return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
 
 
@@ -377,7 +377,9 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
     """Predicates and the example speak of operands that exist, and the example gives all that a call must."""
     named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(example)
     if strange := sorted(named - set(operands)):
-        raise ValueError(f"instruction {name} has no operands {', '.join(strange)}, which its predicates or example name")
+        raise ValueError(
+            f"instruction {name} has no operands {', '.join(strange)}, which its predicates or example name"
+        )
     required = {key for key, operand in operands.items() if operand.default is REQUIRED}
     if lacking := sorted(required - set(example)):
         raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")

@@ -339,7 +339,7 @@ class Tracker:
             return
         mask = region.mask(view)
         count = mask.size - int(np.count_nonzero(mask))
-        self._say("NKI302", index, view.buffer, f"{name}: {count} element(s) of {what} are read before they are written",
+        self._say("NKI302", index, view.buffer, f"{name}: {count} elements of {what} are read before they are written",
                   operand, "memory is undefined until an instruction writes it",
                   "initialise the whole tile, or read only the part that is written", view)  # fmt: skip
 

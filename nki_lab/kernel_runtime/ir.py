@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Instruction, Use, show_value
 from nki_lab.kernel_runtime.options import Options
@@ -100,6 +101,7 @@ class Program:
         self.outputs: list[NkiTensor] = []
         self.constants: dict[int, Any] = {}
         self.observed = False
+        self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for
 
     def __len__(self) -> int:
         return len(self.op_variant)

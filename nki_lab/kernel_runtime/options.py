@@ -45,7 +45,7 @@ class Options:
     queue all of them to itself, so that time never falls when work is added."""
 
     port_conflicts: bool = True
-    """Let engines exclude each other from SBUF and PSUM (NeuronCore-v2) or from one PSUM bank (later). Default: True."""
+    """Let engines exclude each other from SBUF and PSUM (NeuronCore-v2) or a PSUM bank (later). Default: True."""
 
     table_loads: bool = True
     """Load the Scalar Engine's tables where the function set changes. Default: True."""

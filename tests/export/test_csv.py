@@ -46,4 +46,4 @@ def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
 
 def test_an_empty_run_has_a_header_only(tmp_path: Path) -> None:
     csv.write(Recording({}), tmp_path / "run.csv")
-    assert (tmp_path / "run.csv").read_text() == ",".join(csv.HEADER) + "\r\n"
+    assert (tmp_path / "run.csv").read_bytes().decode() == ",".join(csv.HEADER) + "\r\n"

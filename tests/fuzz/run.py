@@ -67,7 +67,7 @@ def _problem(case: Case, final: bool) -> str:
     except NkiError as error:
         first = error.diagnostics[0]
         return f"{first.code} {first.message}"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong is reported with its call
         return f"a bare {type(error).__name__}: {error}"
 
 
@@ -99,7 +99,7 @@ def minimal(failed: Attempt, only: str, seconds: float) -> Attempt:
                 break
             try:
                 found = attempt(Replayed(tape), only)
-            except Exception:  # noqa: BLE001, S112 - a tape that no call can be drawn from
+            except Exception:  # noqa: BLE001 - a tape that no call can be drawn from
                 continue
             if found.problem and found.sort == failed.sort and _weight(found.tape) < _weight(best.tape):
                 best, improved = found, True

@@ -1,4 +1,4 @@
-"""Legal calls compute what the references do, calls with one thing wrong are refused: every instruction, every target."""
+"""Legal calls compute what the references do, calls with one thing wrong are refused, on every target."""
 
 from __future__ import annotations
 

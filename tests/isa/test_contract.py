@@ -113,11 +113,11 @@ def test_its_example_computes_what_the_reference_does(name: str) -> None:
 
 
 def predicates() -> Iterator[Any]:
-    for instruction in TABLE.values():
-        for item in instruction.predicates:
-            arch_list = [arch_of(item.target)] if item.target else targets_of(instruction)
+    for declared in TABLE.values():
+        for item in declared.predicates:
+            arch_list = [arch_of(item.target)] if item.target else targets_of(declared)
             for arch in arch_list:
-                yield pytest.param(instruction, item, arch, id=f"{instruction.name}-{item.name}-{arch.name}")
+                yield pytest.param(declared, item, arch, id=f"{declared.name}-{item.name}-{arch.name}")
 
 
 @pytest.mark.parametrize(("instruction", "item", "arch"), list(predicates()))
@@ -128,10 +128,10 @@ def test_a_predicate_accepts_and_refuses_its_own_cases(instruction: Instruction,
 
 
 def limits() -> Iterator[Any]:
-    for instruction in TABLE.values():
-        for item in instruction.limits:
-            for arch in targets_of(instruction):
-                yield pytest.param(instruction, item, arch, id=f"{instruction.name}-{item.name}-{arch.name}")
+    for declared in TABLE.values():
+        for item in declared.limits:
+            for arch in targets_of(declared):
+                yield pytest.param(declared, item, arch, id=f"{declared.name}-{item.name}-{arch.name}")
 
 
 def resized(instruction: Instruction, letter: str, size: int) -> dict[str, str]:
@@ -166,7 +166,7 @@ def test_targets_stand_for_generations() -> None:
     assert {arch_of(name).generation for name in TARGETS} == {arch.generation for arch in arches()}
 
 
-# -- declaring -----------------------------------------------------------------------------------------------------------
+# -- declaring ----------------------------------------------------------------------------------------------------
 
 
 def body(**changes: Any) -> type:
@@ -292,7 +292,9 @@ def check(file: Path, target: str) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_a_new_instruction_computes_from_its_declaration_alone(declared: Instruction, tmp_path: Path, dtype: str) -> None:
+def test_a_new_instruction_computes_from_its_declaration_alone(
+    declared: Instruction, tmp_path: Path, dtype: str
+) -> None:
     _, kernel = write(tmp_path, width=96, dtype=dtype)
     x = np.arange(128 * 512).reshape(128, 512).astype(dtype)
     run = nki_lab.run(kernel, x, target="trn2")

@@ -129,6 +129,7 @@ def test_a_run_may_end_after_its_last_row() -> None:
         ({"rows": {"site": [-2, -1, -1]}}, r"rows\.site: -2"),
         ({"rows": {"after": [-1, 1, 0]}}, r"rows\.after is the row itself: row 1"),
         ({"rows": {"after": [-1, 3, 0]}}, r"rows\.after: 3"),
+        ({"rows": {"after": [-1, 2, 0]}}, r"rows\.after starts later than the row: row 1"),
         ({"rows": {"access": [0, 1, 1]}}, r"rows\.access: 1 is beyond the 0 accesses"),
         ({"rows": {"bytes": [0, 0, 2**32]}}, r"rows\.bytes: 4294967296 does not fit into uint32"),
         ({"rows": {"work": [0.5, 0, 1]}}, r"rows\.work: float64"),
@@ -165,7 +166,8 @@ def test_a_run_does_not_end_before_its_rows() -> None:
 
 
 def test_a_circle_of_predecessors_is_found() -> None:
-    recording = Recording(changed(rows={"after": [1, 0, 1]}))
+    rows = {"start": [0, 0, 30], "duration": [0, 5, 7], "after": [1, 0, 1]}
+    recording = Recording(changed(rows=rows))
     with pytest.raises(ValueError, match=r"rows\.after leads in a circle"):
         recording.critical_path
 

@@ -126,9 +126,10 @@ def _scalar(given: Any) -> Rounded:
 def _bit_stages(ins: Mapping[str, Any], ops: list[Any]) -> Array:
     tiles = [_unsigned(other) if isinstance(other, Operand) else None for _, other, _ in ops]
     bits, *tiles, _ = widest(_unsigned(ins["data"]), *tiles, _unsigned(ins["dst"]))
-    for (op, other, reverse), tile in zip(ops, tiles, strict=True):
+    for (op, other, reverse), given in zip(ops, tiles, strict=True):
         if op is None:
             continue
+        tile = given
         if tile is None:
             tile = np.array(int(other or 0) & (2 ** (8 * bits.dtype.itemsize) - 1), bits.dtype)
         sides = (bits, np.broadcast_to(tile, bits.shape))

@@ -41,7 +41,7 @@ def iota(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> d
         values = np.add.outer(values, step * np.arange(count, dtype=np.int64)).reshape(-1)
     lanes = attrs.get("channel_multiplier", 0) * np.arange(dst.array.shape[0], dtype=np.int64)
     wide_grid = attrs.get("offset", 0) + np.add.outer(lanes, values)
-    grid = ((wide_grid + 2**31) % 2**32 - 2**31)
+    grid = (wide_grid + 2**31) % 2**32 - 2**31
     if dst.dtype in INTEGERS:
         limits = np.iinfo(dst.dtype)
         return {"dst": Stored(np.clip(grid, limits.min, limits.max).astype(dst.dtype))}

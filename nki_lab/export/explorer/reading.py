@@ -174,7 +174,8 @@ class _Reader:
         gap[places] = derive.gaps(places, firsts, rows["start"], rows["duration"])
         if bool(np.any(wait > gap)):
             self._remarks.append("waits that overlap other instructions of their engine count from the end of those")
-        whole_gap = (wait >= gap) & (gap > 0)
+        wait = np.minimum(wait, gap)
+        whole_gap = (wait == gap) & (gap > 0)
         part = np.where(whole_gap, 0, np.minimum(wait, _MOST))
         self._previous = np.full(len(wait), -1)
         self._previous[places[1:]] = places[:-1]

@@ -25,9 +25,16 @@ def html(recording: Recording) -> str:
     if not recording.makespan or not len(recording):
         return page(recording, told, style=style)
     drawn = drawings(recording, told)
-    figures = json.dumps(json_item(drawn.model, "drawing"))  # type: ignore[arg-type]  # any string is an identifier
+    figures = json.dumps(json_item(drawn.model, "drawing"))
     scripts = [*Resources(mode="inline", components=["bokeh"]).js_raw, (_FOLDER / "page.js").read_text("utf-8")]
-    return page(recording, told, style=style, figures=figures, scripts=scripts, note=". ".join(filter(None, (f"in {drawn.unit}", drawn.note))))
+    return page(
+        recording,
+        told,
+        style=style,
+        figures=figures,
+        scripts=scripts,
+        note=". ".join(filter(None, (f"in {drawn.unit}", drawn.note))),
+    )
 
 
 def write(recording: Recording, path: str | os.PathLike[str]) -> None:

@@ -19,10 +19,11 @@ FROM_OTHERS: Final = frozenset({"anti-dependency", "output order", "memory reuse
 
 
 def of_lane(lane: Lane) -> str:
-    """The kind of a lane; sync, which is grey, for engines of other profiles."""
+    """The kind of a lane, "vector 2" being one of vector; sync, which is grey, for engines that nobody knows."""
     if lane.kind != "engine":
         return "dma" if lane.kind == "dma" else "cc"
-    return lane.name if lane.name in KINDS else "sync"
+    name = lane.name.partition(" ")[0]
+    return name if name in KINDS else "sync"
 
 
 def of_reason(name: str) -> str:

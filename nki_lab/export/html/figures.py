@@ -112,7 +112,9 @@ def _timeline(told: Digest, drawn: Bars, time: Range1d) -> Any:
         place: f"{_plain(words.lane_name(lane, cores))}  {words.share(words.ratio(lane.busy, told.makespan))}"
         for place, lane in enumerate(shown, start=1)
     }
-    plot = _figure((len(labels) + 1) * _LANE + 12, time, len(labels) - 0.4, -0.6, x_axis_location="above", name="timeline")
+    plot = _figure(
+        (len(labels) + 1) * _LANE + 12, time, len(labels) - 0.4, -0.6, x_axis_location="above", name="timeline"
+    )
     plot.yaxis.ticker = FixedTicker(ticks=list(labels))
     plot.yaxis.major_label_overrides = labels
     plot.yaxis.major_tick_line_color = plot.yaxis.axis_line_color = plot.ygrid.grid_line_color = None
@@ -123,8 +125,8 @@ def _timeline(told: Digest, drawn: Bars, time: Range1d) -> Any:
     waits = ColumnDataSource(drawn.waits)
     plot.quad("left", "right", "top", "bottom", source=waits, fill_alpha=0, line_color=None, hatch_color=colour,
               hatch_alpha=0.5, hatch_pattern="right_diagonal_line", hatch_scale=7, hatch_weight=1.5)  # fmt: skip
-    plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.feet), fill_color=colour, fill_alpha=0.6,
-              line_color=None)  # fmt: skip
+    feet = ColumnDataSource(drawn.feet)
+    plot.quad("left", "right", "top", "bottom", source=feet, fill_color=colour, fill_alpha="alpha", line_color=None)
     work = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.work), fill_color=colour,
                      fill_alpha="alpha", line_color=None, hover_line_color="#888888")  # fmt: skip
     critical = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.marks), line_color=None)

@@ -44,7 +44,7 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(name)}: {words.duration(told.makespan)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f"<main>\n{''.join(body)}\n<footer>Simulated by nki_lab; no device was used.</footer>\n</main>\n"
+        f"<main>\n{''.join(body)}\n<footer>{_origin(summary)}</footer>\n</main>\n"
         f"{drawn}\n{code}\n</body>\n</html>\n"
     )
 
@@ -52,6 +52,15 @@ def page(
 def _section(title: str, content: str, quiet: str = "") -> str:
     said = f'<span class="quiet">{escape(quiet)}</span>' if quiet else ""
     return f"<section><header><h2>{escape(title)}</h2>{said}</header>{content}</section>\n"
+
+
+def _time_of(summary: Mapping[str, Any]) -> str:
+    """What kind of times these are: a profile's own numbers come from a device."""
+    return "Measured" if "profile" in summary else "Simulated"
+
+
+def _origin(summary: Mapping[str, Any]) -> str:
+    return "Profiled on a device." if "profile" in summary else "Simulated by nki_lab; no device was used."
 
 
 def _percent(part: float, whole: float) -> str:
@@ -75,7 +84,7 @@ def _head(recording: Recording, summary: Mapping[str, Any], told: Digest, name: 
     return (
         f'<section><header class="top"><h1 class="code">{escape(name)}</h1>'
         f'<span class="quiet">{escape(" · ".join(said))}</span></header><div class="head"><div>'
-        f'<div class="label">Simulated time</div><div class="makespan">{about}{value} <small>{unit}</small></div>'
+        f'<div class="label">{_time_of(summary)} time</div><div class="makespan">{about}{value} <small>{unit}</small></div>'
         f'<div class="sure">{bar}</div><div class="quiet">{escape(words.confidence_text(summary))}</div></div>'
         f'<div class="says"><div class="label">What holds it back</div>{sentences}</div>'
         f'<dl class="numbers">{_numbers(summary)}</dl></div></section>\n'
@@ -101,7 +110,7 @@ def _timeline(note: str) -> str:
         '<div class="legend"><span><i class="kind-tensor solid"></i>working</span>'
         '<span><i class="kind-dma hatch"></i>waiting, in the colour of what it waits for</span>'
         '<span><i class="kind-tensor solid under"></i>on the critical path</span>'
-        "<span class=\"quiet\">Drag or Ctrl + wheel zooms, double click shows the whole run.</span></div>"
+        '<span class="quiet">Drag or Ctrl + wheel zooms, double click shows the whole run.</span></div>'
     )
     return _section("Timeline", f'<div id="drawing"></div>{legend}', note)
 
@@ -208,13 +217,13 @@ def _lines(told: Digest) -> str:
 def _line(line: LineTime, makespan: int, largest: int, several: bool) -> str:
     part = words.share(words.ratio(line.critical, makespan))
     place = f"{PurePath(line.file).name}:{line.line}" if several else f"{line.line}"
-    first = next(iter(line.waits), "")
+    cause = escape(words.reason(next(iter(line.waits)))) if line.waits else ""
     width = f"{120 * words.ratio(line.critical, largest):.1f}px"
     return (
         f'<tr><td class="share"><span>{part}</span><span class="part" style="width:{width}"></span></td>'
         f'<td class="n place" title="{escape(line.file)}">{escape(place)}</td>'
         f'<td class="text"><code>{escape(line.text)}</code></td><td class="n">{words.number(line.rows)}</td>'
-        f'<td class="n">{words.duration(line.busy)}</td><td class="cause">{escape(words.reason(first) if first else "")}</td></tr>'
+        f'<td class="n">{words.duration(line.busy)}</td><td class="cause">{cause}</td></tr>'
     )
 
 

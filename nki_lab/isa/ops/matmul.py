@@ -182,11 +182,13 @@ class nc_matmul:
     result_shape = predicate("NKI203", "dst is (M, N)", _result_shape, operand="dst",
                              help="allocate dst with as many partitions as stationary has columns and as many columns "
                                   "as moving has",
-                             accepts={"dst": "psum float32 64x512"}, refuses={"dst": "psum float32 64x511"})  # fmt: skip
+                             accepts={"dst": "psum float32 64x512"},
+                             refuses={"dst": "psum float32 64x511"})  # fmt: skip
     width_class = predicate("NKI207", "float32/tfloat32 only with float32/tfloat32", _same_width_class,
                             operand="moving", help="cast one operand with nisa.tensor_copy so that both have one width",
                             accepts={"stationary": "sbuf float32 128x64", "moving": "sbuf tfloat32 128x512"},
-                            refuses={"stationary": "sbuf float32 128x64", "moving": "sbuf bfloat16 128x512"})  # fmt: skip
+                            refuses={"stationary": "sbuf float32 128x64",
+                                     "moving": "sbuf bfloat16 128x512"})  # fmt: skip
     fp8_kinds = predicate("NKI207", "float8_e4m3fn needs NeuronCore-v4 and never meets float8_e4m3", _fp8_kinds,
                           operand="moving", help="use one float8 kind that the target has", target="trn3",
                           accepts={"stationary": "sbuf float8_e4m3fn 128x64", "moving": "sbuf float8_e4m3fn 128x512"},
@@ -194,7 +196,8 @@ class nc_matmul:
                                    "moving": "sbuf float8_e4m3fn 128x512"})  # fmt: skip
     result_dtype = predicate("NKI202", "dst is float32 (NeuronCore-v4: or bfloat16)", _result_dtype, operand="dst",
                              help="accumulate in float32 and cast while copying out of PSUM", target="trn2",
-                             accepts={"dst": "psum float32 64x512"}, refuses={"dst": "psum bfloat16 64x512"})  # fmt: skip
+                             accepts={"dst": "psum float32 64x512"},
+                             refuses={"dst": "psum bfloat16 64x512"})  # fmt: skip
     one_bank = predicate("NKI214", "dst lies in one PSUM bank on NeuronCore-v2 and v3", _inside_bank, operand="dst",
                          help="write each bank of 2048 bytes per partition with its own nc_matmul", target="trn2",
                          accepts={"dst": "psum float32 64x512"},
@@ -226,7 +229,7 @@ class nc_matmul:
         return {"dst": (m, n), "stationary": (rows, m), "moving": (rows, n)}
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        """`state.add` is False, True, or a mask, in the shape of dst's view, of the elements that the product is added to."""
+        """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
         if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
             np.copyto(out.dst, ins.stationary.T)
             return

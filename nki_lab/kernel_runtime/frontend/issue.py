@@ -102,12 +102,13 @@ class Builder:
     def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
                  kind: str = "temp") -> NkiTensor:  # fmt: skip
         """A fresh uninitialised tensor; checked as `check_allocation` says."""
-        key = (shape, dtype, space, address)
+        key: Any = (shape, dtype, space, address)
         try:
             known = self._shapes.get(key)
         except TypeError:
-            known = None
-            key = None  # type: ignore[assignment]
+            known = key = None
+        if known is not None and not all(size.__class__ is int for size in shape):
+            known = key = None  # 512.0 and True are equal to sizes and are none
         if known is None:
             found = dtype_of(dtype)
             sizes, region, place = check_allocation(shape, found, space, address, self.arch)

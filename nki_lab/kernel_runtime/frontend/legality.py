@@ -120,7 +120,7 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     if instruction.since <= arch.generation and (instruction.until is None or arch.generation <= instruction.until):
         return
     have = sorted(
-        {name for name, known in TARGETS.items() if name.startswith("trn") or name.startswith("inf")
+        {name for name, known in TARGETS.items() if name.startswith(("trn", "inf"))
          if instruction.since <= known.generation <= (instruction.until or known.generation)}
     )  # fmt: skip
     raise error_of(
@@ -235,7 +235,7 @@ def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Di
     plain = isinstance(value, str) or (isinstance(value, int) and not isinstance(value, (bool, Enum)))
     if plain and wanted in (enums.dge_mode, enums.matmul_perf_mode):
         spelled = "double_row" if value == "double_row_gen3" else value
-        member = next((item for item in wanted if item.value == spelled or item.name == spelled), None)
+        member = next((item for item in wanted if spelled in (item.value, item.name)), None)
         if member is not None:
             notes.append(
                 diagnose("NKI606", f"{instruction.name}: {operand.name}={value!r} stands for {show_value(member)}",
@@ -275,7 +275,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
                        operand.name, types, f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
                        f"choose target={have!r} or another of {', '.join(DTYPES)}")  # fmt: skip
     if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
-        raise _refusal(instruction, "NKI309", f"{operand.name} is gathered with indirect() on {arch.name}", operand.name,
+        raise _refusal(instruction, "NKI309", f"{operand.name} is gathered by indirect() on {arch.name}", operand.name,
                        types, "tensor indirection: compute engines of NeuronCore-v4",
                        "gather rows from HBM with nisa.dma_copy and vector_offset")  # fmt: skip
     if view.indirect is not None and not operand.indirect:
@@ -297,7 +297,7 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
     if view.start_partition:
         where = f"spans partitions {view.start_partition} to {end - 1}"
     raise _refusal(instruction, "NKI204", f"{name} {where}, the memory has {arch.pmax}", name, {name: view},
-                   f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension in steps of 128",
+                   f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension by 128",
                    )  # fmt: skip
 
 
@@ -329,7 +329,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         notes.append(
             diagnose(
                 "NKI206",
-                f"{instruction.name}: {name} of {view.partitions} partitions starts at partition {view.start_partition}",
+                f"{instruction.name}: {name} of {view.partitions} partitions starts at {view.start_partition}",
                 operand=name,
                 note=f"{name}: {describe(view)}",
                 limit=f"{view.partitions} partitions start at {' or '.join(map(str, starts))}",
@@ -359,7 +359,8 @@ def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> di
         sizes = _sizes(view, len(letters))
         if sizes is None:
             raise _refusal(instruction, "NKI203", f"{name} has shape {tuple(view.shape)}", name, types,
-                           f"{name} is [{', '.join(letters)}]", f"{name}: {instruction.operands[name].doc}")  # fmt: skip
+                           f"{name} is [{', '.join(letters)}]",
+                           f"{name}: {instruction.operands[name].doc}")  # fmt: skip
         for letter, size in zip(letters, sizes, strict=True):
             want = int(letter) if letter.isdigit() else dims.setdefault(letter, size)
             if want == size:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.ir import Site
@@ -23,7 +24,7 @@ def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
     if not diagnostic.operand:
         return replace(diagnostic, span=_span(site, _header_at(site) if site.end_line > site.line else None))
     call = _call_at(site)
-    found = None if call is None else argument_of(call, diagnostic.operand, _parameters(diagnostic))
+    found = None if call is None else argument_of(call, diagnostic.operand, _parameters(call, diagnostic))
     span = _span(site, found)
     if found is None:
         return replace(diagnostic, span=span)
@@ -68,17 +69,31 @@ def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.e
     return None
 
 
-def _parameters(diagnostic: Diagnostic) -> tuple[str, ...]:
+def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:
+    """The parameters of what is called: an instruction or a function of nki.language, by its name in the call.
+
+    Under another name it counts as the instruction that the message begins with.
+    """
     from nki_lab.isa.spec import TABLE
 
-    name = diagnostic.message.split(":", 1)[0].removeprefix("nl.")
-    if name in TABLE:
-        return tuple(TABLE[name].operands)
-    return {
-        "load": ("src", "dtype"),
-        "store": ("dst", "value"),
-        "ndarray": ("shape", "dtype", "buffer", "name", "address"),
-    }.get(name, ("x", "y", "dtype"))
+    func = call.func
+    called = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+    if called in TABLE:
+        return tuple(TABLE[called].operands)
+    function = _language().get(called)
+    if function is not None:
+        return function
+    named = diagnostic.message.split(":", 1)[0]
+    return tuple(TABLE[named].operands) if named in TABLE else ()
+
+
+@cache
+def _language() -> dict[str, tuple[str, ...]]:
+    """The parameters of the functions of nki.language."""
+    from nki_lab.kernel_runtime.frontend import language
+
+    functions = {name: value for name, value in language.names().items() if inspect.isfunction(value)}
+    return {name: tuple(inspect.signature(value).parameters) for name, value in functions.items()}
 
 
 def _call_at(site: Site) -> ast.Call | None:

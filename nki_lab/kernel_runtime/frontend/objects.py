@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 
@@ -37,7 +38,7 @@ class NKIObject:
 def _fields_of(cls: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name in base.__dict__.get("__annotations__", {}):
+        for name in inspect.get_annotations(base):
             fields[name] = getattr(cls, name, None)
     return fields
 

@@ -29,8 +29,8 @@ def _sgemm() -> Callable[..., None] | None:
         except (OSError, AttributeError):
             continue
         size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-        matrices = [pointer, size, pointer, size, scalar, pointer, size]
-        function.argtypes = [ctypes.c_int] * 3 + [size] * 3 + [scalar, *matrices]
+        kinds: list[Any] = [ctypes.c_int] * 3 + [size] * 3
+        function.argtypes = [*kinds, scalar, pointer, size, pointer, size, scalar, pointer, size]
         function.restype = None
         return function
     return None

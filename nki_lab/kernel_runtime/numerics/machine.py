@@ -19,7 +19,7 @@ from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
-from nki_lab.kernel_runtime.numerics.recipe import Recipe, State, Step, overlapping
+from nki_lab.kernel_runtime.numerics.recipe import Recipe, State, Step
 from nki_lab.kernel_runtime.numerics.rounding import Scratch
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
@@ -95,10 +95,10 @@ class Machine:
         with np.errstate(all="ignore"):
             self._prepare()
             skip: dict[int, slabs.Slab | None] = {}
-            last: Any = None
+            dying: dict[int, list[int]] = {}
             if final and self.done == 0 and len(self.program) and self._physical is None:
-                skip, last = self._whole_plan(coverage.add)
-            self._execute(coverage.add, skip, last)
+                skip, dying = self._whole_plan(coverage.add)
+            self._execute(coverage.add, skip, dying)
         self.seconds += time.perf_counter() - start
 
     def read(self, tensor: NkiTensor) -> Array:
@@ -193,8 +193,8 @@ class Machine:
 
     # -- the whole program at once -----------------------------------------------------------------------------------
 
-    def _whole_plan(self, add: Mapping[int, Any]) -> tuple[dict[int, slabs.Slab | None], Any]:
-        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and last accesses by buffer."""
+    def _whole_plan(self, add: Mapping[int, Any]) -> tuple[dict[int, slabs.Slab | None], dict[int, list[int]]]:
+        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and the tiles that die at each."""
         program = self.program
         survey = Survey(program)
         self._written = survey.writes > 0
@@ -205,7 +205,6 @@ class Machine:
         for tensor in program.outputs:
             keep[tensor._buffer.id] = True
         skip: dict[int, slabs.Slab | None] = {}
-        last = survey.last_access.copy()
         if program.options.matmul_order != "tile":
             windows = self._elide(survey, shadowed, keep, skip)
             self._bind_windows(windows)
@@ -218,11 +217,23 @@ class Machine:
             windows = self._elide(survey, shadowed, keep, skip)
             self._bind_windows(windows)
         self.elided = len(windows)
-        last[keep] = len(program)
-        for buffer in program.buffers:
-            if not buffer.on_chip or buffer.kind in ("input", "const"):
-                last[buffer.id] = len(program)
-        return skip, last
+        return skip, self._dying(survey, keep)
+
+    def _dying(self, survey: Survey, keep: Array) -> dict[int, list[int]]:
+        """For each op the tiles that it touches last and that nobody asks for afterwards."""
+        # Index tensors are looked at while the program runs, when later ops are planned already.
+        indices = [view.indirect.index for view in self.program.views if view.indirect is not None]
+        stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
+        dying: dict[int, list[int]] = {}
+        for buffer, last in zip(self.program.buffers, survey.last_access.tolist(), strict=True):
+            if (
+                buffer.on_chip
+                and not keep[buffer.id]
+                and buffer.kind not in ("input", "const")
+                and buffer.id not in stay
+            ):
+                dying.setdefault(last, []).append(buffer.id)
+        return dying
 
     def _elide(self, survey: Survey, shadowed: Array, keep: Array,
                skip: dict[int, slabs.Slab | None]) -> dict[int, slabs.Window]:  # fmt: skip
@@ -277,7 +288,8 @@ class Machine:
 
     # -- execution ---------------------------------------------------------------------------------------------------
 
-    def _execute(self, add: Mapping[int, Any], skip: Mapping[int, slabs.Slab | None], last: Any) -> None:
+    def _execute(self, add: Mapping[int, Any], skip: Mapping[int, slabs.Slab | None],
+                 dying: Mapping[int, list[int]]) -> None:  # fmt: skip
         total = len(self.program)
         while self.done < total:
             stop = min(total, self.done + _CHUNK)
@@ -289,8 +301,8 @@ class Machine:
                         steps.append((index, self._slab_step(found)))
                     continue
                 self._plan(index, add, steps)
-                if last is not None:
-                    self._release(index, last)
+                if index in dying:
+                    self._release(dying[index])
             self._perform(steps)
             self.done = stop
 
@@ -308,31 +320,25 @@ class Machine:
         views = [program.views[i] for i in numbers]
         known = self._bounds
         bounds = [known.get(view.buffer.id) or self._bind(view.buffer, index, steps) for view in views]
-        key = (variant.id, *(bound.kind for bound in bounds))
+        key = (variant.id, *[bound.kind for bound in bounds])
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = Recipe(variant, key[1:], program.options.precise)
         state = self._states[adds] if repeat is not None else State(self._registers, adds)
-        clash = overlapping(variant, views, bounds)
-        made = recipe.steps(views, bounds, state, self._scratch, self._resolver, clash)
+        made = recipe.steps(views, bounds, state, self._scratch, self._resolver)
         steps.extend([(index, step) for step in made])
         if repeat is not None:
             if len(self._planned) >= _REMEMBERED:
                 self._planned.clear()
             self._planned[repeat] = made
 
-    def _release(self, index: int, last: Any) -> None:
-        """Give back the memory of tiles that op `index` touches last; later ops may be planned into it."""
-        program = self.program
-        at = program.op_access[index]
-        variant = program.variants[program.op_variant[index]]
-        for number in program.access_view[at : at + len(variant.names)]:
-            buffer = program.views[number].buffer.id
-            if last[buffer] == index:
-                block = self._blocks.pop(buffer, None)
-                if block is not None:
-                    self._pool.give(block)
-                    del self._bounds[buffer]
+    def _release(self, buffers: list[int]) -> None:
+        """Give back the memory of tiles after the last op that touches them; later ops may be planned into it."""
+        for buffer in buffers:
+            block = self._blocks.pop(buffer, None)
+            if block is not None:
+                self._pool.give(block)
+                del self._bounds[buffer]
 
     def _perform(self, steps: list[tuple[int, Step]]) -> None:
         index = -1

@@ -49,7 +49,20 @@ class State:
 class Recipe:
     """The execution of a variant under given bindings."""
 
-    __slots__ = ("compute", "direct", "empty", "kinds", "layout", "moves", "numerics", "presented", "rounds", "use", "variant")
+    __slots__ = (
+        "compute",
+        "direct",
+        "empty",
+        "kinds",
+        "layout",
+        "moves",
+        "numerics",
+        "pairs",
+        "presented",
+        "rounds",
+        "use",
+        "variant",
+    )
 
     def __init__(self, variant: Variant, kinds: tuple[int, ...], precise: bool) -> None:
         self.variant = variant
@@ -65,6 +78,10 @@ class Recipe:
         self.moves = declared == "native" and precise
         self.rounds = [self._rounding(i, precise) for i in range(len(variant.names))]
         self.layout = [self._laid_out(i) for i in range(len(variant.names))]
+        written = [i for i, is_out in enumerate(variant.outs) if is_out]
+        self.pairs = [
+            (i, j) for i in written for j, is_out in enumerate(variant.outs) if j > i or (j < i and not is_out)
+        ]
         self.empty: dict[str, Any] = {
             name: None for name, operand in variant.instruction.operands.items()
             if operand.is_tensor and name not in variant.names
@@ -116,10 +133,17 @@ class Recipe:
                 return None
         return dtype
 
-    def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch, resolver: Resolver,
-              clash: bool) -> list[Step]:  # fmt: skip
-        """The calls that execute one op. `clash`: an output overlaps an input without being the same view."""
-        if clash or not self.direct:
+    def clashes(self, views: list[View], bounds: list[Bound]) -> bool:
+        """Whether an output shares memory with another operand that is not the very same view."""
+        for i, j in self.pairs:
+            if bounds[i].flat is bounds[j].flat and views[i] is not views[j]:
+                return True
+        return False
+
+    def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
+              resolver: Resolver) -> list[Step]:  # fmt: skip
+        """The calls that execute one op."""
+        if not self.direct or self.clashes(views, bounds):
             return [(self._general, (views, bounds, state, scratch, resolver))]
         ins = self.empty.copy()
         outs = self.empty.copy()
@@ -209,17 +233,3 @@ def _shaped(values: Array, shape: tuple[int, ...], _dtype: DType) -> Array:
     if values.shape == shape:
         return values
     return np.ascontiguousarray(values).reshape(shape)
-
-
-def overlapping(variant: Variant, views: list[View], bounds: list[Bound]) -> bool:
-    """Whether an output shares memory with an input that is not the very same view."""
-    for i, is_out in enumerate(variant.outs):
-        if not is_out:
-            continue
-        for j, other in enumerate(views):
-            if j == i or bounds[j].flat is not bounds[i].flat:
-                continue
-            if other is views[i] or (variant.outs[j] and j < i):
-                continue
-            return True
-    return False

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from nki_lab.kernel_runtime.recording.build import Names
 from nki_lab.kernel_runtime.recording.columns import Column, Columns
-from nki_lab.kernel_runtime.recording.recording import Lane, Recording, Row
+from nki_lab.kernel_runtime.recording.readable import Lane, Row
+from nki_lab.kernel_runtime.recording.recording import Recording
 from nki_lab.kernel_runtime.recording.window import LaneBuckets, LaneRows, MemoryBuckets, MemorySteps
 
 __all__ = [

@@ -45,12 +45,14 @@ def _check_range(tables: Mapping[str, Columns], table: Columns, column: schema.C
 def check_order(tables: Mapping[str, Columns]) -> None:
     """ValueError where a table in memory is not in the order, or a row not in the form, that the schema promises."""
     rows = tables["rows"]
-    _check_none("rows.ready is before start", whole(rows["ready"]) < whole(rows["start"]))
+    start, after = whole(rows["start"]), whole(rows["after"])
+    _check_none("rows.ready is before start", whole(rows["ready"]) < start)
     _check_none("rows.setup without a setup_stall", (whole(rows["setup"]) > 0) & (whole(rows["setup_stall"]) == 0))
     _check_sorted("rows.access", rows["access"])
     if len(rows) and int(rows["access"][0]):
         raise ValueError(f"rows.access: the first row's first access is {int(rows['access'][0])}, expected 0")
-    _check_none("rows.after is the row itself", whole(rows["after"]) == np.arange(len(rows)))
+    _check_none("rows.after is the row itself", after == np.arange(len(rows)))
+    _check_none("rows.after starts later than the row", (after >= 0) & (start[after] > start))
     edges = tables["edges"]
     _check_sorted("edges.row", edges["row"])
     _check_none("edges: a row waits for itself", whole(edges["row"]) == whole(edges["before"]))

@@ -46,6 +46,12 @@ class Path:
     held: Array
 
     @property
+    def time(self) -> Array:
+        """Work and waits of each row."""
+        total: Array = self.work + self.rest + self.setup + self.held_for
+        return total
+
+    @property
     def waits(self) -> tuple[tuple[Array, Array], ...]:
         """The three kinds of waits: reason and time of each row."""
         return (self.stall, self.rest), (self.setup_stall, self.setup), (self.held, self.held_for)
@@ -135,7 +141,9 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     result = np.array([name.startswith("data from ") or name in _FOR_A_RESULT for name in names])[column["stall"]]
     end = start + duration
     # A row takes over when the one before it lets it go, and lets the next one go when that takes over.
-    begin = np.minimum(np.concatenate(([launch], np.where(result[1:], column["ready"][:-1], end[:-1])))[: len(row)], start)
+    begin = np.minimum(
+        np.concatenate(([launch], np.where(result[1:], column["ready"][:-1], end[:-1])))[: len(row)], start
+    )
     begin = np.maximum.accumulate(begin)
     until = np.maximum(np.append(begin[1:], column["ready"][-1:]), begin)
     start = np.clip(start, begin, until)

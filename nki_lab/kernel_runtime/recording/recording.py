@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +21,7 @@ from nki_lab.kernel_runtime.recording.columns import (
     search,
 )
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
+from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.recording.window import (
     BUCKETS,
     LIMIT,
@@ -33,48 +33,6 @@ from nki_lab.kernel_runtime.recording.window import (
     memory_window,
 )
 from nki_lab.kernel_runtime.recording.zoom import Intervals
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """An engine or a DMA queue."""
-
-    number: int
-    name: str
-    kind: str
-    core: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One row for a reader: numbers resolved into names.
-
-    Times in picoseconds. `wait` includes `setup`; `pace` is the share of the duration that is the row's own work.
-    `line` is 0 where it is unknown.
-    """
-
-    number: int
-    name: str
-    detail: str
-    lane: str
-    core: int
-    start: int
-    duration: int
-    ready: int
-    wait: int
-    stall: str
-    setup: int
-    setup_stall: str
-    pace: float
-    held: str
-    file: str
-    line: int
-    function: str
-    iteration: tuple[tuple[str, int], ...]
-    after: int
-    work: int
-    bytes: int
-    confidence: str
 
 
 class Recording:

@@ -107,27 +107,26 @@ def _crowd(engines: int, active: list[Transfer]) -> int:
 class Trigger:
     """Something that writes descriptors, for one transfer at a time in the order of asking.
 
-    `cost` is how long it takes for a transfer. `anchor` is the op whose end began the run of requests that it is
-    working off, -1 for the start of the kernel.
+    `anchor` is the op whose end began the run of requests that it is working off, -1 for the start of the kernel.
     """
 
-    __slots__ = ("anchor", "cost", "free")
+    __slots__ = ("anchor", "free")
 
-    def __init__(self, cost: int) -> None:
-        self.cost = cost
+    def __init__(self) -> None:
         self.free = 0
         self.anchor = -1
 
-    def serve(self, asked: int, ready: int, cause: int) -> tuple[int, int, bool]:
+    def serve(self, asked: int, ready: int, cause: int, cost: int) -> tuple[int, int, bool]:
         """(when a request is served, the op whose end began the wait for that, whether others came first).
 
-        `asked` is when it is made, `ready` when the transfer itself could go, by the end of op `cause`.
+        `asked` is when it is made, `ready` when the transfer itself could go, by the end of op `cause`; `cost` is how
+        long its descriptors take.
         """
         time = max(asked, self.free)
         waited = time > ready and self.free > 0
         if not waited:
             self.anchor = cause
-        self.free = time + self.cost
+        self.free = time + cost
         return time, self.anchor, waited
 
 

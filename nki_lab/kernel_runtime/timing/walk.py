@@ -299,11 +299,11 @@ class _Walk:
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
         trigger = self._trigger(cost, lane.index)
-        served, cause, waited = trigger.serve(time, lane.avail, lane.cause)
+        served, cause, waited = trigger.serve(time, lane.avail, lane.cause, cost.trigger)
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
-        lane.asked = served + trigger.cost
+        lane.asked = served + cost.trigger
         if not queue.busy and len(queue.waiting) == 1:
             heappush(self._heap, (queue.start_of_next(), _DATA, op, lane.index))
         self._next(lane)
@@ -314,7 +314,7 @@ class _Walk:
         key = (cost.descriptors, -1 if self._sharing else lane)
         known = self._triggers.get(key)
         if known is None:
-            known = self._triggers[key] = self._locks.trigger(cost) if self._sharing else Trigger(cost.trigger)
+            known = self._triggers[key] = self._locks.trigger(cost) if self._sharing else Trigger()
         return known
 
     def _start_data(self, lane: _LaneState, time: int) -> None:

@@ -52,7 +52,12 @@ def test_float32_to_integer_rounds_half_to_even_and_stops_at_the_ends() -> None:
 def test_int32_is_exact_on_gpsimd_and_float32_on_vector() -> None:
     a = np.array([[2**24 + 1, 2**31 - 1, -(2**31), 7]], np.int32)
     b = np.array([[2, 1, -1, 6]], np.int32)
-    assert compute("nisa.tensor_tensor(z, x, y, nl.add)", a, b, "int32")[0].tolist() == [2**24 + 3, -(2**31), 2**31 - 1, 13]
+    assert compute("nisa.tensor_tensor(z, x, y, nl.add)", a, b, "int32")[0].tolist() == [
+        2**24 + 3,
+        -(2**31),
+        2**31 - 1,
+        13,
+    ]
     vector = "nisa.tensor_tensor(z, x, y, nl.add, engine=nisa.engine.vector)"
     assert compute(vector, a, b, "int32")[0].tolist() == [2**24 + 2, 2**31 - 1, -(2**31), 13]
     assert compute("nisa.tensor_tensor(z, x, y, nl.multiply)", a, b, "int32")[0, 3] == 42
@@ -216,7 +221,5 @@ def test_a_message_names_operand_shapes() -> None:
     with pytest.raises(NkiError) as caught:
         traced(kernel_of(text), [np.zeros((1, 1), np.float32)], ["float32"], "trn2")
     (found,) = caught.value.diagnostics
-    assert found.message == (
-        "tensor_tensor: data2 (128, 511) has 511 elements per partition, dst (128, 512) has 512"
-    )
+    assert found.message == ("tensor_tensor: data2 (128, 511) has 511 elements per partition, dst (128, 512) has 512")
     assert (found.operand, found.line, found.column) == ("data2", 3, 30)

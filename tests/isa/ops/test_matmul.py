@@ -54,7 +54,13 @@ def test_more_free_dimensions_are_flattened() -> None:
 
 @pytest.mark.parametrize(
     ("modes", "factor"),
-    [(("None", "None"), 2), (("False", "True"), 2), (("None", "False"), 1), (("True", "False"), 1), (("False", "None"), 2)],
+    [
+        (("None", "None"), 2),
+        (("False", "True"), 2),
+        (("None", "False"), 1),
+        (("True", "False"), 1),
+        (("False", "None"), 2),
+    ],
 )
 def test_accumulation_modes(modes: tuple[str, str], factor: int) -> None:
     a, b = normal(16, 8), normal(16, 12)
@@ -64,7 +70,11 @@ def test_accumulation_modes(modes: tuple[str, str], factor: int) -> None:
 
 def test_where_products_overlap_they_add_and_elsewhere_they_overwrite() -> None:
     a, b = normal(16, 8), normal(16, 12)
-    calls = ("nisa.memset(acc, 100.0)", "nisa.nc_matmul(acc[:, 0:8], x, y[:, 0:8])", "nisa.nc_matmul(acc[:, 4:12], x, y[:, 0:8])")
+    calls = (
+        "nisa.memset(acc, 100.0)",
+        "nisa.nc_matmul(acc[:, 0:8], x, y[:, 0:8])",
+        "nisa.nc_matmul(acc[:, 4:12], x, y[:, 0:8])",
+    )
     got = multiply(a, b, *calls, shape=(8, 12))
     product = a.T @ b[:, 0:8]
     want = np.concatenate((product[:, 0:4], product[:, 4:8] + product[:, 0:4], product[:, 4:8]), axis=1)

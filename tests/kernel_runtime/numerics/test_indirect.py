@@ -111,7 +111,9 @@ def kernel(table, rows):
     return x
 """
     (got,) = run(text, TABLE + 1000, np.array([[11], [0], [5]], np.int32))
-    np.testing.assert_array_equal(got.astype(np.float32), (TABLE + 1000)[[11, 0, 5]].astype(got.dtype).astype(np.float32))
+    np.testing.assert_array_equal(
+        got.astype(np.float32), (TABLE + 1000)[[11, 0, 5]].astype(got.dtype).astype(np.float32)
+    )
 
 
 def test_a_user_may_look_through_a_run_time_index() -> None:
@@ -141,6 +143,9 @@ def kernel(table, rows):
         more = nl.ndarray((3, 1), nl.int32)
         nisa.tensor_copy(more, other)
     nisa.dma_copy(x, table.ap([[5, 3], [1, 5]], vector_offset=lanes))
+    nisa.tensor_copy(nl.ndarray((3, 1), nl.int32), lanes)  # the last time that it is named
+    late = nl.ndarray((3, 1), nl.int32)
+    nisa.memset(late, 100)
     out = nl.ndarray((3, 5), nl.int32, buffer=nl.shared_hbm)
     nisa.dma_copy(out, x)
     return out

@@ -9,7 +9,7 @@ import pytest
 
 from nki_lab.isa.dtype import BF16, F16
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.recipe import Recipe, overlapping
+from nki_lab.kernel_runtime.numerics.recipe import Recipe
 from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, kind_of
 from tests.calls import kernel_of, traced
 
@@ -57,7 +57,11 @@ def recipe(call: str, *kinds: int, precise: bool = True) -> Recipe:
         ("tensor_copy(i, x)", "float32", False),
         ("memset(i, 3)", "native", True),
         ("memset(b, 1)", "native", True),
-        ("tensor_copy(x.reshape((4, 2, 3)).permute((0, 2, 1)), y.reshape((4, 3, 2)).permute((0, 2, 1)))", "native", False),
+        (
+            "tensor_copy(x.reshape((4, 2, 3)).permute((0, 2, 1)), y.reshape((4, 3, 2)).permute((0, 2, 1)))",
+            "native",
+            False,
+        ),
         ("tensor_tensor(x.reshape((4, 2, 3)), y, y.reshape((4, 3, 2)), nl.add)", "float32", True),
     ],
 )
@@ -130,4 +134,5 @@ def test_an_output_clashes_with_whatever_else_lies_in_its_memory(call: str, clas
     (op,) = program.ops()
     flats = {view.buffer.id: object() for view in op.views}
     bounds: Any = [type("Held", (), {"flat": flats[view.buffer.id]}) for view in op.views]
-    assert overlapping(op.variant, list(op.views), bounds) is clash
+    kinds = tuple(kind_of(view.buffer) for view in op.views)
+    assert Recipe(op.variant, kinds, True).clashes(list(op.views), bounds) is clash

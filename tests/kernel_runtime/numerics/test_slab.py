@@ -240,7 +240,9 @@ KERNELS = {
 }  # fmt: skip
 
 
-def run(tiled: Tiled, left: Array, right: Array, dtype: str, order: str, *, final: bool = True) -> tuple[Machine, Array]:
+def run(
+    tiled: Tiled, left: Array, right: Array, dtype: str, order: str, *, final: bool = True
+) -> tuple[Machine, Array]:
     options = {"matmul_order": order}
     program, _ = traced(kernel_of(tiled.text), [left, right], [dtype, dtype], "trn2", **options)
     machine = Machine(program, {0: left, 1: right})
@@ -326,7 +328,9 @@ def test_a_slab_is_no_larger_than_its_limit() -> None:
 
 
 def test_a_written_argument_is_no_operand_of_a_slab() -> None:
-    text = K_INNER.text.replace("    return out", "    nisa.dma_copy(lhsT[0:64, 0:32], rhs[0:64, 0:32])\n    return out")
+    text = K_INNER.text.replace(
+        "    return out", "    nisa.dma_copy(lhsT[0:64, 0:32], rhs[0:64, 0:32])\n    return out"
+    )
     left, right = operands((256, 256, 128), "float32")
     program, _ = traced(kernel_of(text), [left, right], ["float32"] * 2, "trn2")
     machine = Machine(program, {0: left, 1: right})

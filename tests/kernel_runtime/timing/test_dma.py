@@ -138,7 +138,7 @@ def test_without_sharing_every_queue_has_all_engines() -> None:
         ({}, "trn2", 1000), ({}, "trn1", 750),
         ({"dge_mode": nisa.dge_mode.none}, "trn2", 750),
         ({"dge_mode": nisa.dge_mode.hwdge, "engine": nisa.engine.scalar}, "trn2", 1000),
-        ({"dge_mode": nisa.dge_mode.swdge}, "trn2", 750),
+        ({"dge_mode": nisa.dge_mode.swdge}, "trn2", 880 + 750),
     ],
 )  # fmt: skip
 def test_first_data_comes_a_start_latency_after_the_trigger(mode: dict[str, Any], target: str, first: int) -> None:

@@ -9,6 +9,7 @@ from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, host, methods
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -23,9 +24,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
 )
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
-
-_SILENT = (Function, BoundMethod, Launch)  # objects whose attributes the evaluator does not model
-
+from nki_lab.kernel_runtime.tensor import NkiTensor
 
 def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
     """`value.name`; an attribute that does not exist is reported at `node`."""
@@ -46,6 +45,9 @@ def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
             return _of_super(value, name)
         case TensorSpec():
             return host.attribute(value, name)
+        case Function(entry=False) | BoundMethod() if not name.startswith("_") and not m.is_doubtful(value):
+            kind = "function" if isinstance(value, Function) else "method"
+            return m.fault(AttributeError(f"{kind!r} object has no attribute {name!r}"), node, frame)
         case Function() | BoundMethod() | Launch():
             return UNKNOWN
         case _:
@@ -152,7 +154,9 @@ def store(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str, item: 
                 value.fields[name] = item
         case UserClass():
             value.attributes[name] = item
-        case Namespace() | Function() | BoundMethod() | Launch() | EnumMember() | Super():
+        case Function():
+            m.doubtful[id(value)] = value
+        case Namespace() | BoundMethod() | Launch() | EnumMember() | Super():
             m.doubt([value])
         case _:
             kind = type(value)
@@ -170,6 +174,8 @@ def is_a(value: Any, cls: Any) -> Any:
         if kind is None:
             return False
         return cls in kind.mro or (UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False)
+    if cls is SPECIALS["nki.typing.tensor"]:
+        return isinstance(value, NkiTensor)
     if isinstance(cls, int | float | str | None | list | dict):
         raise TypeError("isinstance() arg 2 must be a type, a tuple of types, or a union")
     if not isinstance(cls, type):

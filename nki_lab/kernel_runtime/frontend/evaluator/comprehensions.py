@@ -55,6 +55,7 @@ def build_comprehension(
         found: list[Any] = []
         unknown = False
         for values in _rows(own, node, loops, first, row):
+            frame.m.meter.node = node
             frame.m.meter.spend(1)
             if values is UNKNOWN:
                 unknown = True

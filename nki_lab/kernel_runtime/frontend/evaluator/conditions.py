@@ -58,6 +58,16 @@ def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
                 return UNKNOWN if answer is UNKNOWN else not answer
 
             return inverted
+        case ast.IfExp(test=first, body=body, orelse=orelse):
+            choice = condition(first, owner, scope)
+            taken = condition(body, place := after(first, owner), scope)
+            other = condition(orelse, after(body, place), scope)
+
+            def chosen(frame: Frame) -> Any:
+                answer = choice(frame)
+                return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
+
+            return chosen
         case ast.Compare():
             compare = expressions.build(test, scope)
             return lambda frame: truth(frame, test, compare(frame))

@@ -103,14 +103,17 @@ def evaluate(
     plain = GridBuilder if arguments.grid else Builder
     builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.LegacyBuilder)
     with module.shown(), np.errstate(all="ignore"):
-        run_module(m)
-        function = m.globals.get(function_name, UNKNOWN)
-        function = function.function if isinstance(function, Launch) else function
-        if isinstance(function, Function):
-            with recording(builder):
-                _run_kernel(m, builder, function, arguments)
-        else:
-            _not_a_function(m, function_name)
+        try:
+            run_module(m)
+            function = m.globals.get(function_name, UNKNOWN)
+            function = function.function if isinstance(function, Launch) else function
+            if isinstance(function, Function):
+                with recording(builder):
+                    _run_kernel(m, builder, function, arguments)
+            else:
+                _not_a_function(m, function_name)
+        except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
+            m.record(_our_fault(error), m.meter.node, m.base)
         types = {place: variable_of(name, value) for place, (name, value) in m.types.items() if _telling(value)}
     return Evaluation(
         program=program,
@@ -119,6 +122,15 @@ def evaluate(
         steps=m.meter.steps,
         tainted=frozenset(buffer.id for buffer in m.tainted),
         entered=frozenset(m.entered),
+    )
+
+
+def _our_fault(error: Exception) -> Diagnostic:
+    return diagnose(
+        "NKI901",
+        f"nki_lab failed with {type(error).__name__}: {error}",
+        limit="nothing that a file contains makes the evaluator fail",
+        help="report it with the kernel; a run is not affected",
     )
 
 

@@ -199,6 +199,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         if args is UNKNOWN:
             m.doubt(kwargs.values())
             return UNKNOWN
+        m.meter.node = node
         m.meter.spend(1)
         if method is not None and direct:
             return methods.call_method(m, frame, node, function, method.attr, args, kwargs)

@@ -83,6 +83,10 @@ class Imports:
                 return Namespace(name, hosts)
             case "neuronxcc":
                 return Namespace(name, {})
+            case "torch_neuronx" | "torch_neuronx.xla_impl.ops":
+                return Namespace(name, {"nki_jit": _marker("nki.jit")})
+            case "jax_neuronx":
+                return Namespace(name, {"nki_call": _marker("nki.simulate_kernel")})
             case _ if name.startswith(f"{LEGACY}."):
                 return self._legacy(name)
             case _:

@@ -26,14 +26,18 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 
 def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
     """`value[key]`, reported at `node`."""
-    if value is UNKNOWN or has_unknown(key):
-        return _annotation(value, key) if value is SPECIALS["nki.typing.tensor"] else UNKNOWN
     kind = type(value)
+    if value is UNKNOWN or has_unknown(key):
+        if kind is Function and value.entry:
+            return Launch(value)
+        return _annotation(value, key) if value is SPECIALS["nki.typing.tensor"] else UNKNOWN
     if kind is Function or kind is Launch:
         function = value.function if kind is Launch else value
         grid = key if type(key) is tuple else (key,)
+        if not function.entry:
+            return m.fault(TypeError("'function' object is not subscriptable"), node, frame)
         known = all(type(size) is int and 0 < size < 1 << 31 for size in grid)
-        return Launch(function, grid) if known and function.entry else UNKNOWN
+        return Launch(function, grid) if known else UNKNOWN
     if kind is Instance:
         return _method(m, frame, node, value, "__getitem__", [key])
     if kind is UserClass:

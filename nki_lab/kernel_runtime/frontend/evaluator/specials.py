@@ -56,7 +56,11 @@ def _run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
         (args[0].function, args[0].grid) if args and isinstance(args[0], Launch) else (args[0] if args else None, ())
     )
     if m.launched is not None and isinstance(kernel, Function):
-        own = {name: value for name, value in kwargs.items() if name not in ("target", "options", "on_error", "strict")}
+        own = {
+            name: value
+            for name, value in kwargs.items()
+            if name not in ("target", "options", "on_error", "strict", "grid", "out_shape")
+        }
         m.launched(kernel, args[1:], own, grid, node)
     return UNKNOWN
 

@@ -223,6 +223,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             except Exception as error:  # noqa: BLE001 - a dictionary that changed while it was walked
                 m.fault(error, node, frame)
                 break
+            m.meter.node = node
             m.meter.spend(1)
             target(frame, item)
             signal = body(frame)

@@ -1,0 +1,109 @@
+"""Commands about one kernel of a file: its program, and its times."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from nki_lab.cli.program import as_data
+from nki_lab.cli.scripts import execute, readable, status_of
+from nki_lab.diagnostic import diagnose, error_of
+
+
+def compile_program(arguments: argparse.Namespace) -> int:
+    """Print the specialised program of a kernel."""
+    found = _load(arguments)
+    if isinstance(found, int):
+        return found
+    from nki_lab.result import compile as compile_kernel
+
+    kernel, values = found
+    program = compile_kernel(kernel, target=arguments.target, grid=arguments.grid, **values)
+    text = program.text() if arguments.emit == "ir" else json.dumps(as_data(program), indent=1) + "\n"
+    print(text, end="")
+    return 0
+
+
+def profile(arguments: argparse.Namespace) -> int:
+    """Print when a kernel would do what; files are written first, so that a failure prints nothing."""
+    found = _load(arguments)
+    if isinstance(found, int):
+        return found
+    from nki_lab.result import profile as profile_kernel
+
+    kernel, values = found
+    done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, **values)
+    for path, write in (
+        (arguments.html, done.to_html), (arguments.perfetto, done.to_perfetto), (arguments.save, done.save)
+    ):  # fmt: skip
+        if path:
+            write(path)
+    if arguments.format == "json":
+        findings = [item.as_dict() for item in done.diagnostics]
+        print(json.dumps({"kernel": done.name, **done.summary, "diagnostics": findings}, indent=1))
+    else:
+        print(done.report(), end="")
+    return 0
+
+
+def _load(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]] | int:
+    """The kernel that a command names and its arguments, or the exit status of a script that left by itself."""
+    from nki_lab import dialects
+
+    file, found, name = arguments.kernel.rpartition("::")
+    if not found or not name:
+        raise error_of(diagnose("NKI012", f"{arguments.kernel!r} names no kernel", limit="FILE::KERNEL",
+                                help=f"for example {arguments.kernel or 'kernels.py'}::my_kernel"))  # fmt: skip
+    script = readable(file)
+    values = dict(value_of(text) for text in arguments.values)
+    dialects.activate(force=arguments.force)
+    former = sys.path[0]
+    sys.path[0] = str(script.resolve().parent)
+    try:
+        scope = execute(script, script.stem, show=arguments.traceback)
+    except SystemExit as leaving:
+        return status_of(leaving)
+    finally:
+        sys.path[0] = former
+    return _kernel(scope, name, script), values
+
+
+def _kernel(scope: dict[str, Any], name: str, script: Path) -> Any:
+    if callable(scope.get(name)):
+        return scope[name]
+    from nki_lab.dialects.kernel import Kernel
+    from nki_lab.isa.spelling import did_you_mean
+
+    kernels = [key for key, value in scope.items() if isinstance(value, Kernel)]
+    near = did_you_mean(name, kernels)
+    raise error_of(diagnose("NKI102", f"{script} has no kernel {name}", help=near,
+                            limit=f"kernels: {', '.join(kernels) or 'none'}"))  # fmt: skip
+
+
+def value_of(text: str) -> tuple[str, Any]:
+    """An `--arg`: `a=bfloat16[128,512]` is a tensor, `dtype=bfloat16` a dtype, other values are Python constants."""
+    from nki_lab.isa.dtype import DTYPES
+    from nki_lab.result import spec
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise error_of(
+            diagnose("NKI012", f"--arg {text} has no NAME=VALUE", help="for example --arg a=bfloat16[128,512]")
+        )
+    tensor = re.fullmatch(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]", value.strip())
+    if tensor:
+        return name, spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])
+    if value in DTYPES:
+        return name, DTYPES[value].host
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        if re.fullmatch(r"[\w-]+", value):
+            return name, value
+    raise error_of(diagnose("NKI012", f"--arg {text}: the value is neither a tensor nor a constant",
+                            help="a tensor is dtype[size,size], for example bfloat16[128,512]"))  # fmt: skip

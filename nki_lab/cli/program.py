@@ -1,0 +1,74 @@
+"""A program as plain data, for other programs to read."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from nki_lab.isa.spec import show_value
+from nki_lab.kernel_runtime.ir import Op, Program, View, attributes_of
+from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.session.summary import summarise
+
+
+def as_data(program: Program) -> dict[str, Any]:
+    """The program: what it counts, its buffers, and its instructions in order.
+
+    Operands name a buffer by its number, and in it the first element, sizes and steps, counted in their dtype.
+    """
+    return {
+        "kernel": program.name,
+        "dialect": program.dialect,
+        "summary": dict(summarise(program)),
+        "diagnostics": [item.as_dict() for item in program.diagnostics],
+        "buffers": [_buffer(buffer) for buffer in program.buffers],
+        "instructions": [_instruction(op) for op in program.ops()],
+        "returns": [tensor._buffer.id for tensor in program.outputs],
+    }
+
+
+def _buffer(buffer: Buffer) -> dict[str, Any]:
+    return {
+        "id": buffer.id,
+        "name": buffer.name,
+        "space": str(buffer.space),
+        "kind": buffer.kind,
+        "dtype": buffer.dtype.name,
+        "shape": list(buffer.shape),
+        "address": None if buffer.address is None else list(buffer.address),
+    }
+
+
+def _instruction(op: Op) -> dict[str, Any]:
+    variant = op.variant
+    return {
+        "index": op.index,
+        "name": variant.instruction.name,
+        "label": op.name,
+        "engine": variant.engine,
+        "attributes": {name: _plain(value) for name, value in attributes_of(variant).items()},
+        "operands": {
+            name: {"role": "out" if out else "in", **_view(view)}
+            for name, out, view in zip(variant.names, variant.outs, op.views, strict=True)
+        },
+        "file": op.site.file,
+        "line": op.site.line,
+        "function": op.site.function,
+    }
+
+
+def _view(view: View) -> dict[str, Any]:
+    return {
+        "buffer": view.buffer.id,
+        "offset": view.offset,
+        "shape": list(view.type.shape),
+        "strides": list(view.type.strides),
+        "dtype": view.type.dtype.name,
+        "indirect": view.type.indirect,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A constant as JSON has it, anything else as listings show it."""
+    is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, Enum))
+    return value if is_plain else show_value(value)

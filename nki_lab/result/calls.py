@@ -1,0 +1,162 @@
+"""The calls that run, time, compile and check kernels, and open what was saved of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nki_lab import session
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.dialects.environment import default_options, resolve_target
+from nki_lab.dialects.kernel import Kernel, as_kernel
+from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.options import Options, option_names, with_changes
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.outcome import Run
+from nki_lab.result.recorded import SavedRun
+
+
+def run(
+    kernel: Callable[..., Any],
+    *args: Any,
+    target: str | Arch | None = None,
+    on_error: session.OnError = "raise",
+    strict: bool | None = None,
+    grid: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Run:
+    """Run a kernel on arrays and give its outputs with all that was found.
+
+    `kernel` is a function, with or without `@nki.jit`. `args` and `keywords` go to it; a keyword that names an option
+    (`matmul_order`, `precise`, `max_instructions`, `slab_bytes`) sets the option instead, unless the kernel has a
+    parameter of that name: then pass the option as `options=nki_lab.Options(...)`. A kernel's own parameter called
+    target, on_error, strict, grid or options is passed by position.
+
+    `target` is trn1, trn2 or trn3. `grid` launches as `kernel[grid]`. A fault raises an NkiError, or is kept in
+    `Run.error` with `on_error="report"`. What the device compiler would reject is an error in `Run.diagnostics`, and
+    raises with `strict`.
+    """
+    if on_error not in ("raise", "report"):
+        raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
+    plain = as_kernel(kernel)
+    chosen, mine = _options(plain, options, strict, keywords)
+    if grid is not None:
+        plain = plain[grid]
+    execution = plain.execute(args, mine, target=target, options=chosen, on_error=on_error, timed=True)
+    return Run(execution, plain.__name__, (*args, *mine.values()))
+
+
+def compile(  # noqa: A001 - the contract's name
+    kernel: Callable[..., Any],
+    *specs: Any,
+    target: str | Arch | None = None,
+    strict: bool | None = None,
+    grid: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Program:
+    """The program of a kernel for arguments of which only shape and dtype are known.
+
+    `specs` are what `nki_lab.spec` gives, arrays of which only the shape counts, or constants; keywords as for `run`.
+    Faults raise; what was found besides is in the program's `diagnostics`.
+    """
+    plain = as_kernel(kernel)
+    chosen, mine = _options(plain, options, strict, keywords)
+    if grid is not None:
+        plain = plain[grid]
+    arch = plain.target(target)
+    plain.check_grid(arch)
+    program, found = session.specialise(
+        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect
+    )
+    program.diagnostics = found
+    return program
+
+
+def profile(
+    kernel: Callable[..., Any],
+    *specs: Any,
+    target: str | Arch | None = None,
+    strict: bool | None = None,
+    grid: Any = None,
+    options: Options | None = None,
+    **keywords: Any,
+) -> Run:
+    """When a kernel would do what, for arguments of which only shape and dtype are known: a Run without outputs.
+
+    Arguments as for `compile`. Nothing is computed, so that a kernel that looks at values is refused (NKI017), and so
+    is one with an instruction of which no cost is known (NKI010). A kernel that needs more memory than there is gets
+    a finding, and times as if there were room.
+    """
+    plain = as_kernel(kernel)
+    chosen, mine = _options(plain, options, strict, keywords)
+    if grid is not None:
+        plain = plain[grid]
+    arch = plain.target(target)
+    plain.check_grid(arch)
+    execution = session.profile(
+        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect,
+        notes=plain.notes,
+    )  # fmt: skip
+    return Run(execution, plain.__name__, (*specs, *mine.values()))
+
+
+def _options(
+    kernel: Kernel, options: Options | None, strict: bool | None, keywords: Mapping[str, Any]
+) -> tuple[Options, dict[str, Any]]:
+    """The options of a call, and the keywords that are the kernel's."""
+    try:
+        own = set(kernel.__signature__.parameters)
+    except (TypeError, ValueError):
+        own = set()
+    changes = {name: keywords[name] for name in option_names() if name in keywords and name not in own}
+    mine = {name: value for name, value in keywords.items() if name not in changes}
+    if strict is not None:
+        changes["strict"] = strict
+    base = options if options is not None else default_options(kernel.dialect)
+    try:
+        return (with_changes(base, changes) if changes else base), mine
+    except (TypeError, ValueError) as error:
+        raise error_of(diagnose("NKI012", str(error), limit=f"options: {', '.join(option_names())}")) from None
+
+
+def check(
+    path: str | Path | None = None,
+    *,
+    source: str | None = None,
+    function: Callable[..., Any] | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    target: str | Arch | None = None,
+) -> list[Diagnostic]:
+    """The findings in a file, a source text or a function, of which nothing is run.
+
+    `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants.
+    """
+    from nki_lab import query  # the evaluator is loaded by those who check
+
+    if isinstance(function, Kernel):
+        arch, function = function.target(target), function.function
+    else:
+        arch = resolve_target(target)
+    return query.check(path, source=source, function=function, args=args, kwargs=kwargs, target=arch)
+
+
+def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract's name
+    """The run that was saved into a folder: the same reports and exports as of the run itself.
+
+    A folder with the tables of a Neuron Explorer profile opens the same way. NKI018 where there is no such folder,
+    NKI019 where it holds neither or is damaged, NKI020 where a later version wrote it.
+    """
+    from nki_lab.kernel_runtime.recording.folder import MANIFEST
+
+    folder = Path(path)
+    if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
+        from nki_lab.export.parquet import read_profile
+
+        return SavedRun(read_profile(folder).recording, folder)
+    return SavedRun(Recording.open(folder), folder)

@@ -1,0 +1,146 @@
+"""What a call of a kernel left: outputs, findings, seconds, and the recording of what ran when."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from nki_lab import session
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.dialects.kernel import results
+from nki_lab.export import words
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.result.recorded import Recorded, counts
+from nki_lab.session.summary import Summary, summarise
+from nki_lab.testing import assert_close
+
+
+class Run(Recorded):
+    """What one call of a kernel left, or of a profile, which has no outputs.
+
+    `outputs` are the returned arrays in order, of the library that the arguments came from; `output` is what the kernel
+    returned, in its own structure. `diagnostics` are the findings, `timings` seconds of this computer (`specialize`,
+    `numeric`, `timing`), `program` the specialised kernel, `summary` its counts and times. With `on_error="report"`,
+    `error` is the fault that ended the run; then there are neither outputs nor a recording.
+    """
+
+    def __init__(self, execution: session.Execution, name: str, arguments: tuple[Any, ...]) -> None:
+        self.name = name
+        self.output: Any = None if execution.error else results(execution)
+        self.outputs: tuple[Any, ...] = tuple(_leaves(self.output, execution))
+        self.diagnostics: tuple[Diagnostic, ...] = execution.diagnostics
+        self.timings = execution.timings
+        self.program: Program = execution.program
+        self.target: str = execution.arch.target
+        self.error: NkiError | None = execution.error
+        self._arguments = arguments
+        self._timeline = execution.timeline
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Counts, times and shares of the run, by name; times in nanoseconds. Without times where the run failed."""
+        return summarise(self.program) if self._timeline is None else self._timeline.summary
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What ran where and when, as tables that views and exports read; NKI023 where the run has no times."""
+        if self._timeline is None:
+            untimed = self.error is None
+            raise error_of(
+                diagnose(
+                    "NKI023",
+                    f"the run of {self.name} has no recording",
+                    limit="a kernel that came to its end, and whose instructions all have a cost, has a recording",
+                    help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
+                )
+            )
+        return self._timeline.record(self.diagnostics)
+
+    def report(self) -> str:
+        """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""
+        return str(self) if self._timeline is None else super().report()
+
+    @property
+    def ok(self) -> bool:
+        """Whether the kernel ran and nothing of severity error was found."""
+        return self.error is None and not any(item.severity == "error" for item in self.diagnostics)
+
+    def check(self, reference: Any, *, rtol: float | None = None, atol: float | None = None) -> Run:
+        """Compare the outputs with a reference; AssertionError where one is too far off, else this run.
+
+        `reference` is an array, a sequence with one array for each output, or a function of the kernel's arguments
+        that gives those (it gets the arguments as they are now). Tolerances are those of `nki_lab.testing`.
+        """
+        if self.error is not None:
+            raise self.error
+        wanted = reference(*self._arguments) if callable(reference) else reference
+        expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+        if len(expected) != len(self.outputs):
+            raise AssertionError(f"{self.name} has {len(self.outputs)} outputs, the reference {len(expected)}")
+        for number, (actual, want) in enumerate(zip(self.outputs, expected, strict=True)):
+            try:
+                assert_close(actual, want, rtol=rtol, atol=atol)
+            except AssertionError as error:
+                raise AssertionError(f"output {number} of {self.name}: {error}") from None
+        return self
+
+    def __repr__(self) -> str:
+        state = "failed" if self.error else ", ".join(_shape(item) for item in self.outputs) or "no outputs"
+        found = counts(self.diagnostics)
+        return f"<run of {self.name} on {self.target}: {state}{f'; {found}' if found else ''}>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.name} on {self.target}"]
+        lines += [f"  {label:<13}{value}" for label, value in self._rows()]
+        lines += [f"\n{item.severity}: {render(item)}" for item in self.diagnostics]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        left = 'style="text-align:left"'
+        rows = "".join(
+            f"<tr><th {left}>{html.escape(label)}</th><td {left}>{html.escape(value)}</td></tr>"
+            for label, value in self._rows()
+        )
+        title = html.escape(f"{self.name} on {self.target}")
+        found = "".join(f"<pre>{html.escape(f'{item.severity}: {render(item)}')}</pre>" for item in self.diagnostics)
+        return f"<table><caption>{title}</caption>{rows}</table>{found}"
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        if self.error is not None:
+            yield "error", self.error.diagnostics[0].code
+        for number, array in enumerate(self.outputs):
+            yield ("output" if len(self.outputs) == 1 else f"output {number}"), _shape(array)
+        yield "instructions", f"{len(self.program):,}"
+        flops = self.summary.get("flops")
+        if flops:
+            yield "flops", f"{flops:,}"
+        moved = self.summary.get("dma_bytes")
+        if moved:
+            yield "dma bytes", f"{moved:,}"
+        if self._timeline is not None:
+            work = words.share(words.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
+            yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"
+        yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
+        if self.timings.timing is not None:
+            yield "timing", f"{self.timings.timing * 1e3:.2f} ms"
+        yield "numeric", f"{self.timings.numeric * 1e3:.2f} ms"
+        yield "findings", counts(self.diagnostics) or "none"
+
+
+def _leaves(value: Any, execution: session.Execution) -> Iterator[Any]:
+    """The arrays in a returned structure, in order."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _leaves(item, execution)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item, execution)
+    elif hasattr(value, "shape"):
+        yield value
+
+
+def _shape(array: Any) -> str:
+    return f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"

@@ -1,0 +1,99 @@
+"""What everything with a recording can do: tell its numbers, save itself, and be written as a trace or a report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.export.found import findings
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.session.summary import Summary
+
+_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics")  # of a recording's summary, not of a run's
+
+
+class Recorded:
+    """A run with its recording: `name` of the kernel, `target`, `diagnostics`."""
+
+    name: str
+    target: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def summary(self) -> Summary:
+        """Counts, times and shares of the run, by name; times in nanoseconds."""
+        return Summary({name: value for name, value in self.recording.summary.items() if name not in _APART})
+
+    @property
+    def recording(self) -> Recording:
+        """What ran where and when, as tables that views and exports read."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the recording into a folder, by custom called something.nkirec; what was there is replaced whole."""
+        self.recording.save(path)
+        return Path(path)
+
+    def to_perfetto(self, path: str | os.PathLike[str]) -> Path:
+        """Write a trace for the Perfetto viewer: engines and queues as tracks, waits, dependencies, counters.
+
+        NKI022 where the package perfetto is missing; `pip install nki-lab[perfetto]` brings it.
+        """
+        from nki_lab.export import perfetto
+
+        perfetto.write(self.recording, path)
+        return Path(path)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
+        from nki_lab.export import html
+
+        html.write(self.recording, path)
+        return Path(path)
+
+    def report(self) -> str:
+        """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""
+        from nki_lab.export import text
+
+        return text.report(self.recording)
+
+
+class SavedRun(Recorded):
+    """A run that was saved, or profiled elsewhere: everything but the arrays and the program."""
+
+    def __init__(self, recording: Recording, path: Path) -> None:
+        self._recording = recording
+        self.path = path
+        told = recording.summary
+        self.name = str(told.get("kernel") or path.stem)
+        self.target = str(told.get("target") or "")
+        self.diagnostics = findings(recording)
+
+    @property
+    def recording(self) -> Recording:
+        """What ran where and when, as tables; values are read from the folder when they are asked for."""
+        return self._recording
+
+    def __repr__(self) -> str:
+        where = f" on {self.target}" if self.target else ""
+        found = counts(self.diagnostics)
+        return f"<saved run of {self.name}{where}: {len(self.recording):,} instructions{f'; {found}' if found else ''}>"
+
+    def __str__(self) -> str:
+        return self.report()
+
+
+def counts(diagnostics: Sequence[Diagnostic]) -> str:
+    """Findings by severity: "1 error, 2 warnings"."""
+    number: dict[str, int] = {}
+    for item in diagnostics:
+        number[item.severity] = number.get(item.severity, 0) + 1
+    order = ("error", "warning", "information", "hint")
+    return ", ".join(
+        f"{number[kind]} {kind}{'s' if number[kind] > 1 and kind != 'information' else ''}"
+        for kind in order
+        if kind in number
+    )

@@ -1,0 +1,124 @@
+"""Shapes come from annotations and from calls in the same file, of which nothing is executed."""
+
+from __future__ import annotations
+
+import pytest
+
+from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, signatures
+
+HEAD = """import nki
+import nki.language as nl
+import nki.typing as nt
+import numpy as np
+import torch
+import third_party
+"""
+
+
+def known(text: str) -> list[str]:
+    return [str(item) for item in signatures(ModuleSource.parse(f"{HEAD}{text}", "k.py"), ["k"])["k"]]
+
+
+KERNEL = "@nki.jit\ndef k(x, n=1):\n    return x\n"
+
+
+@pytest.mark.parametrize(
+    ("array", "shown"),
+    [
+        ("np.zeros((4, 3))", "float32[4,3]"),
+        ("np.zeros((4, 3), np.float16)", "float16[4,3]"),
+        ("np.ones(shape=(4, 3), dtype='bfloat16')", "bfloat16[4,3]"),
+        ("np.empty([4, 3], dtype=nl.bfloat16)", "bfloat16[4,3]"),
+        ("np.full((4, 3), 1.0, dtype=np.int8)", "int8[4,3]"),
+        ("np.random.rand(4, 3)", "float32[4,3]"),
+        ("np.random.rand(4, 3).astype(np.float16)", "float16[4,3]"),
+        ("np.random.randn(4, 3).astype(nl.bfloat16)", "bfloat16[4,3]"),
+        ("np.random.random_sample([4, 3])", "float32[4,3]"),
+        ("np.random.randint(0, 9, (4, 3))", "int32[4,3]"),
+        ("np.random.default_rng(0).standard_normal((4, 3)).astype('float16')", "float16[4,3]"),
+        ("np.random.default_rng().normal(size=(4, 3))", "float32[4,3]"),
+        ("np.arange(12, dtype=np.int32).reshape(4, 3)", "int32[4,3]"),
+        ("np.arange(12).reshape((4, -1))", "int32[4,3]"),
+        ("np.zeros((3, 4)).T", "float32[4,3]"),
+        ("np.transpose(np.zeros((3, 4)))", "float32[4,3]"),
+        ("np.zeros_like(np.ones((4, 3), np.int16))", "int16[4,3]"),
+        ("np.array([[1.0, 2.0], [3.0, 4.0]])", "float32[2,2]"),
+        ("2.0 * np.ones((4, 3)) - 1", "float32[4,3]"),
+        ("torch.zeros(4, 3)", "float32[4,3]"),
+        ("torch.zeros((4, 3), dtype=torch.bfloat16)", "bfloat16[4,3]"),
+        ("torch.rand(4, 3).to(torch.float16).to(device)", "float16[4,3]"),
+        ("torch.randn([4, 3], dtype=torch.bfloat16, device='cpu')", "bfloat16[4,3]"),
+        ("torch.ones(4, 3).bfloat16().cuda()", "bfloat16[4,3]"),
+        ("torch.full((4, 3), 1.0, dtype=torch.float16)", "float16[4,3]"),
+    ],
+)
+def test_arrays_of_launching_code_are_recognised(array: str, shown: str) -> None:
+    assert known(f"{KERNEL}k({array}, 3)\n") == [f"({shown}, 3)"]
+
+
+LAUNCHES = ["k(a)", "out = k(x=a)", "nki.simulate(k)(a)", "nki.jit(k)(a)", "k[1](a)", "print(k(a).sum())",
+            "if __name__ == '__main__':\n    k(a)", "def main():\n    k(a)\nmain()", "for _ in range(3):\n    k(a)",
+            "def test_k():\n    k(a)", "import nki_lab\nnki_lab.run(k, a, target='trn2')",
+            "class TestK:\n    def test_k(self, tmp_path):\n        k(a)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_launches_are_found(launch: str) -> None:
+    (shown,) = known(f"{KERNEL}M = 2\na = np.zeros((M * 2, 3), np.float16)\n{launch}\n")
+    assert "float16[4,3]" in shown
+
+
+def test_parametrized_tests_are_followed_with_their_first_row() -> None:
+    marked = "import pytest\n@pytest.mark.parametrize('m, n', [(4, 3), (8, 8)])\n"
+    test = f"{marked}def test_k(m, n):\n    k(np.zeros((m, n)))\n"
+    assert known(KERNEL + test) == ["(float32[4,3])"]
+
+
+def test_launch_grids_are_kept() -> None:
+    assert known(f"{KERNEL}k[2](np.zeros((4, 3)))\n") == ["[2](float32[4,3])"]
+
+
+def test_at_most_four_signatures_are_kept() -> None:
+    calls = "".join(f"k(np.zeros(({size}, 3)))\n" for size in range(1, 9))
+    assert len(known(KERNEL + calls)) == 4
+
+
+def test_a_call_without_a_known_array_gives_no_shapes() -> None:
+    assert not known(f"{KERNEL}k(third_party.array())\nk(3)\n")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "shown"),
+    [
+        ("nt.tensor[4, 3]", "float32[4,3]"),
+        ("nt.tensor[(4, 3), nl.bfloat16]", "bfloat16[4,3]"),
+        ("nt.tensor[ROWS, 3]", "float32[4,3]"),
+        ("'nt.tensor[4, 3]'", "float32[4,3]"),
+    ],
+)
+def test_annotations_give_shapes(annotation: str, shown: str) -> None:
+    assert known(f"ROWS = 4\n@nki.jit\ndef k(x: {annotation}, n: int = 2):\n    return x\n") == [f"(x={shown})"]
+
+
+@pytest.mark.parametrize("annotation", ["nt.tensor", "nt.tensor[third_party.n, 3]", "np.ndarray", "int", "list[int]"])
+def test_annotations_without_sizes_give_none(annotation: str) -> None:
+    assert not known(f"@nki.jit\ndef k(x: {annotation}):\n    return x\n")
+
+
+def test_an_unknown_launch_grid_hides_no_call() -> None:
+    assert known(f"{KERNEL}k[third_party.cores](np.zeros((4, 3)))\n") == ["(float32[4,3])"]
+
+
+def test_values_that_are_no_arrays_are_kept() -> None:
+    call = "k(np.zeros((4, 3)), n=(1, 'a', None, nl.bfloat16, 2.5))"
+    assert known(f"{KERNEL}{call}\n") == ["(float32[4,3], n=(1, 'a', None, bfloat16, 2.5))"]
+
+
+def test_one_unknown_argument_leaves_the_others() -> None:
+    assert known(f"{KERNEL}k(np.zeros((4, 3)), third_party.n)\n") == ["(float32[4,3], <unknown>)"]
+
+
+@pytest.mark.parametrize("entry", ["torch_neuronx.nki_jit", "nki.jit()", "nki.jit(mode='trace')"])
+def test_kernels_under_every_decorator_are_found(entry: str) -> None:
+    text = f"import torch_neuronx\n@{entry}\ndef k(x):\n    return x\nk(np.zeros((4, 3)))\n"
+    assert known(text) == ["(float32[4,3])"]
