@@ -12,10 +12,35 @@ from typing import Any
 
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import Instruction
-from tests.calls import Call, Case, Part, Word
+from tests.calls import Call, Case, Word
 from tests.draws import Choice, Scene, factors
+from tests.ingredients import (
+    ARITHMETIC,
+    BITWISE,
+    column,
+    draw_dtype,
+    draw_flavour,
+    draw_integers,
+    draw_shape,
+    dtypes_of,
+    member,
+    number,
+    op,
+    output,
+    put,
+    tile,
+)
+from tests.legal_moves import (
+    draw_dma_copy,
+    draw_iota,
+    draw_memset,
+    draw_nc_matmul,
+    draw_nc_transpose,
+    draw_tensor_copy,
+    part_of_it,
+)
+
 
 def _tensor_tensor(scene: Scene) -> Call:
     choice, arch = scene.choice, scene.arch

@@ -8,8 +8,8 @@ from typing import Any
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES
 from tests.calls import Call, Part, Word
-from tests.draws import Choice, Scene, factors
-from tests.drawn import (
+from tests.draws import Choice, Scene, factors, row_major
+from tests.ingredients import (
     INTEGERS,
     PACKED,
     draw_dtype,
@@ -107,9 +107,11 @@ def draw_nc_matmul(scene: Scene) -> Call:
         at = (rows * choice.integer(0, 128 // rows - 1), columns * choice.integer(0, 128 // columns - 1))
         arguments |= {"tile_position": at, "tile_size": (rows, columns)}
     inner = (pair,) if pair == 2 else ()
-    stationary = scene.part("sbuf", left, (k, *inner, *factors(choice, m, 2)), flavour=flavour)
-    moving = scene.part("sbuf", right, (k, *inner, *factors(choice, n, 2)), flavour=flavour)
-    dst = tile(scene, "psum", kind, (m, n), written=True, plain=arch.generation < 4)
+    simple = choice.chance(25)
+    most_dims = 1 if simple else 2
+    stationary = scene.part("sbuf", left, (k, *inner, *factors(choice, m, most_dims)), flavour=flavour)
+    moving = scene.part("sbuf", right, (k, *inner, *factors(choice, n, most_dims)), flavour=flavour, plain=simple)
+    dst = tile(scene, "psum", kind, (m, n), written=True, plain=simple or arch.generation < 4)
     if choice.chance(40):
         arguments["accumulate"] = choice.pick((None, False, True))
     if choice.chance(10):
@@ -195,15 +197,18 @@ def _indirect_copy(scene: Scene, source: str, target: str) -> Call:
 
 
 def part_of_it(choice: Choice, call: Call) -> Call:
-    """A matmul into some columns of the destination of another."""
-    sides = {name: call.parts[name] for name in ("dst", "moving")}
-    if any(part.text or len(part.shape) != 2 for part in sides.values()):
+    """A matmul into some places of the last dimension of another's destination."""
+    dst, moving = call.parts["dst"], call.parts["moving"]
+    if dst.text or moving.text or len(moving.shape) != 2:
         return call
-    columns = sides["dst"].shape[1]
-    start = choice.integer(0, columns - 1)
-    stop = choice.integer(start + 1, columns)
-    cut = {
-        name: Part(part.memory, f"[:, {start}:{stop}]", part.dtype, start, (part.shape[0], stop - start), part.strides)
-        for name, part in sides.items()
-    }
-    return call.but(**cut)
+    free = dst.shape[1:]
+    start = choice.integer(0, free[-1] - 1)
+    stop = choice.integer(start + 1, free[-1])
+    cut = f"[{':, ' * len(free)}{start}:{stop}]"
+    steps = tuple(row_major(free))
+    parts = {
+        name: Part(part.memory, text + cut, part.dtype, start, (part.shape[0], *free[:-1], stop - start),
+                   (math.prod(free), *steps))
+        for name, part, text in (("dst", dst, ""), ("moving", moving, f".reshape({(moving.shape[0], *free)})"))
+    }  # fmt: skip
+    return call.but(**parts)

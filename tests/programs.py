@@ -12,7 +12,7 @@ from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES
 from tests.calls import Call, Case, Memory, Part
 from tests.draws import Choice, row_major
-from tests.legal import ARITHMETIC, member, op
+from tests.ingredients import ARITHMETIC, member, op
 
 KINDS = ("float32", "bfloat16", "float16", "int32", "uint8", "float8_e4m3", "int16", "tfloat32", "bool_")
 PARTITIONS, COLUMNS = 64, 24
@@ -77,14 +77,15 @@ class Writer:
         rows = self.choice.pick((32, PARTITIONS, 1, 7, 33))
         return rows, self.choice.pick((COLUMNS // 2, 1, 3, 4))
 
-    def operand(self, size: tuple[int, int], *, written: bool = False) -> Part:
+    def operand(self, size: tuple[int, int], *, written: bool = False, computed: bool = False) -> Part:
+        """A view of a tile. What is `computed` may be NaN, of which only that is defined: no float seen as another."""
         number = self.tile()
         memory = self.memories[number]
         width = DTYPES[memory.dtype].nbytes
         other = ""
         if self.choice.chance(20) and memory.dtype != "bool_":
-            fits = [k for k in ("int32", "bfloat16", "uint8", "float32", "uint16")
-                    if COLUMNS * width // DTYPES[k].nbytes >= size[1] and k != memory.dtype]  # fmt: skip
+            kinds = ("int32", "uint8", "uint16") if computed else ("int32", "bfloat16", "uint8", "float32", "uint16")
+            fits = [k for k in kinds if COLUMNS * width // DTYPES[k].nbytes >= size[1] and k != memory.dtype]
             other = self.choice.pick(fits) if fits else ""
         return self.view(number, *size, written=written, dtype=other)
 
@@ -119,14 +120,17 @@ class Writer:
         arguments: dict[str, Any] = {"op0": op(self.choice.pick(ARITHMETIC)), "operand0": self.choice.pick(numbers)}
         if self.choice.chance(50):
             arguments |= {"op1": op(self.choice.pick(ARITHMETIC)), "operand1": self.choice.pick(numbers)}
-        self.issue("tensor_scalar", dst=self.operand(size, written=True), data=self.operand(size), **arguments)
+        self.issue(
+            "tensor_scalar", dst=self.operand(size, written=True, computed=True), data=self.operand(size), **arguments
+        )
 
     def binary(self) -> None:
         size = self.size()
         left, right = self.operand(size), self.operand(size)
         if self.space(left) == self.space(right) == "psum":
             return
-        out = left if self.choice.chance(30) else self.operand(size, written=True)
+        same = self.choice.chance(30) and left.dtype == self.memories[left.memory].dtype
+        out = left if same else self.operand(size, written=True, computed=True)
         self.issue("tensor_tensor", dst=out, data1=left, data2=right, op=op(self.choice.pick(ARITHMETIC)),
                    engine=member("engine", "vector"))  # fmt: skip
 

@@ -18,6 +18,7 @@ import pytest
 import nki_lab
 from nki_lab import cli, codes
 from nki_lab.cli import report
+from nki_lab.cli.kernels import value_of
 from nki_lab.diagnostic import Span, diagnose
 
 ROOT = Path(__file__).parents[1]
@@ -233,12 +234,99 @@ def test_a_wrong_command_to_compile_is_said(
     ],
 )
 def test_constants_on_the_command_line_are_python_constants(text: str, value: Any) -> None:
-    name, found = cli._value(text)
+    name, found = value_of(text)
     assert (name, found, type(found)) == (text[0], value, type(value))
 
 
+def test_a_program_is_printed_as_data(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compile", f"{kernels}::double", "--arg", "a=bfloat16[128,512]", "--target", "trn2", "--emit", "json"]
+    assert cli.main(arguments) == 0
+    found = json.loads(said(capsys)[0])
+    assert (found["kernel"], found["dialect"], found["diagnostics"]) == ("double", "current", [])
+    assert found["summary"] == {"target": "trn2", "instructions": 3, "flops": 0, "dma_bytes": 262144,
+                                "hbm_read_bytes": 131072, "hbm_write_bytes": 131072}  # fmt: skip
+    assert [item["name"] for item in found["instructions"]] == ["dma_copy", "tensor_scalar", "dma_copy"]
+    scaling = found["instructions"][1]
+    assert (scaling["engine"], scaling["line"], scaling["function"]) == ("vector", 8, "double")
+    assert scaling["attributes"]["operand0"] == 2.0
+    assert scaling["operands"]["dst"]["role"] == "out"
+    assert found["buffers"][scaling["operands"]["data"]["buffer"]]["space"] == "sbuf"
+    assert found["returns"] == [1]
+
+
 def test_a_dtype_on_the_command_line_is_one() -> None:
-    assert str(cli._value("d=bfloat16")[1]) == "bfloat16"
+    assert str(value_of("d=bfloat16")[1]) == "bfloat16"
+
+
+# -- profile ----------------------------------------------------------------------------------------------------------
+
+DOUBLE = ["--arg", "a=bfloat16[128,512]", "--target", "trn2"]
+
+
+def test_a_kernel_is_profiled_as_text(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["profile", f"{kernels}::double", *DOUBLE]) == 0
+    out, error = said(capsys)
+    assert error == ""
+    assert re.match(r"double on trn2: [\d.]+ µs, 3 instructions\n", out)
+    assert "critical path" in out
+    assert f"{Path(kernels).name}:8" in out
+
+
+def test_a_profile_as_json_has_the_names_of_the_contract(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["profile", f"{kernels}::double", *DOUBLE, "--format", "json"]) == 0
+    found = json.loads(said(capsys)[0])
+    assert {"makespan_ns", "instructions", "engine_busy_ns", "critical_path_ns", "stall_ns", "dma_bytes", "flops",
+            "sbuf_peak_bytes_per_partition", "psum_peak_bytes_per_partition", "hbm_read_bytes", "hbm_write_bytes",
+            "mfu", "hfu", "mbu", "confidence", "target"} <= set(found)  # fmt: skip
+    assert (found["kernel"], found["target"], found["instructions"], found["diagnostics"]) == ("double", "trn2", 3, [])
+
+
+def test_a_profile_is_written_in_every_form(kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = {name: tmp_path / name for name in ("report.html", "trace.pftrace", "run.nkirec")}
+    given = ["--html", str(places["report.html"]), "--perfetto", str(places["trace.pftrace"]),
+             "--save", str(places["run.nkirec"])]  # fmt: skip
+    assert cli.main(["profile", f"{kernels}::double", *DOUBLE, *given, "--format", "json"]) == 0
+    makespan = json.loads(said(capsys)[0])["makespan_ns"]
+    assert places["report.html"].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert places["trace.pftrace"].stat().st_size > 100
+    assert nki_lab.open(places["run.nkirec"]).summary.makespan_ns == makespan
+
+
+@pytest.mark.parametrize("option", ["--html", "--perfetto", "--save"])
+def test_a_place_that_cannot_be_written_is_said_and_nothing_else(
+    option: str, kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    before = sorted(item.name for item in tmp_path.iterdir())
+    place = str(tmp_path / "file" / "out")
+    assert cli.main(["profile", f"{kernels}::double", *DOUBLE, option, place]) == 1
+    out, error = said(capsys)
+    assert out == ""
+    assert error.startswith("NKI021 ")
+    assert "Traceback" not in error
+    assert sorted(item.name for item in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values", "says"),
+    [
+        ("::double", [], "NKI003"),
+        ("::double", ["a=bfloat16[128"], "neither a tensor nor a constant"),
+        ("::dubble", ["a=bfloat16[4,4]"], "has no kernel dubble"),
+        ("", [], "names no kernel"),
+        ("::wide", ["a=bfloat16[128,64]"], "NKI213"),
+    ],
+)
+def test_a_wrong_command_to_profile_is_said(
+    kernel: str, values: list[str], says: str, kernels: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [part for value in values for part in ("--arg", value)]
+    assert cli.main(["profile", f"{kernels}{kernel}", *given, "--target", "trn2"]) == 1
+    out, error = said(capsys)
+    assert out == ""
+    assert says in error
+    assert cli.main(["profile", f"{kernels}::double", "--arg", "a=bfloat16[4,4]", "--target", "trn9"]) == 1
+    assert "NKI004" in said(capsys)[1]
 
 
 # -- check ------------------------------------------------------------------------------------------------------------
@@ -374,19 +462,31 @@ def test_the_doctor_tells_versions_target_and_coverage(
     assert "not modelled all_reduce" in said(capsys)[0].replace("  ", " ")
 
 
-def test_the_demo_agrees_with_its_references(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_agrees_with_its_references_and_writes_a_report(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert cli.main(["demo"]) == 0
     out, error = said(capsys)
     assert error == ""
     assert out.count("agrees") == 2
     assert "bfloat16[1024,512]" in out
+    for name in ("matmul", "softmax"):
+        assert re.search(rf"^{name} on trn2: (about )?[\d.]+ µs, \d+ instructions$", out, re.MULTILINE)
+    assert out.count("SBUF ") == out.count("busy  ") == 2
+    assert out.endswith("demo-report.html\n")
+    assert (tmp_path / "demo-report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_a_demo_that_disagrees_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_demo_that_disagrees_fails(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("nki_lab.demo._softmax", lambda x: x)
-    assert cli.main(["demo"]) == 1
+    assert cli.main(["demo", "--html", "other.html"]) == 1
     out, _ = said(capsys)
     assert out.count("agrees") == out.count("DIFFERS") == 1
+    assert (tmp_path / "other.html").is_file()
 
 
 # -- the command line itself ------------------------------------------------------------------------------------------
@@ -407,7 +507,7 @@ def test_help_lists_the_commands_that_work(capsys: pytest.CaptureFixture[str]) -
         cli.main(["--help"])
     assert leaving.value.code == 0
     out, _ = said(capsys)
-    for name in ("run", "check", "compile", "explain", "demo", "doctor"):
+    for name in ("run", "check", "compile", "profile", "explain", "demo", "doctor"):
         assert name in out
 
 

@@ -181,7 +181,8 @@ def test_times_are_seconds_by_stage() -> None:
     timings = nki_lab.run(add, ones(4, 3), ones(4, 3)).timings
     assert 0 < timings["specialize"] == timings.specialize < 60
     assert 0 < timings.numeric < 60
-    assert timings.timing is None
+    assert timings.timing is not None
+    assert 0 < timings.timing < 60
 
 
 def test_the_summary_counts_what_the_program_does() -> None:
@@ -196,12 +197,26 @@ def test_the_summary_counts_what_the_program_does() -> None:
     assert summary.dma_bytes == summary.hbm_read_bytes + summary.hbm_write_bytes
 
 
-def test_what_has_no_model_is_not_in_the_summary() -> None:
-    summary = nki_lab.run(add, ones(4, 3), ones(4, 3)).summary
-    assert "makespan_ns" not in summary
-    assert summary.get("mfu") is None
+def test_the_summary_tells_times_and_shares() -> None:
+    summary = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2").summary
+    assert summary.makespan_ns == pytest.approx(summary.critical_path_ns + sum(summary.critical_wait_ns.values()))
+    assert set(summary.engine_busy_ns) == {"tensor", "vector", "scalar", "gpsimd", "sync", "dma"}
+    assert all(0 <= busy <= summary.makespan_ns for busy in summary.engine_busy_ns.values())
+    assert summary.engine_busy_ns["tensor"] > 0 == summary.engine_busy_ns["gpsimd"]
+    assert sum(summary.confidence.values()) == pytest.approx(1)
+    assert summary.mfu == pytest.approx(summary.flops / (summary.makespan_ns * 78.64e3))
+    assert summary.sbuf_peak_bytes_per_partition >= 4 * (32 + 16)
+    assert summary.psum_peak_bytes_per_partition == 4 * 16
+    assert summary.launch_ns == 0
+    longer = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2", launch_overhead=True).summary
+    assert longer.makespan_ns > summary.makespan_ns + longer.launch_ns > longer.launch_ns > 0
+
+
+def test_what_a_failed_run_has_no_model_of_is_not_in_its_summary() -> None:
+    failed = nki_lab.run(add, np.ones(3), np.ones(3), on_error="report")
+    assert failed.summary.get("mfu") is None
     with pytest.raises(AttributeError, match="the summary has no makespan_ns; it has target, instructions"):
-        summary.makespan_ns
+        failed.summary.makespan_ns
 
 
 def test_transposes_are_no_flops() -> None:
@@ -238,6 +253,7 @@ def test_a_run_is_shown_as_text_and_as_a_table() -> None:
     shown = run._repr_html_()
     assert "product on trn2" in shown
     assert shown.count("<tr>") == shown.count("</tr>") == len(lines) - 1
+    assert re.search(r"makespan +[\d.]+ us, \d+ % of it work on the critical path", str(run))
 
 
 def test_findings_are_shown_with_a_run_and_escaped_in_html() -> None:
@@ -247,6 +263,66 @@ def test_findings_are_shown_with_a_run_and_escaped_in_html() -> None:
     shown = run._repr_html_()
     assert "NKI301" in shown
     assert "--&gt;" in shown
+
+
+# -- recordings -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_saved_and_opened_with_all_that_it_told(tmp_path: Path) -> None:
+    run = nki_lab.run(uninitialised, ones(4, 3), target="trn2")
+    assert run.save(tmp_path / "run.nkirec") == tmp_path / "run.nkirec"
+    opened = nki_lab.open(str(tmp_path / "run.nkirec"))
+    assert (opened.name, opened.target) == ("uninitialised", "trn2")
+    assert opened.summary == run.summary
+    assert opened.summary.makespan_ns == run.summary.makespan_ns
+    assert opened.recording.hash() == run.recording.hash()
+    assert opened.report() == run.report() == str(opened)
+    assert [(item.code, item.message, item.span) for item in opened.diagnostics] == [
+        (item.code, item.message, item.span) for item in run.diagnostics
+    ]
+    assert repr(opened) == "<saved run of uninitialised on trn2: 1 instructions; 1 error>"
+
+
+def test_exports_of_an_opened_run_are_those_of_the_run(tmp_path: Path) -> None:
+    run = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2")
+    opened = nki_lab.open(run.save(tmp_path / "run.nkirec"))
+    for kind, suffix in (("to_perfetto", "pftrace"), ("to_html", "html")):
+        first, second = (getattr(item, kind)(tmp_path / f"{n}.{suffix}") for n, item in enumerate((run, opened)))
+        assert first.stat().st_size > 1000
+        assert re.sub(rb"p\d{4,}", b"", first.read_bytes()) == re.sub(rb"p\d{4,}", b"", second.read_bytes())
+
+
+def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
+    place = tmp_path / "run.nkirec"
+    nki_lab.run(add, ones(4, 3), ones(4, 3)).save(place)
+    nki_lab.run(product, ones(64, 32), ones(64, 16)).save(place)
+    assert nki_lab.open(place).name == "product"
+
+
+def test_a_run_that_failed_has_no_recording_but_a_report(tmp_path: Path) -> None:
+    failed = nki_lab.run(add, np.ones(3), np.ones(3), on_error="report")
+    for act in (failed.save, failed.to_html, failed.to_perfetto):
+        with pytest.raises(NkiError, match="NKI023 the run of add has no recording"):
+            act(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    assert "NKI001" in failed.report()
+
+
+def test_a_report_tells_what_holds_the_run_back() -> None:
+    run = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2")
+    first, *rest = run.report().splitlines()
+    assert re.match(r"product on trn2: (about )?[\d.]+ µs, 5 instructions$", first)
+    assert [line for line in rest if line.startswith("Line ") and "costs most" in line]
+
+
+def test_the_diagnostics_of_a_run_go_with_its_recording() -> None:
+    run = nki_lab.run(unwritten, ones(4, 3))
+    assert [item["code"] for item in run.recording.summary["diagnostics"]] == ["NKI308"]
+    assert run.recording.summary["kernel"] == "unwritten"
+    assert run.recording is run.recording
+    assert nki_lab.run(add, ones(4, 3), ones(4, 3), power_ramp=False).recording.summary["options"] == {
+        "power_ramp": False
+    }
 
 
 # -- compile ----------------------------------------------------------------------------------------------------------
@@ -270,6 +346,12 @@ def test_compiling_takes_constants_and_options() -> None:
     assert program.options.precise is False
     with pytest.raises(NkiError, match="NKI016"):
         nki_lab.compile(kernel, nki_lab.spec((4, 3), "float32"), 3, grid=7)
+
+
+def test_a_program_carries_what_was_found_while_it_was_compiled() -> None:
+    program = nki_lab.compile(uninitialised, nki_lab.spec((4, 3), "float32"))
+    assert [item.code for item in program.diagnostics] == ["NKI301"]
+    assert nki_lab.compile(add, *[nki_lab.spec((4, 3), "float32")] * 2).diagnostics == ()
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (4, -1), "43", (4, 2.5), (True, 3), None], ids=str)

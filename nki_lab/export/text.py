@@ -43,9 +43,8 @@ def brief(recording: Recording) -> str:
     if isinstance(shares, dict) and "dma" in shares:
         busy["DMA"] = round(1000 * shares["dma"])
     lines = [*_head(recording, told), *_numbers(recording.summary)]
-    for label, times in (("busy", busy), ("waits", told.waits)):
-        largest = sorted(times.items(), key=lambda item: -item[1])[:_BRIEF]
-        found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in largest if time)
+    for label, times in (("busy", list(busy.items())), ("waits", list(told.waits.items())[:_BRIEF])):
+        found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in times if time)
         lines += [f"{label:<5} {found}"] if found else []
     return "\n".join(lines)
 

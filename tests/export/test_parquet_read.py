@@ -125,7 +125,15 @@ def test_what_a_recording_does_not_have_is_told(device: Path) -> None:
     assert "Instruction.opcode" not in unread
     assert any("Flow: 1 of 4" in one for one in unread)
     assert any("bytes above" in one for one in unread)
-    assert any("waits that overlap" in one for one in unread)
+
+
+def test_waits_that_overlap_other_rows_are_told(tmp_path: Path) -> None:
+    columns = {"start_ts": [0, 150], "end_ts": [100, 200], "engine": ["Vector"] * 2, "opcode": ["A", "B"]}
+    for wait, remarks in ((50, 0), (51, 1)):
+        write_table(tmp_path / "p", "Instruction", {**columns, "evt_wait_time_ns": [1000, wait]})
+        profile = read_profile(tmp_path / "p")
+        assert sum("waits that overlap" in one for one in profile.unread) == remarks
+        assert profile.recording.row(1).wait == 50_000
 
 
 def test_a_profile_of_a_newer_schema_is_read_and_told(device: Path) -> None:

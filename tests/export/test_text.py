@@ -4,9 +4,70 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
+from nki_lab.diagnostic import Span, diagnose
 from nki_lab.export import text
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+
+
+def test_a_report_reads_like_this() -> None:
+    recording = Recording(
+        {
+            "rows": {
+                "start": [0, 1_500_000, 2_000_000], "duration": [1_500_000, 400_000, 3_000_000], "lane": [1, 0, 0],
+                "op": [0, 1, 1], "stall": [0, 1, 0], "setup": [0, 0, 100_000], "setup_stall": [0, 0, 2],
+                "after": [-1, 0, 1], "site": [0, 1, 1],
+            },
+            "lanes": {"name": ["tensor", "dma q0"], "kind": [0, 1]},
+            "stalls": {"name": ["none", "data from dma", "table load"]},
+            "ops": {"name": ["dma_copy", "nc_matmul"]},
+            "sites": {"source": [0, 0], "line": [2, 3]},
+            "sources": {"path": ["kernels/matmul.py"], "text": ["def kernel():\n    load(x)\n    multiply(x)\n"]},
+        },
+        {
+            "kernel": "matmul", "target": "trn2", "confidence": {"documented": 0.25, "measured": 0, "guess": 0.75},
+            "sbuf_peak_bytes_per_partition": 1024, "hbm_read_bytes": 2048, "mfu": 0.123, "options": {"precise": False},
+            "diagnostics": [diagnose("NKI315", "too much", span=Span("kernels/matmul.py", 3, 5, 3, 13)).as_dict()],
+        },
+    )  # fmt: skip
+    assert (
+        text.report(recording)
+        == """\
+matmul on trn2: about 5.00 µs, 3 instructions
+with precise=False
+critical path: 25 % documented · 75 % guess
+Tensor works on the critical path 68 % of the time.
+Line 3 of matmul.py costs most: 70 %.
+Tensor waits 30 % of the time for data from DMA.
+
+SBUF  1 KiB of 224 KiB in the fullest partition
+HBM   2 KiB read; MFU 12 %
+
+lane    instructions             busy          waiting    nothing to do  waits most for
+tensor             2  3.40 µs    68 %  1.60 µs    32 %     0 ns     0 %  data from dma
+dma q0             1  1.50 µs    30 %     0 ns     0 %  3.50 µs    70 %
+
+critical path                            time  share
+Tensor works                          3.40 µs   68 %
+DMA works                             1.50 µs   30 %
+waits for loads of activation tables   100 ns  2.0 %
+
+instruction  times     busy  critical path
+nc_matmul        2  3.40 µs           70 %
+dma_copy         1  1.50 µs           30 %
+
+line            busy  critical path
+matmul.py:3  3.40 µs           70 %  multiply(x)
+matmul.py:2  1.50 µs           30 %  load(x)
+
+error: NKI315 too much
+ --> kernels/matmul.py:3:5
+  |
+3 |     multiply(x)
+  |     ^^^^^^^^
+  = more:  nki-lab explain NKI315
+"""
+    )
 
 
 def test_an_empty_run_has_a_report() -> None:
@@ -31,3 +92,13 @@ def test_any_run_has_a_report_with_all_its_lanes(recording: Recording) -> None:
 
 def test_columns_are_aligned() -> None:
     assert text.table(("a", "bb"), [("long", "1"), ("x", "100")], left=(0,)) == "a      bb\nlong    1\nx     100"
+
+
+def test_the_beginning_of_a_report_tells_engines_and_waits() -> None:
+    makespan = Recording(synthetic(100)).makespan / 1000
+    recording = Recording(synthetic(100), {"kernel": "k", "engine_busy_ns": {"dma": makespan}})
+    first, *_, busy, waits = text.brief(recording).splitlines()
+    assert first.startswith("k: ")
+    assert busy.startswith("busy  Tensor ")
+    assert busy.endswith("DMA 100 %")
+    assert waits.startswith("waits ")

@@ -24,8 +24,9 @@ if __name__ == "__main__":
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.spec import TABLE
-from tests.calls import Case, differences, execute, objections, source
+from tests.calls import Case, execute, source
 from tests.draws import Choice, Replayed, Seeded
+from tests.expected import differences, objections
 from tests.strategies import arches, draw_illegal, draw_legal, instructions_of
 
 SEEDS = Path(__file__).with_name("seeds.txt")
@@ -111,10 +112,10 @@ def _weight(tape: Sequence[int]) -> tuple[int, int]:
     return len(tape), sum(tape)
 
 
-def regressions() -> list[int]:
-    """The seeds of seeds.txt: every one of them failed once."""
-    lines = SEEDS.read_text(encoding="utf-8").splitlines()
-    return [int(line.split("#")[0]) for line in lines if line.split("#")[0].strip()]
+def regressions() -> list[tuple[int, str]]:
+    """The seeds of seeds.txt, each with the name of the fault that it noticed."""
+    lines = [line.partition("#")[0].split() for line in SEEDS.read_text(encoding="utf-8").splitlines()]
+    return [(int(seed), fault) for seed, fault in filter(None, lines)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

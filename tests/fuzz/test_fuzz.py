@@ -10,12 +10,16 @@ import pytest
 from nki_lab.isa.spec import TABLE
 from tests.draws import Replayed, Seeded
 from tests.fuzz import run
+from tests.fuzz.faults import FAULTS
 
 
-@pytest.mark.parametrize("seed", run.regressions())
-def test_a_seed_that_failed_once_passes(seed: int) -> None:
-    found = run.attempt(Seeded(seed))
-    assert not found.problem
+@pytest.mark.parametrize(("seed", "fault"), run.regressions())
+def test_a_seed_that_failed_once_passes_and_would_fail_again(
+    seed: int, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not run.attempt(Seeded(seed)).problem
+    FAULTS[fault](monkeypatch)
+    assert run.attempt(Seeded(seed)).problem
 
 
 def test_a_few_hundred_calls_pass() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Instruction
-from tests.calls import differences, execute, objections
+from tests.calls import execute
+from tests.expected import differences, objections
 from tests.illegal import ATTACKS, Attack
 from tests.strategies import arches, barely_illegal_call, instructions_of, legal_call
 

@@ -35,9 +35,10 @@ from nki_lab.isa.spec import (
     predicate,
 )
 from nki_lab.kernel_runtime.frontend.doors import describe, door_of
-from tests.calls import Case, differences, execute, kernel_of, source, traced
+from tests.calls import Case, execute, kernel_of, source, traced
 from tests.calls import contents as contents_of
 from tests.examples import example
+from tests.expected import differences
 from tests.legal import DRAWS
 from tests.reference.table import REFERENCES
 from tests.strategies import arches

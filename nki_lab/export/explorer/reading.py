@@ -172,14 +172,17 @@ class _Reader:
         places, firsts = derive.lane_rows(rows["lane"], rows["start"], rows["duration"], lanes)
         gap = np.zeros(len(wait), np.int64)
         gap[places] = derive.gaps(places, firsts, rows["start"], rows["duration"])
-        if bool(np.any(wait > gap)):
+        first = places[firsts[firsts < len(places)]]
+        late = wait > gap
+        late[first] = False  # what came before the profile's first row is not in it
+        if late.any():
             self._remarks.append("waits that overlap other instructions of their engine count from the end of those")
         wait = np.minimum(wait, gap)
         whole_gap = (wait == gap) & (gap > 0)
         part = np.where(whole_gap, 0, np.minimum(wait, _MOST))
         self._previous = np.full(len(wait), -1)
         self._previous[places[1:]] = places[:-1]
-        self._previous[places[firsts[firsts < len(places)]]] = -1
+        self._previous[first] = -1
         return {"stall": whole_gap.astype(int), "setup": part, "setup_stall": (part > 0).astype(int)}
 
     def _ops(self, events: list[_Events]) -> tuple[Array, dict[str, Any]]:

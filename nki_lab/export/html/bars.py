@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.recording.digest import Digest
 
 _ROWS: Final = 3000  # drawn one by one
 _SOME: Final = 300  # the same of a lane, or of the critical path, of a longer run
-_SUMS: Final = 10_000  # stretches in all lanes together
+_SUMS: Final = 8_000  # stretches in all lanes together
 _BUCKETS: Final = 600
 _LANES: Final = 64
 # Halves of heights, in lanes.
@@ -24,6 +24,9 @@ _WORK: Final = 0.33
 _PATH: Final = 0.22
 _WAIT: Final = 0.17
 _FOOT: Final = 0.05
+
+NUMBERS: Final = ("left", "right", "top", "bottom", "alpha")
+"""Columns of numbers; the others are texts."""
 
 Columns = dict[str, list[Any]]
 Array = np.ndarray[Any, np.dtype[Any]]

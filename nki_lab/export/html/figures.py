@@ -122,17 +122,23 @@ def _timeline(told: Digest, drawn: Bars, time: Range1d) -> Any:
     plot.ygrid.tags = []
     plot.xaxis.formatter = BasicTickFormatter(use_scientific=False)
     colour = _mapper()
-    waits = ColumnDataSource(drawn.waits)
+    waits = _source(drawn.waits)
     plot.quad("left", "right", "top", "bottom", source=waits, fill_alpha=0, line_color=None, hatch_color=colour,
               hatch_alpha=0.5, hatch_pattern="right_diagonal_line", hatch_scale=7, hatch_weight=1.5)  # fmt: skip
-    feet = ColumnDataSource(drawn.feet)
+    feet = _source(drawn.feet)
     plot.quad("left", "right", "top", "bottom", source=feet, fill_color=colour, fill_alpha="alpha", line_color=None)
-    work = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.work), fill_color=colour,
+    work = plot.quad("left", "right", "top", "bottom", source=_source(drawn.work), fill_color=colour,
                      fill_alpha="alpha", line_color=None, hover_line_color="#888888")  # fmt: skip
-    critical = plot.quad("left", "right", "top", "bottom", source=ColumnDataSource(drawn.marks), line_color=None)
+    critical = plot.quad("left", "right", "top", "bottom", source=_source(drawn.marks), line_color=None)
     _paint([critical.glyph], fill_color="ink")
     plot.add_tools(HoverTool(renderers=[work], tooltips=_HOVER, point_policy="follow_mouse"))
     return plot
+
+
+def _source(columns: bars.Columns) -> ColumnDataSource:
+    """Columns for drawing, numbers packed."""
+    packed = {name: np.array(values, np.float32) for name, values in columns.items() if name in bars.NUMBERS}
+    return ColumnDataSource({**columns, **packed})
 
 
 def _plain(text: str) -> str:

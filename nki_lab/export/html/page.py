@@ -84,7 +84,8 @@ def _head(recording: Recording, summary: Mapping[str, Any], told: Digest, name: 
     return (
         f'<section><header class="top"><h1 class="code">{escape(name)}</h1>'
         f'<span class="quiet">{escape(" · ".join(said))}</span></header><div class="head"><div>'
-        f'<div class="label">{_time_of(summary)} time</div><div class="makespan">{about}{value} <small>{unit}</small></div>'
+        f'<div class="label">{_time_of(summary)} time</div>'
+        f'<div class="makespan">{about}{value} <small>{unit}</small></div>'
         f'<div class="sure">{bar}</div><div class="quiet">{escape(words.confidence_text(summary))}</div></div>'
         f'<div class="says"><div class="label">What holds it back</div>{sentences}</div>'
         f'<dl class="numbers">{_numbers(summary)}</dl></div></section>\n'

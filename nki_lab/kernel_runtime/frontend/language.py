@@ -385,7 +385,7 @@ def assign(target: NkiTensor, value: Any) -> None:
     """`target[...] = value`: memset, tensor_copy or dma_copy."""
     if isinstance(value, Number):
         fill(target, value)
-    elif target._buffer.on_chip and value._buffer.on_chip:
+    elif target._buffer.on_chip and (not isinstance(value, NkiTensor) or value._buffer.on_chip):
         isa("tensor_copy")(target, value)
     else:
         isa("dma_copy")(target, value)

@@ -329,7 +329,8 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         notes.append(
             diagnose(
                 "NKI206",
-                f"{instruction.name}: {name} of {view.partitions} partitions starts at {view.start_partition}",
+                f"{instruction.name}: {name} of {view.partitions} partitions starts at "
+                f"partition {view.start_partition}",
                 operand=name,
                 note=f"{name}: {describe(view)}",
                 limit=f"{view.partitions} partitions start at {' or '.join(map(str, starts))}",

@@ -162,6 +162,36 @@ match_ = nl.load(x)[:, 100]
 """.strip().split("\n")
 
 SEVERAL_LINES = """
+t = nl.load(x)
+t[0:2] = "a"
+---
+def f(t):
+    return t
+f.shape
+---
+def f(t):
+    return t
+f[0]
+---
+class C:
+    pass
+c = C()
+len(c)
+---
+class C:
+    pass
+C() < 3
+---
+class C:
+    pass
+nl.load(x) % C()
+---
+class C:
+    pass
+a, b = f"{C()}"
+---
+b = 1 if (x.shape[1][2] if (x.shape[1] * nl.load(x)) else 3) else 2
+---
 (x
     .reshape((128, 8, 8))
     .permute((0, 2, 1))

@@ -19,8 +19,9 @@ from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.numerics import machine as machine_module
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.numerics.storage import Pool
-from tests.calls import Case, contents, differences, execute, kernel_of, source, traced
+from tests.calls import Case, contents, execute, kernel_of, source, traced
 from tests.draws import Drawn, Seeded
+from tests.expected import differences
 from tests.isa.ops.kernels import run
 from tests.programs import draw_program
 from tests.strategies import arches

@@ -26,6 +26,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
+
 def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
     """`value.name`; an attribute that does not exist is reported at `node`."""
     if value is UNKNOWN or (name.startswith("__") and name.endswith("__") and not isinstance(value, Super)):

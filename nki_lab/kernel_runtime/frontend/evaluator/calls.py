@@ -21,7 +21,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Partial,
     Special,
     UserClass,
-    has_unknown,
 )
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -51,7 +50,7 @@ def call_native(
     """Call a builtin, or an allowed function of a library."""
     values = [*args, *kwargs.values()]
     if native.deep:
-        if any(has_unknown(value) for value in values):
+        if m.lacks(*values):
             return UNKNOWN
     elif native.shallow and any(value is UNKNOWN for value in values):
         return UNKNOWN
@@ -70,7 +69,7 @@ def call_door(
 ) -> Any:
     """Call a function of this package: what it records stands at `node`."""
     values = [*args, *kwargs.values()]
-    if any(has_unknown(value) or m.is_doubtful(value) for value in values):
+    if m.lacks(*values) or any(m.is_doubtful(value) for value in values):
         m.doubt(values, contents=False)
         return UNKNOWN
     if any(type(value) in _CODE for value in values):

@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.operations import ORDER, ORDER_METHODS, contains, unwrapped
 from nki_lab.kernel_runtime.frontend.evaluator.positions import after
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Expression = Callable[[Frame], Any]
@@ -140,7 +140,7 @@ def compare(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Any, b: Any) 
     m = frame.m
     if kind is ast.Is or kind is ast.IsNot:
         return (a is b) is (kind is ast.Is)
-    if m.is_doubtful(a) or m.is_doubtful(b) or has_unknown(a) or has_unknown(b):
+    if m.is_doubtful(a) or m.is_doubtful(b) or m.lacks(a, b):
         return UNKNOWN
     if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
         return UNKNOWN

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import comprehensions, expressions
+from nki_lab.kernel_runtime.frontend.evaluator import comprehensions, expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Instance, has_unknown
@@ -111,12 +111,11 @@ def build_part(node: ast.FormattedValue, scope: Scope) -> Expression:
 
     def run(frame: Frame) -> Any:
         found, how = value(frame), "" if spec is None else spec(frame)
-        if (
-            how is UNKNOWN
-            or has_unknown(found)
-            or isinstance(found, Instance | TensorSpec)
-            or frame.m.is_doubtful(found)
-        ):
+        if isinstance(found, Instance) and not how:
+            found = objects.text(found)
+        if how is UNKNOWN or isinstance(found, Instance | TensorSpec) or frame.m.is_doubtful(found):
+            return UNKNOWN
+        if frame.m.lacks(found):
             return UNKNOWN
         try:
             return formatted(found, node.conversion, how, frame.m.meter)

@@ -20,7 +20,6 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.operations import (
     BINARY,
-    METHODS,
     UNARY,
     unwrapped,
 )
@@ -116,7 +115,7 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Any, b: Any
     if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
         return host.arithmetic(a, b)
     if isinstance(a, Instance) or isinstance(b, Instance):
-        return objects.operate(m, frame, node, METHODS[kind], a, b)
+        return objects.operate(m, frame, node, kind, a, b)
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         m.pin(node, frame)
     elif m.is_doubtful(a) or m.is_doubtful(b):

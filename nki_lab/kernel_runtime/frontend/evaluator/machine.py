@@ -26,6 +26,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Partial,
     Unknown,
     UserClass,
+    has_unknown,
 )
 from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
 from nki_lab.kernel_runtime.ir import Program, Site
@@ -237,6 +238,20 @@ class Machine:
                 case _:
                     pass
         self.meter.spend(len(seen))
+
+    def lacks(self, *values: Any) -> bool:
+        """Whether one of `values` is unknown, or has an unknown part."""
+        for value in values:
+            if value is UNKNOWN:
+                return True
+            kind = type(value)
+            if kind is list or kind is tuple or kind is dict:
+                self.meter.spend(len(value) >> 4)
+                if has_unknown(value):
+                    return True
+            elif kind is slice and has_unknown(value):
+                return True
+        return False
 
     def is_doubtful(self, value: Any) -> bool:
         """Whether the contents of a container or object are unknown."""

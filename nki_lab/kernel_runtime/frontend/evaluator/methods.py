@@ -74,7 +74,7 @@ def call_method(
         if any(item is UNKNOWN for item in values[:1]) and kind is not list:
             m.doubt([value], contents=name in _STORES)
             return UNKNOWN
-        if name not in _STORES and any(has_unknown(item) for item in values):
+        if name not in _STORES and m.lacks(*values):
             return UNKNOWN
         if name in ("index", "count", "remove", "discard", "get", "pop", "setdefault", "add"):
             if kind is range and any(type(item) is not int for item in args):

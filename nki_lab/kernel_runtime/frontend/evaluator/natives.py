@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.frontend.evaluator import attributes, calls, conditions, methods
+from nki_lab.kernel_runtime.frontend.evaluator import attributes, calls, conditions, methods, objects
 from nki_lab.kernel_runtime.frontend.evaluator.limits import TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted, power, unwrapped
@@ -85,6 +85,8 @@ def _len(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
         return len(value.members) if value.members else UNKNOWN
     if isinstance(value, Instance):
         method = value.cls.find("__len__")
+        if method is MISSING and value.cls.kind != "unknown":
+            raise TypeError(f"object of type {value.cls.name!r} has no len()")
         return UNKNOWN if method is MISSING else calls.call(m, frame, node, method, [value], {})
     return UNKNOWN if value is UNKNOWN and args else len(*args, **kwargs)
 
@@ -123,9 +125,11 @@ def _int(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
     return value
 
 
-@native(str, format, deep=True)
+@native(str, format, deep=True, own=True)
 def _str(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if kwargs or not args or isinstance(args[0], Instance | EnumMember):
+    if args and isinstance(args[0], Instance):
+        return objects.text(args[0])
+    if kwargs or not args or isinstance(args[0], EnumMember):
         return UNKNOWN
     if len(args) == 1:
         return formatted(args[0], ord("s"), "", m.meter)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+import operator
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, conditions
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
+from nki_lab.kernel_runtime.frontend.evaluator.operations import BINARY, METHODS
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -89,26 +91,47 @@ def store_item(m: Machine, frame: Frame, node: ast.AST, value: Instance, key: An
     _method(m, frame, node, value, "__setitem__", [key, what])
 
 
-def operate(m: Machine, frame: Frame, node: ast.AST, name: str, a: Any, b: Any) -> Any:
+def operate(m: Machine, frame: Frame, node: ast.AST, kind: type[ast.operator], a: Any, b: Any) -> Any:
     """A binary operator with an object of the user's on one side."""
+    name = METHODS[kind]
     for value, other, method in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
         found = value.cls.find(method) if isinstance(value, Instance) else MISSING
         if isinstance(found, Function):
             return calls.call_function(m, frame, node, found, [value, other], {})
         if isinstance(value, Instance) and (m.is_doubtful(value) or value.cls.kind == "unknown"):
             return UNKNOWN
-    names = [value.cls.name if isinstance(value, Instance) else type(value).__name__ for value in (a, b)]
+    if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+        m.pin(node, frame)
+        try:
+            return BINARY[kind](a, b, m.meter)  # a tensor's own answer to an object that is none
+        except Exception as error:  # noqa: BLE001 - reported at the operator
+            return m.fault(error, node, frame)
+    names = _kinds(a, b)
     return m.fault(TypeError(f"unsupported operand type(s) for {name}: {names[0]!r} and {names[1]!r}"), node, frame)
+
+
+def _kinds(a: Any, b: Any) -> list[str]:
+    return [value.cls.name if isinstance(value, Instance) else type(value).__name__ for value in (a, b)]
+
+
+_REFLECTED: Final = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__"}
 
 
 def compare(m: Machine, frame: Frame, node: ast.AST, method: str, a: Any, b: Any) -> Any:
     """A comparison with an object of the user's on one side."""
-    for value, other in ((a, b), (b, a)):
-        found = value.cls.find(method) if isinstance(value, Instance) else MISSING
+    for value, other, name in ((a, b, method), (b, a, _REFLECTED.get(method, method))):
+        found = value.cls.find(name) if isinstance(value, Instance) else MISSING
         if isinstance(found, Function):
             return calls.call_function(m, frame, node, found, [value, other], {})
-    if method not in ("__eq__", "__ne__"):
-        return UNKNOWN
+    if method in _REFLECTED:
+        known = [value for value in (a, b) if isinstance(value, Instance)]
+        if any(item.kind == "unknown" or item.dataclass is not None for value in known for item in value.cls.mro):
+            return UNKNOWN
+        if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+            m.pin(node, frame)
+            return getattr(operator, method)(a, b)
+        names = _kinds(a, b)
+        raise TypeError(f"{method} not supported between instances of {names[0]!r} and {names[1]!r}")
     same: Any = a is b
     if isinstance(a, Instance) and isinstance(b, Instance) and a.cls is b.cls and not same:
         equal = a.cls.find("__eq__") if method == "__ne__" else MISSING
@@ -143,3 +166,11 @@ def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
         if isinstance(found, Function):
             return conditions.truth(frame, node, calls.call_function(m, frame, node, found, [value], {}))
     return UNKNOWN if value.cls.kind == "unknown" else True
+
+
+def text(value: Instance) -> Any:
+    """`str(value)`: known to be some text where the class leaves it to Python."""
+    own = any(value.cls.find(name) is not MISSING for name in ("__str__", "__repr__", "__format__"))
+    if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
+        return UNKNOWN
+    return f"<{value.cls.name} object>"

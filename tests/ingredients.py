@@ -99,5 +99,3 @@ def output(scene: Scene, space: str, shape: tuple[int, int], sources: list[Part]
         if same.text == "" or same.text.startswith("["):
             return same
     return tile(scene, space, dtype, shape, written=True)
-
-
