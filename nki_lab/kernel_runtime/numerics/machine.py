@@ -194,7 +194,7 @@ class Machine:
     # -- the whole program at once -----------------------------------------------------------------------------------
 
     def _whole_plan(self, add: Mapping[int, Any]) -> tuple[dict[int, slabs.Slab | None], dict[int, list[int]]]:
-        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and the tiles that die at each."""
+        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and the tiles dead after each."""
         program = self.program
         survey = Survey(program)
         self._written = survey.writes > 0

@@ -135,10 +135,7 @@ class Recipe:
 
     def clashes(self, views: list[View], bounds: list[Bound]) -> bool:
         """Whether an output shares memory with another operand that is not the very same view."""
-        for i, j in self.pairs:
-            if bounds[i].flat is bounds[j].flat and views[i] is not views[j]:
-                return True
-        return False
+        return any(bounds[i].flat is bounds[j].flat and views[i] is not views[j] for i, j in self.pairs)
 
     def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
               resolver: Resolver) -> list[Step]:  # fmt: skip
