@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
@@ -36,6 +37,13 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 Expression = Callable[[Frame], Any]
 
 _FAST: Final = 1 << 62  # integers below this take Python's operators without a look at their size
+_QUICK: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 
 def build(node: ast.expr, scope: Scope) -> Expression:
@@ -46,6 +54,10 @@ def build(node: ast.expr, scope: Scope) -> Expression:
 
 def _nothing(frame: Frame) -> Any:
     return UNKNOWN
+
+
+def _nil(frame: Frame) -> Any:
+    return None
 
 
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
@@ -91,17 +103,12 @@ def _name(node: ast.Name, scope: Scope) -> Expression:
 
 def _binary(node: ast.BinOp, scope: Scope) -> Expression:
     left, right, kind = build(node.left, scope), build(node.right, scope), type(node.op)
-    operation = BINARY[kind]
-    quick = kind in (ast.Add, ast.Sub, ast.FloorDiv, ast.Mod)
-    product = kind is ast.Mult
+    quick = _QUICK.get(kind)
 
     def run(frame: Frame) -> Any:
         a, b = left(frame), right(frame)
-        if type(a) is int and type(b) is int:
-            if quick and b and -_FAST < a < _FAST and -_FAST < b < _FAST:
-                return operation(a, b, frame.m.meter)
-            if product and -_FAST < a < _FAST and -_FAST < b < _FAST:
-                return a * b
+        if quick is not None and type(a) is int and type(b) is int and b and -_FAST < a < _FAST and -_FAST < b < _FAST:
+            return quick(a, b)
         return binary(frame, node, kind, a, b)
 
     return run
@@ -152,11 +159,12 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
 
 
 def _slice(node: ast.Slice, scope: Scope) -> Expression:
-    parts = [None if part is None else build(part, scope) for part in (node.lower, node.upper, node.step)]
+    lower = _nil if node.lower is None else build(node.lower, scope)
+    upper = _nil if node.upper is None else build(node.upper, scope)
+    step = _nil if node.step is None else build(node.step, scope)
 
     def run(frame: Frame) -> Any:
-        lower, upper, step = (None if part is None else part(frame) for part in parts)
-        return slice(lower, upper, step)
+        return slice(lower(frame), upper(frame), step(frame))
 
     return run
 

@@ -29,6 +29,11 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
     """`value[key]`, reported at `node`."""
     kind = type(value)
+    if kind is NkiTensor and not has_unknown(key):
+        try:
+            return value[key]
+        except Exception as error:  # noqa: BLE001 - the tensor's own refusal
+            return m.fault(error, node, frame)
     if value is UNKNOWN or has_unknown(key):
         if kind is Function and value.entry:
             return Launch(value)

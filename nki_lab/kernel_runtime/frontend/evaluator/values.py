@@ -249,10 +249,17 @@ def has_unknown(value: Any, depth: int = 4) -> bool:
     if value is UNKNOWN:
         return True
     kind = type(value)
-    if depth and (kind is tuple or kind is list):
-        return any(has_unknown(item, depth - 1) for item in value)
-    if depth and kind is dict:
-        return any(has_unknown(item, depth - 1) for item in value.values())
     if kind is slice:
         return value.start is UNKNOWN or value.stop is UNKNOWN or value.step is UNKNOWN
+    if kind is dict:
+        value = value.values()
+    elif kind is not tuple and kind is not list:
+        return False
+    if depth:
+        for item in value:
+            if item is UNKNOWN or (type(item) in _PARTED and has_unknown(item, depth - 1)):
+                return True
     return False
+
+
+_PARTED: Final = frozenset((tuple, list, dict, slice))
