@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from nki_lab.diagnostic import Diagnostic, NkiError
     from nki_lab.dialects import activate, deactivate
     from nki_lab.kernel_runtime.options import Options
-    from nki_lab.result import Run, check, compile, open, profile, run, spec  # noqa: A004 - the contract's names
+    from nki_lab.result import Run, check, compile, profile, run, spec  # noqa: A004 - the contract's names
+    from nki_lab.result import open as open  # noqa: A004 - the same, and no part of __all__
 
 __version__ = "0.1.0"
 
+# `open` is an attribute only: `from nki_lab import *` leaves Python's own in place.
 __all__ = [
     "Diagnostic",
     "NkiError",
@@ -27,7 +29,6 @@ __all__ = [
     "check",
     "compile",
     "deactivate",
-    "open",
     "profile",
     "run",
     "spec",
@@ -62,4 +63,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PLACES})

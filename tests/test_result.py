@@ -15,6 +15,7 @@ import pytest
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
+from nki_lab.export.parquet import write_profile
 
 
 @nki.jit
@@ -290,6 +291,16 @@ def test_exports_of_an_opened_run_are_those_of_the_run(tmp_path: Path) -> None:
         first, second = (getattr(item, kind)(tmp_path / f"{n}.{suffix}") for n, item in enumerate((run, opened)))
         assert first.stat().st_size > 1000
         assert re.sub(rb"p\d{4,}", b"", first.read_bytes()) == re.sub(rb"p\d{4,}", b"", second.read_bytes())
+
+
+def test_a_profile_of_neuron_explorer_opens_as_a_run(tmp_path: Path) -> None:
+    run = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2")
+    write_profile(run.recording, tmp_path / "profile")
+    opened = nki_lab.open(tmp_path / "profile")
+    assert opened.target == "trn2"
+    assert {"dma read", "nc_matmul"} <= set(opened.recording.texts("ops", "name"))
+    assert "Neuron Explorer profile" in opened.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert opened.report().startswith("product on trn2: ")
 
 
 def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:

@@ -22,8 +22,15 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_the_contract_of_the_python_interface_is_public() -> None:
-    promised = {"activate", "check", "compile", "run", "spec"}
+    promised = {"activate", "check", "compile", "profile", "run", "spec"}
     assert promised <= set(nki_lab.__all__)
+
+
+def test_open_is_an_attribute_and_leaves_the_builtin_to_a_star_import() -> None:
+    assert "open" not in nki_lab.__all__
+    assert "open" in dir(nki_lab)
+    assert callable(nki_lab.open)
+    assert inspect.getdoc(nki_lab.open)
 
 
 def test_every_public_name_says_what_it_is_for() -> None:

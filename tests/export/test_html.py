@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from nki_lab.diagnostic import NkiError, diagnose
+from nki_lab.diagnostic import NkiError, Related, Span, diagnose
 from nki_lab.export.html import html, write
 from nki_lab.export.html.colours import KINDS, of_lane, of_reason
 from nki_lab.kernel_runtime.recording import Lane, Recording
@@ -102,12 +102,13 @@ def test_a_report_loads_nothing_and_says_what_matters() -> None:
                "confidence": {"documented": 0.58, "measured": 0.33, "inferred": 0.09},
                "sbuf_peak_bytes_per_partition": 4608, "psum_peak_bytes_per_partition": 2048,
                "options": {"launch_overhead": True},
-               "diagnostics": [diagnose("NKI308", "nothing writes it", help="write it").as_dict()]}  # fmt: skip
+               "diagnostics": [diagnose("NKI308", "nothing writes it", help="write it",
+                                        related=[Related("made here", Span("k.py", 7, 1, 7, 2))]).as_dict()]}  # fmt: skip
     page = check(html(Recording(synthetic(500), summary)))
     for text in (
         "flash_fwd", "trn2 · 500 instructions · launch_overhead = True", "58 % documented · 33 % measured · 9.0 %",
         "What holds it back", "MFU7.2 %", "4.5 KiB of 224 KiB", "Where the time goes", "Lines that cost most", "x = 1",
-        "NKI308", "nothing writes it", "help: write it",
+        "NKI308", "nothing writes it", "help: write it", "made here (line 7)",
     ):  # fmt: skip
         assert text in page.text, text
     names = {model["attributes"].get("name") for model in models(page.figures)}

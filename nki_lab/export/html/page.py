@@ -17,6 +17,7 @@ from nki_lab.kernel_runtime.recording.digest import Digest, LaneTime, LineTime
 _LINES: Final = 15
 _CAUSES: Final = 8
 _FINDINGS: Final = 50
+_NOTES: Final = 10
 _ICONS: Final = {"error": "✕ error", "warning": "⚠ warning", "information": "ℹ information", "hint": "ℹ hint"}
 _CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
 # Not even a formula or a damaged name can make the page ask the network for something.
@@ -55,12 +56,13 @@ def _section(title: str, content: str, quiet: str = "") -> str:
 
 
 def _time_of(summary: Mapping[str, Any]) -> str:
-    """What kind of times these are: a profile's own numbers come from a device."""
-    return "Measured" if "profile" in summary else "Simulated"
+    """What kind of times these are: those of a profile may come from a device."""
+    return "Profiled" if "profile" in summary else "Simulated"
 
 
 def _origin(summary: Mapping[str, Any]) -> str:
-    return "Profiled on a device." if "profile" in summary else "Simulated by nki_lab; no device was used."
+    read = "Read from a Neuron Explorer profile by nki_lab."
+    return read if "profile" in summary else "Simulated by nki_lab; no device was used."
 
 
 def _percent(part: float, whole: float) -> str:
@@ -96,11 +98,12 @@ def _numbers(summary: Mapping[str, Any]) -> str:
     rows = [(name.upper(), words.share(summary[name])) for name in ("mfu", "mbu") if name in summary]
     rows += [(label, words.size(summary[name])) for label, name in (
         ("HBM read", "hbm_read_bytes"), ("HBM written", "hbm_write_bytes")) if name in summary]  # fmt: skip
-    rows += [
-        (f"{space} peak", f"{words.size(peak)}{f' of {words.size(capacity)}' if capacity else ''}")
-        for space, peak, capacity in capacities(summary)
-    ]
-    return "".join(f"<dt>{label}</dt><dd>{value}</dd>" for label, value in rows)
+    said = "".join(f"<dt>{label}</dt><dd>{value}</dd>" for label, value in rows)
+    for space, peak, capacity in capacities(summary):
+        over = ' class="over"' if capacity and peak > capacity else ""
+        value = f"{words.size(peak)}{f' of {words.size(capacity)}' if capacity else ''}"
+        said += f"<dt>{space} peak</dt><dd{over}>{value}</dd>"
+    return said
 
 
 # -- timeline ----------------------------------------------------------------------------------------------------------
@@ -224,7 +227,7 @@ def _line(line: LineTime, makespan: int, largest: int, several: bool) -> str:
         f'<tr><td class="share"><span>{part}</span><span class="part" style="width:{width}"></span></td>'
         f'<td class="n place" title="{escape(line.file)}">{escape(place)}</td>'
         f'<td class="text"><code>{escape(line.text)}</code></td><td class="n">{words.number(line.rows)}</td>'
-        f'<td class="n">{words.duration(line.busy)}</td><td class="cause">{cause}</td></tr>'
+        f'<td class="n">{words.duration(line.busy)}</td><td class="cause" title="{cause}">{cause}</td></tr>'
     )
 
 
@@ -240,7 +243,13 @@ def _finding(item: Diagnostic) -> str:
     def parts() -> Iterator[str]:
         yield f"<p><b>{_ICONS[item.severity]}</b> <code>{escape(item.code)}</code> {escape(item.message)}</p>"
         place = f"{PurePath(item.file).name}:{item.line}:{item.column}" if item.span else ""
-        for label, text in (("", place), ("limit: ", item.limit), ("help: ", item.help)):
+        notes = [f"{note.message}{f' (line {note.span.line})' if note.span else ''}" for note in item.related[:_NOTES]]
+        for label, text in (
+            ("", place),
+            *(("", note) for note in notes),
+            ("limit: ", item.limit),
+            ("help: ", item.help),
+        ):
             if text:
                 yield f'<p class="quiet">{label}{escape(text)}</p>'
 
