@@ -113,7 +113,7 @@ class Region:
 
     def _strided(self, view: View) -> np.ndarray[Any, Any]:
         bits = self._bits()
-        if self.unit == 1:
+        if view.type.dtype.nbytes == view.buffer.dtype.nbytes and self.unit == 1:
             return np.ndarray(view.type.shape, np.uint8, bits, view.offset, view.type.strides)
         width = view.type.dtype.nbytes
         strides = (*(step * width for step in view.type.strides), 1)
@@ -339,7 +339,8 @@ class Tracker:
             return
         mask = region.mask(view)
         count = mask.size - int(np.count_nonzero(mask))
-        self._say("NKI302", index, view.buffer, f"{name}: {count} elements of {what} are read before they are written",
+        message = f"{name}: {count} element(s) of {what} are read before they are written"
+        self._say("NKI302", index, view.buffer, message,
                   operand, "memory is undefined until an instruction writes it",
                   "initialise the whole tile, or read only the part that is written", view)  # fmt: skip
 
