@@ -10,6 +10,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
+from nki_lab.isa.spec import TABLE
 from tests.calls import Call, Case, Part, Ran, Word, argument_text, contents, kernel_of, source, traced
 from tests.reference.activation import Registers
 from tests.reference.grid import Array, Operand, Rounded, host, narrow
@@ -38,7 +39,7 @@ class Expected:
         for name, value in call.arguments.items():
             if isinstance(value, Part):
                 ins[name] = self._operand(value)
-            elif name in ("bias", "scale", "operand0", "operand1"):
+            elif TABLE[call.name].operands[name].is_tensor:
                 ins[name] = value
             else:
                 attrs[name] = value.meaning if isinstance(value, Word) else value

@@ -40,6 +40,7 @@ from tests.legal_moves import (
     draw_tensor_copy,
     part_of_it,
 )
+from tests.legal_scans import SCANS, draw_again
 
 
 def _tensor_tensor(scene: Scene) -> Call:
@@ -241,7 +242,7 @@ DRAWS: dict[str, Callable[[Scene], Call]] = {
     "activation": _activation, "dma_copy": draw_dma_copy, "iota": draw_iota, "memset": draw_memset, "nc_matmul": draw_nc_matmul,
     "nc_transpose": draw_nc_transpose, "reciprocal": _reciprocal, "scalar_tensor_tensor": _scalar_tensor_tensor,
     "tensor_copy": draw_tensor_copy, "tensor_reduce": _tensor_reduce, "tensor_scalar": _tensor_scalar,
-    "tensor_tensor": _tensor_tensor,
+    "tensor_tensor": _tensor_tensor, **SCANS,
 }  # fmt: skip
 
 
@@ -256,4 +257,6 @@ def draw_legal(choice: Choice, instruction: Instruction, arch: Arch) -> Case:
     if instruction.name == "activation" and choice.chance(20):
         again = member("reduce_cmd", choice.pick(("reduce", "reset_reduce", "idle")))
         calls = [call.but(reduce_cmd=member("reduce_cmd", "reset_reduce")), call.but(reduce_cmd=again)]
+    if instruction.name in SCANS:
+        calls = draw_again(choice, call)
     return Case(arch.target, tuple(scene.memories), tuple(calls))

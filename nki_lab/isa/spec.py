@@ -74,9 +74,13 @@ def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
 
 
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
-        optional: bool = False, indirect: bool = False, default: Any = REQUIRED) -> Operand:  # fmt: skip
-    """An operand that the instruction reads; with `scalar` a Python number may stand in its place."""
-    if optional and default is REQUIRED:
+        optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
+        explicit: bool = False) -> Operand:  # fmt: skip
+    """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
+
+    An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
+    """
+    if optional and default is REQUIRED and not explicit:
         default = None
     return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
                    optional=optional, indirect=indirect, default=default)  # fmt: skip

@@ -112,10 +112,10 @@ def _weight(tape: Sequence[int]) -> tuple[int, int]:
     return len(tape), sum(tape)
 
 
-def regressions() -> list[tuple[int, str]]:
-    """The seeds of seeds.txt, each with the name of the fault that it noticed."""
+def regressions() -> list[tuple[int, str, str]]:
+    """The seeds of seeds.txt, each with the instruction and the name of the fault that it noticed."""
     lines = [line.partition("#")[0].split() for line in SEEDS.read_text(encoding="utf-8").splitlines()]
-    return [(int(seed), fault) for seed, fault in filter(None, lines)]
+    return [(int(seed), instruction, fault) for seed, instruction, fault in filter(None, lines)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

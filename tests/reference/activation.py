@@ -72,11 +72,13 @@ ERROR = 2.0**-20
 
 
 class Registers:
-    """The accumulation registers of the Scalar Engine's 128 lanes."""
+    """The accumulation registers of 128 lanes: the Scalar Engine's, and apart from them the Vector Engine's."""
 
     def __init__(self) -> None:
         self.value = np.zeros(128)
         self.slack = np.zeros(128)
+        self.vector = np.zeros(128)
+        self.vector_slack = np.zeros(128)
 
 
 def apply(op: str, z: Array) -> Rounded:
@@ -94,9 +96,9 @@ def activation(ins: Mapping[str, Any], attrs: Mapping[str, Any], state: Register
     with np.errstate(all="ignore"):
         z = wide(data.array.reshape(rows, -1), data.dtype)
         if "scale" in ins:
-            z = single(z * _column(ins["scale"]))
+            z = single(z * column(ins["scale"]))
         if ins.get("bias") is not None:
-            z = single(z + _column(ins["bias"]))
+            z = single(z + column(ins["bias"]))
     out: dict[str, Result] = {"dst": apply(attrs["op"], z)}
     command = attrs.get("reduce_cmd", "idle")
     lanes = slice(data.start, data.start + rows)
@@ -118,7 +120,12 @@ def _accumulate(state: Registers, lanes: slice, results: Rounded) -> None:
         state.slack[lanes] += slack + 2.0**-23 * np.abs(state.value[lanes])
 
 
-def _column(given: Any) -> Array:
+def column(given: Any) -> Array:
+    """A number, or a tile of one column, against the free dimension."""
     if isinstance(given, Operand):
         return wide(given.array, given.dtype).reshape(-1, 1)
     return single(np.float64(given))
+
+
+def activation_reduce(ins: Mapping[str, Any], attrs: Mapping[str, Any], state: Registers) -> dict[str, Result]:
+    return activation(ins, {**attrs, "reduce_cmd": "reset_reduce"}, state)

@@ -9,19 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.reference.activation import activation
+from tests.reference.activation import activation, activation_reduce
 from tests.reference.elementwise import reciprocal, scalar_tensor_tensor, tensor_scalar, tensor_tensor
 from tests.reference.grid import Result
 from tests.reference.matmul import nc_matmul, nc_transpose
 from tests.reference.move import dma_copy, iota, memset, tensor_copy
 from tests.reference.reduce import tensor_reduce
+from tests.reference.scan import (
+    activate2,
+    bn_aggr,
+    bn_stats,
+    exponential,
+    tensor_partition_reduce,
+    tensor_scalar_cumulative,
+    tensor_scalar_reduce,
+    tensor_tensor_scan,
+)
 
 Reference = Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Result]]
 
 REFERENCES: dict[str, Reference] = {
     function.__name__: function
     for function in (
-        activation, dma_copy, iota, memset, nc_matmul, nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy,
-        tensor_reduce, tensor_scalar, tensor_tensor,
+        activate2, activation, activation_reduce, bn_aggr, bn_stats, dma_copy, exponential, iota, memset, nc_matmul,
+        nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_partition_reduce, tensor_reduce,
+        tensor_scalar, tensor_scalar_cumulative, tensor_scalar_reduce, tensor_tensor, tensor_tensor_scan,
     )
 }  # fmt: skip

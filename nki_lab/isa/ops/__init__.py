@@ -1,5 +1,5 @@
 """The instruction declarations, one file a family; importing this package fills `isa.spec.TABLE`."""
 
-from nki_lab.isa.ops import activation, dma, elementwise, matmul, move, reduce
+from nki_lab.isa.ops import activation, dma, elementwise, matmul, move, norm, reduce, scan
 
-__all__ = ["activation", "dma", "elementwise", "matmul", "move", "reduce"]
+__all__ = ["activation", "dma", "elementwise", "matmul", "move", "norm", "reduce", "scan"]

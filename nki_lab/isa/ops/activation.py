@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from nki_lab.isa import enums
+from nki_lab.isa.alu import ALU, AluOp, identity_of
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import F32, TF32
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 _COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
 
@@ -45,6 +47,32 @@ def _reduce_op(use: Use) -> str | None:
 def _command(use: Use) -> str | None:
     command = use.attrs["reduce_cmd"]
     return None if command in _COMMANDS else f"reduce_cmd.{command.name} is not a command of activation"
+
+
+def _activate(dst: Any, ins: Any, use: Use) -> None:
+    """dst = op(data * scale + bias)."""
+    attrs, source = use.attrs, ins.data
+    scale = ins.scale if ins.scale is not None else attrs["scale"]
+    if ins.scale is not None or scale != 1.0:
+        np.multiply(source, scale if ins.scale is not None else np.float32(scale), out=dst)
+        source = dst
+    bias = ins.bias if ins.bias is not None else attrs["bias"]
+    if bias is not None and not (ins.bias is None and bias == 0):
+        np.add(source, bias if ins.bias is not None else np.float32(bias), out=dst)
+        source = dst
+    attrs["op"].apply(source, dst)
+
+
+def _accumulate(out: Any, use: Use, state: Any, command: enums.reduce_cmd) -> None:
+    """Sum the results into the registers as told, and write the registers to reduce_res where it is given."""
+    dst = out.dst
+    registers = lanes_of(state.scalar_accumulators, use, "data")
+    if command in (enums.reduce_cmd.reset, enums.reduce_cmd.reset_reduce):
+        registers[...] = 0
+    if command in (enums.reduce_cmd.reduce, enums.reduce_cmd.reset_reduce):
+        registers += dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
+    if out.reduce_res is not None:
+        out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation")
@@ -92,28 +120,10 @@ class activation:
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        attrs, dst = use.attrs, out.dst
-        source = ins.data
-        scale = ins.scale if ins.scale is not None else attrs["scale"]
-        if ins.scale is not None or scale != 1.0:
-            np.multiply(source, scale if ins.scale is not None else np.float32(scale), out=dst)
-            source = dst
-        bias = ins.bias if ins.bias is not None else attrs["bias"]
-        if bias is not None and not (ins.bias is None and bias == 0):
-            np.add(source, bias if ins.bias is not None else np.float32(bias), out=dst)
-            source = dst
-        attrs["op"].apply(source, dst)
-        command = attrs["reduce_cmd"]
-        if command is enums.reduce_cmd.idle and out.reduce_res is None:
-            return
-        lane = use.types["data"].start_partition
-        registers = state.scalar_accumulators[lane : lane + dst.shape[0]]
-        if command in (enums.reduce_cmd.reset, enums.reduce_cmd.reset_reduce):
-            registers[...] = 0
-        if command in (enums.reduce_cmd.reduce, enums.reduce_cmd.reset_reduce):
-            registers += dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
-        if out.reduce_res is not None:
-            out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
+        _activate(out.dst, ins, use)
+        command = use.attrs["reduce_cmd"]
+        if command is not enums.reduce_cmd.idle or out.reduce_res is not None:
+            _accumulate(out, use, state, command)
 
     def cost(arch: Arch, use: Use) -> Cost:
         base = engine_cost(arch, use, free_size(use, "dst"))
@@ -129,3 +139,247 @@ class activation:
         order=("op", "data"),
         keywords=("bias", "scale", "reduce_op", "reduce_res", "reduce_cmd"),
     )
+
+
+@instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
+class activation_reduce:
+    """dst = op(data * scale + bias), and reduce_res = the sum of that along the free dimension, in float32.
+
+    The same as activation with reduce_cmd=reset_reduce and a reduce_res: it uses, and leaves its sums in, the Scalar
+    Engine's accumulation registers.
+    """
+
+    dst = out("P F", ONCHIP, "element-wise result, cast on write", indirect=True)
+    op = attr("activation", "activation function")
+    data = arg("P F", ONCHIP, "input tile", indirect=True)
+    reduce_op = attr("alu", "nl.add")
+    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sums", optional=True)
+    bias = arg("P 1", ONCHIP, "tile of one column (NeuronCore-v3: or a number) added before the function",
+               scalar=True, optional=True)  # fmt: skip
+    scale = arg("P 1", ONCHIP, "number or float32 tile of one column multiplied first", scalar=True, dtypes=(F32,),
+                default=1.0)  # fmt: skip
+
+    known = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
+                      help="use a function that the target has", accepts={"op": "gelu"},
+                      refuses={"op": "prelu"})  # fmt: skip
+    bias_kind = predicate("NKI221", "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal",
+                          _bias_kind, operand="bias", help="memset a tile of one column and pass that", target="trn1",
+                          accepts={"bias": "sbuf float32 128x1"}, refuses={"bias": 1.5})  # fmt: skip
+    adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
+                     help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
+                     refuses={"reduce_op": "maximum"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "reduce_op": "add",
+               "reduce_res": "sbuf float32 128x1"}  # fmt: skip
+    history = {"activation_table": "op", "registers": "scalar"}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        _activate(out.dst, ins, use)
+        _accumulate(out, use, state, enums.reduce_cmd.reset_reduce)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        base = engine_cost(arch, use, free_size(use, "dst"))
+        extra = arch.act_read_accumulator_cycles
+        return Cost(
+            interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
+        )
+
+    legacy = Legacy(
+        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
+        order=(),
+        keywords=("op", "data", "reduce_op", "reduce_res", "bias", "scale"),
+    )
+
+
+_PAIRS = frozenset(
+    {
+        ("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass"), ("add", "bypass"),
+        ("subtract", "bypass"), ("bypass", "bypass"),
+    }
+)  # fmt: skip
+_REDUCTIONS2 = ("add", "maximum", "minimum", "abs_max", "abs_min")
+
+
+def _named(use: Use, name: str) -> str:
+    op: AluOp | None = use.attrs[name]
+    return "bypass" if op is None else op.name
+
+
+def _pair(use: Use) -> str | None:
+    pair = (_named(use, "op0"), _named(use, "op1"))
+    return None if pair in _PAIRS else f"(op0, op1) is (nl.{pair[0]}, nl.{pair[1]})"
+
+
+def _swaps(use: Use) -> str | None:
+    for stage in "01":
+        if use.attrs[f"reverse{stage}"] and _named(use, f"op{stage}") == "bypass":
+            return f"reverse{stage}=True and op{stage} is skipped"
+    return None
+
+
+def _one_kind(use: Use) -> str | None:
+    first, second = use.dtypes["imm0"], use.dtypes["imm1"]
+    if first is None or second is None or first is second:
+        return None
+    return f"imm0 is {first.name} and imm1 is {second.name}"
+
+
+def _reduction2(use: Use) -> str | None:
+    op: AluOp | None = use.attrs["reduce_op"]
+    reduces = use.attrs["reduce_cmd"] is not enums.reduce_cmd.idle
+    if op is None:
+        return f"reduce_cmd.{use.attrs['reduce_cmd'].name} without reduce_op" if reduces else None
+    return None if op.name in _REDUCTIONS2 else f"reduce_op=nl.{op.name}"
+
+
+@instruction(engine="scalar", since=4, see="NKI API, nki.isa.activate2")
+class activate2:
+    """dst = op((data op0 imm0) op1 imm1), in float32, with an optional reduction along the free dimension.
+
+    Stages are multiply, add, subtract or nl.bypass, in six combinations. `relu_param` is the parameter of functions
+    that have one. `reduce_op` folds the float32 results into the accumulation registers that activation and
+    activation_reduce use; `reduce_cmd` reset clears them, reduce adds this call's results, reset_reduce does both,
+    idle (the default) leaves them. `reduce_res` receives them.
+    """
+
+    dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
+    op = attr("activation", "activation function")
+    data = arg("P F", ONCHIP, "input tile", indirect=True)
+    imm0 = arg("P 1", ONCHIP, "operand of op0: a number or a tile of one column", scalar=True, optional=True)
+    imm1 = arg("P 1", ONCHIP, "operand of op1: a number or a tile of one column", scalar=True, optional=True)
+    op0 = attr("alu", "multiply, add, subtract or bypass", default=ALU["bypass"])
+    op1 = attr("alu", "add, subtract or bypass", default=ALU["bypass"])
+    relu_param = arg("P 1", ONCHIP, "parameter of the function: a number or a tile of one column", scalar=True,
+                     default=0.0)  # fmt: skip
+    reverse0 = attr("bool", "compute imm0 op0 data", default=False)
+    reverse1 = attr("bool", "compute imm1 op1 (result of op0)", default=False)
+    reduce_op = attr("alu", "add, maximum, minimum, abs_max, abs_min, or None", default=None)
+    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the registers", optional=True)
+    reduce_cmd = attr("enum", "what happens to the registers", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd)
+
+    pair = predicate("NKI215", "op0 and op1 are one of the six combinations", _pair, operand="op0",
+                     help="use multiply-add, multiply-subtract, or one operator and nl.bypass",
+                     accepts={"op0": "add", "op1": "bypass"}, refuses={"op0": "add", "op1": "add"})  # fmt: skip
+    swaps = predicate("NKI218", "reverse0 and reverse1 belong to stages that run", _swaps, operand="reverse1",
+                      help="leave it out", accepts={"reverse0": True},
+                      refuses={"op1": "bypass", "reverse1": True})  # fmt: skip
+    one_kind = predicate("NKI207", "imm0 and imm1 tiles have one dtype", _one_kind, operand="imm1",
+                         help="keep both in float32", accepts={"imm0": "sbuf float32 128x1",
+                                                               "imm1": "sbuf float32 128x1"},
+                         refuses={"imm0": "sbuf float32 128x1", "imm1": "sbuf bfloat16 128x1"})  # fmt: skip
+    reduction = predicate("NKI215", "reduce_op is add, maximum, minimum, abs_max or abs_min", _reduction2,
+                          operand="reduce_op", help="use one of the five",
+                          accepts={"reduce_op": "maximum", "reduce_cmd": enums.reduce_cmd.reset_reduce},
+                          refuses={"reduce_op": "multiply", "reduce_cmd": enums.reduce_cmd.reset_reduce})  # fmt: skip
+    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce",
+                        commanded("idle", "reset", "reduce", "reset_reduce"), operand="reduce_cmd",
+                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.idle},
+                        refuses={"reduce_op": "add", "reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
+               "op0": "multiply", "op1": "add"}  # fmt: skip
+    history = {"activation_table": "op", "registers": "scalar"}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        attrs, source, dst = use.attrs, ins.data, out.dst
+        for stage, tile in (("0", ins.imm0), ("1", ins.imm1)):
+            op: AluOp | None = attrs[f"op{stage}"]
+            if op is None or op.name == "bypass":
+                continue
+            number: Any = np.float32(attrs[f"imm{stage}"] or 0) if tile is None else tile
+            if attrs[f"reverse{stage}"]:
+                op.apply(number, source, dst)
+            else:
+                op.apply(source, number, dst)
+            source = dst
+        if attrs["op"].parameter:
+            slope = np.float32(attrs["relu_param"]) if ins.relu_param is None else ins.relu_param
+            attrs["op"].apply(source, dst, slope)
+        else:
+            attrs["op"].apply(source, dst)
+        _reduce2(out, use, state)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        base = engine_cost(arch, use, free_size(use, "dst"), source="as activation, " + DOC_226, confidence="inferred")
+        extra = 0 if use.types["reduce_res"] is None else arch.act_read_accumulator_cycles
+        return Cost(interval=base.interval + extra, latency=base.latency + extra, source=base.source,
+                    confidence=base.confidence)  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no NeuronCore-v4")
+
+
+def _reduce2(out: Any, use: Use, state: Any) -> None:
+    op: AluOp | None = use.attrs["reduce_op"]
+    command = use.attrs["reduce_cmd"]
+    registers = lanes_of(state.scalar_accumulators, use, "data")
+    if op is not None and command is not enums.reduce_cmd.idle:
+        if command is not enums.reduce_cmd.reduce:
+            # guess: abs_max starts from 0 and abs_min from infinity; the documentation names no identity for them.
+            apart = {"abs_max": np.float32(0), "abs_min": np.float32(np.inf)}.get(op.name)
+            registers[...] = identity_of(op, np.dtype(np.float32)) if apart is None else apart
+        if command is not enums.reduce_cmd.reset:
+            by_element = op.name.startswith("abs")
+            for column in out.dst.reshape(len(registers), -1).T if by_element else (_folded(op, out.dst),):
+                op.apply(registers, column, registers)
+    if out.reduce_res is not None:
+        out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
+
+
+def _folded(op: AluOp, results: Any) -> Any:
+    reduced = np.empty(results.shape[0], np.float32)
+    return op.reduce(results, tuple(range(1, results.ndim)), reduced)
+
+
+_EXP_OUT = (FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32, INT8, INT16, INT32, UINT8, UINT16)
+_EXP_IN = (FP8_E4M3, FP8_E5M2, F16, BF16, F32, INT8, INT16, INT32, UINT8, UINT16, UINT32)
+
+
+@instruction(engine="vector", since=4, see="NKI API, nki.isa.exponential")
+class exponential:
+    """dst = exp(src - max_value), in float32 on the Vector Engine, with an optional running sum.
+
+    `reduce_cmd` reset_reduce starts the sum from 0, load_reduce from reduce_init, reduce from the Vector Engine's
+    accumulation registers; idle keeps no sum, and leaves the registers undefined. `reduce_res` receives the sum.
+    """
+
+    dst = out("P F", ONCHIP, "result, cast on write", dtypes=_EXP_OUT, indirect=True)
+    src = arg("P F", ONCHIP, "input tile", dtypes=_EXP_IN, indirect=True)
+    max_value = arg("P 1", ONCHIP, "subtracted first: a number or a float32 tile of one column", scalar=True,
+                    dtypes=(F32,), default=0.0)  # fmt: skip
+    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sum",
+                     dtypes=(FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32), optional=True)  # fmt: skip
+    reduce_cmd = attr("enum", "how the sum starts", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd)
+    reduce_init = arg("P 1", ONCHIP, "start of the sum, with load_reduce only", scalar=True, dtypes=(F32,),
+                      default=0.0)  # fmt: skip
+
+    command = predicate("NKI012", "reduce_cmd is idle, reset_reduce, reduce or load_reduce",
+                        commanded("idle", "reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
+                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
+                        refuses={"reduce_cmd": enums.reduce_cmd.reset})  # fmt: skip
+    initial = predicate("NKI218", "reduce_init comes with load_reduce only", initial_given("reduce_init", 0.0),
+                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce, or leave it out",
+                        accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
+                        refuses={"reduce_init": 1.0})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
+    history = {"registers": "vector"}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        attrs, dst = use.attrs, out.dst
+        np.subtract(ins.src, np.float32(attrs["max_value"]) if ins.max_value is None else ins.max_value, out=dst)
+        np.exp(dst, out=dst)
+        registers = lanes_of(state.vector_accumulators, use, "src")
+        if attrs["reduce_cmd"] is enums.reduce_cmd.idle:
+            registers[...] = np.nan
+        else:
+            initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
+            first = started(registers, attrs["reduce_cmd"], 0, initial)
+            registers[...] = first + dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
+        if out.reduce_res is not None:
+            out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "dst") / 4, confidence="documented",
+                           source="Trainium3 architecture guide: four times the Scalar Engine's exp")  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no NeuronCore-v4")

@@ -33,7 +33,7 @@ def _op(use: Use, name: str) -> AluOp | None:
     return op
 
 
-def _alu_ops(*names: str) -> Any:
+def alu_ops(*names: str) -> Any:
     """Test: each named operator is an ALU operator of the right arity and known to the target."""
 
     def test(use: Use) -> str | None:
@@ -92,7 +92,7 @@ def _stage_operators(use: Use) -> str | None:
     return _not_here(*found[0]) if found else None
 
 
-def _one_in_sbuf(a: str, b: str) -> Any:
+def one_in_sbuf(a: str, b: str) -> Any:
     def test(use: Use) -> str | None:
         if use.space(a) == PSUM and use.space(b) == PSUM:
             return f"{a} and {b} are both in PSUM, the engine reads one of them from there"
@@ -123,7 +123,7 @@ class tensor_tensor:
     binary = predicate("NKI215", "op takes two inputs", _binary, operand="op",
                        help="use nisa.activation or nisa.tensor_scalar for operators of one input",
                        accepts={"op": "maximum"}, refuses={"op": "abs"})  # fmt: skip
-    known = predicate("NKI221", "op exists on the target", _alu_ops("op"), operand="op", target="trn2",
+    known = predicate("NKI221", "op exists on the target", alu_ops("op"), operand="op", target="trn2",
                       help="build it from operators that the target has", accepts={"op": "maximum"},
                       refuses={"op": "abs_max"})  # fmt: skip
     integers = predicate("NKI202", "bit operators work on integers", _bitvec_integers("op"), operand="op",
@@ -131,7 +131,7 @@ class tensor_tensor:
                          accepts={"op": "bitwise_and", "dst": "sbuf int32 128x512", "data1": "sbuf int32 128x512",
                                   "data2": "sbuf int32 128x512"},
                          refuses={"op": "bitwise_and"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data1 and data2 are not both in PSUM", _one_in_sbuf("data1", "data2"),
+    one_in_sbuf = predicate("NKI223", "data1 and data2 are not both in PSUM", one_in_sbuf("data1", "data2"),
                             operand="data2", help="copy one of them to SBUF first",
                             accepts={"data2": "psum float32 128x512"},
                             refuses={"data1": "psum float32 128x512", "data2": "psum float32 128x512"})  # fmt: skip
@@ -190,7 +190,7 @@ class tensor_tensor:
 _QUICK = ("add", "multiply", "subtract")
 
 
-def _operand_given(op: str, operand: str) -> Any:
+def operand_given(op: str, operand: str) -> Any:
     def test(use: Use) -> str | None:
         code = _op(use, op)
         given = use.types.get(operand) is not None or use.attrs.get(operand) is not None
@@ -218,7 +218,7 @@ def _stage_engines(use: Use) -> str | None:
     return None
 
 
-def _unary_stage(use: Use) -> str | None:
+def unary_stage(use: Use) -> str | None:
     op = _op(use, "op0")
     if op is None or op.arity == 2:
         return None
@@ -258,19 +258,19 @@ class tensor_scalar:
     reverse1 = attr("bool", "compute operand1 op1 stage0", default=False)
     engine = attr("enum", "vector, scalar, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
 
-    first = predicate("NKI218", "op0 comes with operand0", _operand_given("op0", "operand0"), operand="operand0",
+    first = predicate("NKI218", "op0 comes with operand0", operand_given("op0", "operand0"), operand="operand0",
                       help="give the operand, or None for both", accepts={"op0": None, "operand0": None},
                       refuses={"op0": "add", "operand0": None})  # fmt: skip
-    second = predicate("NKI218", "op1 comes with operand1", _operand_given("op1", "operand1"), operand="operand1",
+    second = predicate("NKI218", "op1 comes with operand1", operand_given("op1", "operand1"), operand="operand1",
                        help="give the operand, or None for both", accepts={"op1": "add", "operand1": 1.0},
                        refuses={"op1": "add"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", _alu_ops("op0", "op1"), operand="op0",
+    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
                       help="build it from operators that the target has", target="trn2",
                       accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
     operators = predicate("NKI215", "op0 and op1 are operators of element-wise instructions", _stage_operators,
                           operand="op0", help="use an operator of the table Supported Math Operators",
                           accepts={"op0": "maximum"}, refuses={"op0": "average"})  # fmt: skip
-    unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", _unary_stage, operand="op0",
+    unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", unary_stage, operand="op0",
                       help="use nisa.activation, or multiply the tile with itself", target="trn2",
                       accepts={"op0": "abs", "operand0": None}, refuses={"op0": "relu", "operand0": None})  # fmt: skip
     kinds = predicate("NKI202", "op0 and op1 are both bit operators on integers or both arithmetic",
@@ -304,8 +304,8 @@ class tensor_scalar:
         data, first, second, target = ins.data, ins.operand0, ins.operand1, out.dst
         if target.dtype.kind != "f":
             data, first, second, target = _one_width(data, first, second, target)
-        source = _stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
-        source = _stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
+        source = stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
+        source = stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
         if source is not out.dst:
             np.copyto(out.dst, source, casting="unsafe")
 
@@ -339,7 +339,7 @@ def _one_width(*arrays: Any) -> tuple[Any, ...]:
     return (*given, np.empty(arrays[-1].shape, wide))
 
 
-def _stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
+def stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
     """One stage of a scalar pipeline, written to out; a skipped stage gives its source back."""
     if op is None:
         return source
@@ -388,10 +388,10 @@ class scalar_tensor_tensor:
     arithmetic = predicate("NKI215", "op0 and op1 are arithmetic operators of two inputs", _both_given, operand="op0",
                            help="use nisa.tensor_scalar for one stage or for bit operators",
                            accepts={"op0": "subtract"}, refuses={"op0": "bitwise_and"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", _alu_ops("op0", "op1"), operand="op0",
+    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
                       help="build it from operators that the target has", target="trn2",
                       accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data and operand1 are not both in PSUM", _one_in_sbuf("data", "operand1"),
+    one_in_sbuf = predicate("NKI223", "data and operand1 are not both in PSUM", one_in_sbuf("data", "operand1"),
                             operand="operand1", help="copy one of them to SBUF first",
                             accepts={"operand1": "psum float32 128x512"},
                             refuses={"data": "psum float32 128x512", "operand1": "psum float32 128x512"})  # fmt: skip
@@ -401,12 +401,12 @@ class scalar_tensor_tensor:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        stage = _stage(ins.data, attrs["op0"], attrs.get("operand0"), ins.operand0, attrs["reverse0"],
+        staged = stage(ins.data, attrs["op0"], attrs.get("operand0"), ins.operand0, attrs["reverse0"],
                        np.empty(out.dst.shape, np.float32))  # fmt: skip
         if attrs["reverse1"]:
-            attrs["op1"].apply(ins.operand1, stage, out.dst)
+            attrs["op1"].apply(ins.operand1, staged, out.dst)
         else:
-            attrs["op1"].apply(stage, ins.operand1, out.dst)
+            attrs["op1"].apply(staged, ins.operand1, out.dst)
 
     def cost(arch: Arch, use: Use) -> Cost:
         n = free_size(use, "dst")

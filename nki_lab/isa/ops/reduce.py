@@ -10,10 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from nki_lab.isa import enums
+from nki_lab.isa.alu import AluOp, identity_of
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, INTEGERS
+from nki_lab.isa.dtype import BF16, F32, INTEGERS
 from nki_lab.isa.ops.cycles import engine_cost, free_size
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.elementwise import alu_ops, operand_given, stage, unary_stage
+from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
@@ -66,7 +70,7 @@ def _integers(use: Use) -> str | None:
     for name, dtype in use.dtypes.items():
         if dtype is not None and dtype not in INTEGERS:
             return f"op=nl.{use.attrs['op'].name} works on bits of integers, {name} is {dtype.name}"
-    return "negate is arithmetic and op is a bit operator" if use.attrs["negate"] else None
+    return "negate is arithmetic and op is a bit operator" if use.attrs.get("negate") else None
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_reduce")
@@ -139,3 +143,159 @@ def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)
     return kept if len(kept) > 1 else (*kept, 1)
+
+
+_FOLDS = ("add", "multiply", "maximum", "minimum")
+
+
+def _fold(use: Use) -> str | None:
+    op: AluOp = use.attrs["reduce_op"]
+    return None if op.name in _FOLDS else f"reduce_op=nl.{op.name} is not what the registers can do"
+
+
+def _no_bits(use: Use) -> str | None:
+    op: AluOp | None = use.attrs["op0"]
+    if op is not None and (op.category == "bitvec" or op.name in ("average", "bypass")):
+        return f"op0=nl.{op.name} is no arithmetic operator"
+    return None
+
+
+def _forward(use: Use) -> str | None:
+    return "reverse0=True" if use.attrs["reverse0"] else None
+
+
+@instruction(engine="vector", see="NKI API, nki.isa.tensor_scalar_reduce")
+class tensor_scalar_reduce:
+    """dst = data op0 operand0, and reduce_res = reduce_op over all free elements of that, in float32.
+
+    The reduction runs in the Vector Engine's accumulation registers, one per partition and shared with
+    tensor_scalar_cumulative, range_select, select_reduce and exponential. `reduce_cmd` reset_reduce starts them from
+    the operator's identity, load_reduce from reduce_init, reduce from what they hold, so that a row longer than a
+    tile is reduced in several calls. `reduce_res_negate` changes what is written, not the registers. The reduction
+    sees the float32 results before they are cast to dst.
+    """
+
+    dst = out("P F", ONCHIP, "element-wise result, cast on write", indirect=True)
+    data = arg("P F", ONCHIP, "input tile", indirect=True)
+    op0 = attr("alu", "arithmetic operator")
+    operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, dtypes=(F32,),
+                   optional=True, explicit=True)  # fmt: skip
+    reduce_op = attr("alu", "add, multiply, maximum or minimum")
+    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the reduction", optional=True)
+    reverse0 = attr("bool", "not supported by the hardware yet: False", default=False)
+    reduce_cmd = attr("enum", "how the registers start", default=enums.reduce_cmd.reset_reduce, enum=enums.reduce_cmd)
+    reduce_init = arg("P 1", ONCHIP, "start of the reduction, with load_reduce only", scalar=True, dtypes=(F32,),
+                      optional=True)  # fmt: skip
+    reduce_res_negate = attr("bool", "write the reduction times -1", default=False)
+
+    arithmetic = predicate("NKI215", "op0 is an arithmetic operator", _no_bits, operand="op0",
+                           help="use nisa.tensor_scalar for bit operators", accepts={"op0": "subtract"},
+                           refuses={"op0": "bitwise_and"})  # fmt: skip
+    given = predicate("NKI218", "op0 comes with operand0", operand_given("op0", "operand0"), operand="operand0",
+                      help="give the operand of an operator with two inputs", accepts={"operand0": 1.0},
+                      refuses={"operand0": None})  # fmt: skip
+    known = predicate("NKI221", "op0 exists on the target", alu_ops("op0"), operand="op0", target="trn2",
+                      help="build it from operators that the target has", accepts={"op0": "maximum"},
+                      refuses={"op0": "abs_max"})  # fmt: skip
+    unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", unary_stage, operand="op0",
+                      help="use nisa.activation with reduce_op=nl.add", target="trn2",
+                      accepts={"op0": "abs", "operand0": None},
+                      refuses={"op0": "square", "operand0": None})  # fmt: skip
+    fold = predicate("NKI215", "reduce_op is add, multiply, maximum or minimum", _fold, operand="reduce_op",
+                     help="use one of the four", accepts={"reduce_op": "maximum"},
+                     refuses={"reduce_op": "subtract"})  # fmt: skip
+    forward = predicate("NKI221", "reverse0 is not supported yet", _forward, operand="reverse0",
+                        help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce", accepts={"reverse0": False},
+                        refuses={"reverse0": True})  # fmt: skip
+    command = predicate("NKI012", "reduce_cmd is reset_reduce, reduce or load_reduce",
+                        commanded("reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
+                        help="use one of the three", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
+                        refuses={"reduce_cmd": enums.reduce_cmd.idle})  # fmt: skip
+    initial = predicate("NKI218", "reduce_init comes with load_reduce, and only then", initial_given("reduce_init"),
+                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce and reduce_init, or "
+                        "neither", accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
+                        refuses={"reduce_init": 1.0})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
+               "reduce_op": "add", "reduce_res": "sbuf float32 128x1"}  # fmt: skip
+    history = {"registers": "vector"}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        attrs = use.attrs
+        result = stage(ins.data, attrs["op0"], attrs["operand0"], ins.operand0, False, out.dst)
+        if result is not out.dst:
+            np.copyto(out.dst, result)
+        op: AluOp = attrs["reduce_op"]
+        registers = lanes_of(state.vector_accumulators, use, "data")
+        initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
+        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), initial)
+        reduced = np.empty(len(first), np.float32)
+        op.reduce(out.dst, tuple(range(1, out.dst.ndim)), reduced)
+        op.apply(first, reduced, first)
+        registers[...] = first
+        if out.reduce_res is not None:
+            kept = first * np.float32(-1) if attrs["reduce_res_negate"] else first
+            out.reduce_res[...] = kept.reshape(out.reduce_res.shape)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, max(free_size(use, "dst"), arch.min_initiation_interval)
+                           + arch.min_initiation_interval)  # fmt: skip
+
+    legacy = Legacy(
+        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
+        order=(),
+        keywords=("data", "op0", "operand0", "reduce_op", "reduce_res", "reverse0"),
+    )
+
+
+_ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
+
+
+def _across(use: Use) -> str | None:
+    op: AluOp = use.attrs["op"]
+    return None if op.name in _ACROSS else f"op=nl.{op.name} does not reduce across partitions"
+
+
+@instruction(engine="gpsimd", see="NKI API, nki.isa.tensor_partition_reduce")
+class tensor_partition_reduce:
+    """dst[0, f] = op over the partitions of data[:, f], on GpSimd; slow, a matmul with ones is the fast way to add.
+
+    Arithmetic is float32; bit operators fold raw integers. `nl.average` divides the sum by the number of partitions.
+    """
+
+    dst = out("1 F", (SBUF,), "one partition of results, cast on write")
+    op = attr("alu", "add, average, maximum, bitwise_or or bitwise_and")
+    data = arg("P F", (SBUF,), "input tile")
+
+    across = predicate("NKI215", "op is add, average, maximum, bitwise_or or bitwise_and", _across, operand="op",
+                       help="use one of the five", accepts={"op": "maximum"}, refuses={"op": "minimum"})  # fmt: skip
+    integers = predicate("NKI202", "bit operators fold integers", _integers, operand="op",
+                         help="reinterpret the tile with .view(nl.int32), or use an arithmetic operator",
+                         accepts={"op": "bitwise_or", "data": "sbuf int32 128x512", "dst": "sbuf int32 1x512"},
+                         refuses={"op": "bitwise_or"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 1x512", "op": "add", "data": "sbuf float32 128x512"}
+
+    def precision(use: Use) -> str:
+        return "bits" if use.attrs["op"].category == "bitvec" else "float32"
+
+    def exact(use: Use) -> bool:
+        return bool(use.attrs["op"].selects)
+
+    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
+        return {name: (use.types[name].shape[0], use.types[name].free_size) for name in ("dst", "data")}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        op: AluOp = use.attrs["op"]
+        folded = {"average": np.add}.get(op.name) or getattr(np, op.name)
+        result = folded.reduce(ins.data, axis=0)
+        if op.name == "average":
+            result = result / np.float32(ins.data.shape[0])
+        np.copyto(out.dst[0], result, casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        cycles = use.types["data"].shape[0] * free_size(use, "data")
+        return engine_cost(arch, use, cycles, source="not published, 'very slow': one element a cycle",
+                           confidence="guess")  # fmt: skip
+
+    legacy = Legacy(result=lambda v: ((1, *tuple(v["data"].shape)[1:]), v["data"].dtype, "sbuf"), order=("op", "data"))

@@ -39,11 +39,39 @@ KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
 class State:
     """What instructions remember between calls: accumulation registers, and how the matmul at hand treats dst."""
 
-    __slots__ = ("add", "scalar_accumulators")
+    __slots__ = ("add", "random", "scalar_accumulators", "vector_accumulators")
 
-    def __init__(self, scalar_accumulators: Array, add: Any = False) -> None:
-        self.scalar_accumulators = scalar_accumulators
+    def __init__(self, registers: Registers, add: Any = False) -> None:
+        self.scalar_accumulators = registers.scalar
+        self.vector_accumulators = registers.vector
+        self.random = registers.random
         self.add = add
+
+
+class Registers:
+    """The engines' own state, a row for each of `lanes` partitions: float32 accumulators, and generators.
+
+    `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
+    """
+
+    __slots__ = ("random", "scalar", "vector")
+
+    def __init__(self, lanes: int) -> None:
+        self.scalar = np.zeros(lanes, np.float32)
+        self.vector = np.zeros(lanes, np.float32)
+        self.random: dict[str, Array] = {}
+
+    def copy(self) -> Registers:
+        """The state as it is now."""
+        twin = Registers(len(self.scalar))
+        twin.restore(self)
+        return twin
+
+    def restore(self, other: Registers) -> None:
+        """Take over the state of another, in place."""
+        self.scalar[...], self.vector[...] = other.scalar, other.vector
+        self.random.clear()
+        self.random.update({engine: words.copy() for engine, words in other.random.items()})
 
 
 class Recipe:
