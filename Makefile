@@ -9,6 +9,8 @@ VENV ?= .venv
 export PYTHON ?= python3
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+NODE := labextension/node_modules/.ready
+ASSETS := nki_lab/widgets/static/assets.json
 N ?= 10000
 
 # An environment made in another folder (a copied checkout) counts as missing.
@@ -16,12 +18,13 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-all lint lint-python lint-typescript format fuzz bench clean made-elsewhere
+.PHONY: help demo lab test test-all lint lint-python lint-typescript assets chromium format fuzz bench clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-$(READY): pyproject.toml requirements/dev.txt scripts/make-venv
+# The built views too: what JupyterLab loads is a copy in the environment.
+$(READY): pyproject.toml requirements/dev.txt scripts/make-venv $(ASSETS)
 	@scripts/make-venv $(VENV)
 
 made-elsewhere:
@@ -29,13 +32,13 @@ made-elsewhere:
 demo: $(READY) ## compile, check, run and profile a tiled matmul and a softmax; writes demo-report.html
 	@$(VENV)/bin/nki-lab demo
 
-lab: ## notebooks with the views: arrive together with the notebook views, until then only this message
-	@echo "make lab: the notebook views are not part of this version; this command arrives together with them."
+lab: $(READY) ## JupyterLab with the first example
+	@$(VENV)/bin/jupyter lab examples/01_first_kernel.ipynb
 
-test: lint $(READY) ## lint, then every test that is not slow
+test: lint $(READY) chromium ## lint, then every test that is not slow
 	@$(PY) -m pytest -q -m "not slow"
 
-test-all: lint $(VENV)/.frameworks ## lint, then every test, with torch and jax
+test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
 	@$(PY) -m pytest -q
 
 $(VENV)/.frameworks: requirements/frameworks.txt $(READY)
@@ -49,12 +52,27 @@ lint-python: $(READY)
 	@$(VENV)/bin/ruff format --quiet --check . || { echo "make format puts these files right" >&2; exit 1; }
 	@$(VENV)/bin/mypy --no-error-summary
 
-lint-typescript:
-	@echo "TypeScript checks: there is no TypeScript yet; they arrive together with the notebook views."
+$(NODE): labextension/package.json labextension/package-lock.json labextension/.npmrc scripts/node-modules
+	@scripts/node-modules
 
-format: $(READY) ## put format and import order right
+lint-typescript: $(NODE) $(READY)
+	@cd labextension && npm run --silent types
+	@cd labextension && npm run --silent lint || { echo "make format puts the form of these files right" >&2; exit 1; }
+	@cd labextension && npm run --silent test
+	@cd labextension && npm run --silent build -- --out ../build/widgets
+	@$(PY) scripts/assets.py --check build/widgets
+
+assets: $(NODE) ## build the views that pages and notebooks load, after a change in labextension/
+	@cd labextension && npm run --silent build
+	@$(PYTHON) scripts/assets.py
+
+chromium:
+	@scripts/chromium
+
+format: $(READY) $(NODE) ## put format and import order right
 	@$(VENV)/bin/ruff check --quiet --select I --fix .
 	@$(VENV)/bin/ruff format --quiet .
+	@cd labextension && npm run --silent format
 
 fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=100000
 	@$(PY) tests/fuzz/run.py --calls $(N)
@@ -62,6 +80,6 @@ fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=10000
 bench: $(READY) ## the benchmarks, each beside its reference of the same run
 	@$(PY) benchmarks/run.py
 
-clean: ## remove .venv, caches and built packages
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove .venv, node_modules, caches and built packages
+	rm -rf $(VENV) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

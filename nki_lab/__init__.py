@@ -52,6 +52,11 @@ _PLACES = {
 }
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext nki_lab` does: kernels become importable, and cells may start with `%%nki`."""
+    importlib.import_module("nki_lab.magic").load(shell)
+
+
 def __getattr__(name: str) -> Any:
     if name == "testing":
         return importlib.import_module("nki_lab.testing")

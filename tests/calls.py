@@ -259,8 +259,22 @@ def _positive(rng: np.random.Generator, dtype: str, count: int) -> Array:
     return narrow(np.exp2(rng.random(count) * 2 - 1), dtype)
 
 
+def _blocks(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """What MX tiles hold: packed numbers that are finite, and scales around one."""
+    if dtype == "uint8":
+        return rng.integers(117, 138, count).astype(np.uint8)
+    if dtype == "float8_e8m0fnu":
+        return narrow(np.exp2(rng.integers(-10, 11, count)), dtype)
+    if dtype == "float4_e2m1fn_x4":
+        return rng.integers(0, 2**16, count).astype(np.uint16)
+    if dtype in ("float8_e5m2_x4", "float8_e4m3fn_x4"):
+        numbers = rng.standard_normal(4 * count) * np.exp2(rng.integers(-4, 5, 4 * count))
+        return numbers.astype(host(dtype[:-3])).view(np.uint8).view(np.uint32)
+    return _plain(rng, dtype, count)
+
+
 _FLAVOURS: Mapping[str, Callable[[np.random.Generator, str, int], Array]] = {
-    "plain": _plain, "special": _special, "bits": _bits, "edges": _edges, "positive": _positive,
+    "plain": _plain, "special": _special, "bits": _bits, "edges": _edges, "positive": _positive, "blocks": _blocks,
 }  # fmt: skip
 
 

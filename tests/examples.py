@@ -1,7 +1,8 @@
 """The examples of the declarations, and the cases of their predicates, as kernels.
 
 An operand reads `space dtype shape`, for instance "psum float32 64x512"; then `of 64x768 at 256` makes it a slice of a
-wider tensor from free element 256 on, and `rows` a gather of rows that an index tensor names at run time.
+wider tensor from free element 256 on, `of 128x512 row 32` one from partition 32 on, and `rows` a gather of rows that an
+index tensor names at run time.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ def view(text: str, memories: list[Memory]) -> Part:
     if more[:1] == ["of"]:
         whole, start = _sizes(more[1]), int(more[3])
         memories.append(Memory(space, dtype, whole))
+        if more[2] == "row":
+            return Part(
+                len(memories) - 1, f"[{start}:{start + shape[0]}]", dtype, start * whole[1], shape, (whole[1], 1)
+            )
         cut = f"[:, {start}:{start + shape[1]}]"
         return Part(len(memories) - 1, cut, dtype, start, shape, (whole[1], 1))
     if more == ["rows"]:
@@ -49,7 +54,13 @@ def view(text: str, memories: list[Memory]) -> Part:
 
 
 def constant(operand: Operand, value: Any) -> Any:
-    """An attribute as an argument: operators and enumerations by their names in the kernel."""
+    """An attribute as an argument: operators and enumerations by their names in the kernel.
+
+    "register" is a fresh register, "register 7" one that holds 7.
+    """
+    if operand.kind.startswith("register") and isinstance(value, str):
+        number = value.removeprefix("register").strip()
+        return Word(f"nisa.register_alloc({number})", int(number) if number else None)
     if operand.kind in ("alu", "activation") and isinstance(value, str):
         return Word(f"nl.{value}" if value not in ("average", "bypass") else repr(value), value)
     if isinstance(value, Enum):

@@ -14,6 +14,7 @@ from nki_lab.isa.spec import TABLE
 from tests.calls import Call, Case, Part, Ran, Word, argument_text, contents, kernel_of, source, traced
 from tests.reference.activation import Registers
 from tests.reference.grid import Array, Operand, Rounded, host, narrow
+from tests.reference.move import AXES
 from tests.reference.table import REFERENCES
 from tests.tolerances import bounds, within
 
@@ -90,15 +91,15 @@ class Expected:
     def _store(self, part: Part, result: Any, call: Call) -> None:
         places, inside = self.places(part)
         if "src" in call.parts:
-            inside = inside & self._kept(call.arguments["src"], part.shape)
-        if call.name == "nc_matmul" and part.memory in self.slack and isinstance(result, Rounded):
+            inside = inside & self._kept(call.arguments["src"], part.shape, transposed=call.name == "dma_transpose")
+        if call.name in ("nc_matmul", "nc_matmul_mx") and part.memory in self.slack and isinstance(result, Rounded):
             result = Rounded(result.value, result.slack + self.slack[part.memory][places].reshape(result.value.shape))
         low, high = bounds(result, part.dtype)
         middle = narrow(result.value, part.dtype) if isinstance(result, Rounded) else result.array
         for arrays, values in ((self.low, low), (self.high, high), (self.arrays, middle)):
             self._flat(arrays, part)[places[inside]] = values.reshape(part.shape)[inside]
         self.seen[part.memory] = part.dtype
-        if call.name == "nc_matmul":
+        if call.name in ("nc_matmul", "nc_matmul_mx"):
             self._touched(part)[places] = True
             # What is added to next may be any right value, and its own cast may fall to either side.
             slack = self.slack.setdefault(part.memory, np.zeros(self._flat(self.arrays, part).size))
@@ -106,9 +107,11 @@ class Expected:
                 spread = high.astype(np.float64) - low.astype(np.float64)
             slack[places] = np.where(np.isfinite(spread), spread, 0).reshape(part.shape)
 
-    def _kept(self, source_part: Part, shape: tuple[int, ...]) -> Array:
+    def _kept(self, source_part: Part, shape: tuple[int, ...], *, transposed: bool) -> Array:
         """Which elements of the destination a source with run-time rows gives; skipped rows keep their old values."""
         _, inside = self.places(source_part)
+        if transposed:
+            return inside.transpose(AXES[inside.ndim])
         return inside.reshape(shape) if inside.size == math.prod(shape) else np.ones(shape, bool)
 
 

@@ -82,6 +82,8 @@ def missing_argument(attack: Attack) -> Illegal | None:
 
 def not_a_tensor(attack: Attack) -> Illegal | None:
     name = attack.operand(lambda operand, _: not operand.scalar)
+    if not name:
+        return None
     values: list[Any] = [Word("np.zeros((2, 2), np.float32)"), Word("'x'"), Word("[1, 2]"), Word("1j"), Word("nl")]
     operand = attack.instruction.operands[name]
     if not operand.optional and operand.default is not None:
@@ -294,6 +296,9 @@ _JUNK: dict[str, tuple[str, ...]] = {
     "number": ("'1'", "None", "[1]", "1j", "nl.add"),
     "pattern": ("[1, 2]", "None", "[[1, 0]]", "[[1, -3]]", "[[1.5, 2]]", "'ab'", "7"),
     "pair": ("(1, 2, 3)", "'ab'", "7", "(1.5, 2)"),
+    "register": ("7", "None", "'r0'", "nl.add"),
+    "register_out": ("7", "None", "'r0'", "nl.add"),
+    "register_or_int": ("1.5", "None", "'r0'", "True", "nl.add"),
     "axis": ("1.5", "None", "'1'", "[1.5]", "True"),
 }
 

@@ -31,8 +31,10 @@ from tests.ingredients import (
     put,
     tile,
 )
+from tests.legal_blocks import BLOCKS
 from tests.legal_moves import (
     draw_dma_copy,
+    draw_dma_transpose,
     draw_iota,
     draw_memset,
     draw_nc_matmul,
@@ -40,6 +42,8 @@ from tests.legal_moves import (
     draw_tensor_copy,
     part_of_it,
 )
+from tests.legal_picks import PICKS
+from tests.legal_registers import REGISTERS
 from tests.legal_scans import SCANS, draw_again
 
 
@@ -239,10 +243,11 @@ def _activation(scene: Scene) -> Call:
 
 
 DRAWS: dict[str, Callable[[Scene], Call]] = {
-    "activation": _activation, "dma_copy": draw_dma_copy, "iota": draw_iota, "memset": draw_memset, "nc_matmul": draw_nc_matmul,
+    "activation": _activation, "dma_copy": draw_dma_copy, "dma_transpose": draw_dma_transpose, "iota": draw_iota, "memset": draw_memset, "nc_matmul": draw_nc_matmul,
     "nc_transpose": draw_nc_transpose, "reciprocal": _reciprocal, "scalar_tensor_tensor": _scalar_tensor_tensor,
     "tensor_copy": draw_tensor_copy, "tensor_reduce": _tensor_reduce, "tensor_scalar": _tensor_scalar,
-    "tensor_tensor": _tensor_tensor, **SCANS,
+    "tensor_tensor": _tensor_tensor, **SCANS, **PICKS, **BLOCKS,
+    **REGISTERS,
 }  # fmt: skip
 
 
@@ -251,8 +256,8 @@ def draw_legal(choice: Choice, instruction: Instruction, arch: Arch) -> Case:
     scene = Scene(choice, arch)
     call = DRAWS[instruction.name](scene)
     calls = [call]
-    if instruction.name == "nc_matmul" and choice.chance(40):
-        first = part_of_it(choice, call) if choice.chance(50) else call
+    if instruction.name in ("nc_matmul", "nc_matmul_mx") and choice.chance(40):
+        first = part_of_it(choice, call) if instruction.name == "nc_matmul" and choice.chance(50) else call
         calls = [first.but(accumulate=None), call.but(accumulate=choice.pick((None, None, True, False)))]
     if instruction.name == "activation" and choice.chance(20):
         again = member("reduce_cmd", choice.pick(("reduce", "reset_reduce", "idle")))

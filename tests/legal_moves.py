@@ -212,3 +212,41 @@ def part_of_it(choice: Choice, call: Call) -> Call:
         for name, part, text in (("dst", dst, ""), ("moving", moving, f".reshape({(moving.shape[0], *free)})"))
     }  # fmt: skip
     return call.but(**parts)
+
+
+def draw_dma_transpose(scene: Scene) -> Call:
+    choice, arch = scene.choice, scene.arch
+    kind = choice.pick(("bfloat16", "float16", "float32", "int32", "uint8", "int16"))
+    if arch.generation >= 3 and choice.chance(25):
+        return _gathered_transpose(scene)
+    rank = choice.integer(2, 4)
+    sizes = [choice.integer(1, 24)] + [choice.integer(1, 6) for _ in range(rank - 2)] + [choice.integer(1, 64)]
+    mode = choice.pick(("", "", "none", *(("hwdge",) if arch.generation >= 3 else ())))
+    if mode == "hwdge":
+        kind, sizes = choice.pick(("bfloat16", "int16")), [16, *sizes[1:]]
+    src = scene.part(choice.pick(("hbm", "sbuf")), kind, tuple(sizes), flavour=draw_flavour(choice))
+    swapped = (sizes[-1], *sizes[1:-1], sizes[0])
+    dst = scene.part("sbuf", kind, swapped, written=True)
+    call = Call("dma_transpose", {"dst": dst, "src": src})
+    if choice.chance(30):
+        call = call.but(axes=(rank - 1, *range(1, rank - 1), 0))
+    if mode:
+        call = call.but(dge_mode=member("dge_mode", mode))
+    return call.but(priority=choice.integer(0, 3)) if arch.generation >= 4 and choice.chance(20) else call
+
+
+def _gathered_transpose(scene: Scene) -> Call:
+    """Rows of a table in HBM that an index names, as columns."""
+    choice = scene.choice
+    kind = choice.pick(("bfloat16", "float16", "int16"))
+    rows, columns, count = choice.integer(1, 20), choice.integer(1, 64), 16 * choice.integer(1, 4)
+    skip = choice.chance(40)
+    values = tuple(choice.integer(-2 if skip else 0, rows + 1 if skip else rows - 1) for _ in range(count))
+    table = scene.memory("hbm", kind, (rows, columns), flavour=draw_flavour(choice))
+    lanes = scene.memory("sbuf", "int32", (count, 1), values=values)
+    index = Part(lanes, "", "int32", 0, (count, 1), (1, 1))
+    text = f".ap({[[columns, count], [1, columns]]}, vector_offset=INDEX, indirect_dim=0)"
+    src = Part(table, text, kind, 0, (count, columns), (columns, 1), index, "vector", columns, 0, rows - 1)
+    dst = scene.part("sbuf", kind, (columns, count), written=True, flavour=draw_flavour(choice))
+    call = Call("dma_transpose", {"dst": dst, "src": src})
+    return call.but(oob_mode=member("oob_mode", "skip")) if skip else call

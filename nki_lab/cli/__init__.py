@@ -1,4 +1,4 @@
-"""The command line: `nki-lab run`, `check`, `compile`, `profile`, `explain`, `demo`, `doctor`.
+"""The command line: `nki-lab run`, `check`, `compile`, `profile`, `explain`, `lsp`, `demo`, `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -70,6 +70,8 @@ def _parser() -> argparse.ArgumentParser:
 
     profile = command("profile", kernels.profile, "say when a kernel would do what, and what holds it back")
     _take_kernel(profile)
+    profile.add_argument("--trip-count", action="append", default=[], metavar="NAME=N", dest="trip_counts",
+                         help="how often a device loop runs, by its line, variable or body; once for each")  # fmt: skip
     profile.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
     profile.add_argument("--html", metavar="FILE", help="write a report that any browser shows, without a network")
     profile.add_argument("--perfetto", metavar="FILE", help="write a trace for the Perfetto viewer")
@@ -77,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
 
     page = command("explain", _explain, "print the page of a code, or what an instruction takes")
     page.add_argument("name", metavar="CODE|NAME", help="NKI213, moving-limit, nc_matmul")
+
+    server = command("lsp", _lsp, "serve an editor: findings, hovers and fixes while a kernel is typed")
+    _take_editor(server)
 
     demo = command("demo", _demo, "compile, check, run and profile a tiled matmul and a softmax")
     demo.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
@@ -96,6 +101,13 @@ def _take_kernel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", help="trn1, trn2 or trn3")
     parser.add_argument("--grid", type=int, help="physical cores, as kernel[GRID] has them")
     parser.add_argument("--force", action="store_true", help="simulate although the Neuron SDK is installed")
+
+
+def _take_editor(parser: argparse.ArgumentParser) -> None:
+    """Have a command take the way to an editor."""
+    from nki_lab.lsp.start import add_arguments
+
+    add_arguments(parser)
 
 
 # -- run ---------------------------------------------------------------------------------------------------------------
@@ -156,6 +168,12 @@ def _files(path: str) -> Iterable[Path]:
 def _explain(arguments: argparse.Namespace) -> int:
     print(explain(arguments.name))
     return 0
+
+
+def _lsp(arguments: argparse.Namespace) -> int:
+    from nki_lab.lsp.start import serve
+
+    return serve(arguments)
 
 
 def _demo(arguments: argparse.Namespace) -> int:

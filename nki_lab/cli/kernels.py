@@ -37,7 +37,8 @@ def profile(arguments: argparse.Namespace) -> int:
     from nki_lab.result import profile as profile_kernel
 
     kernel, values = found
-    done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, **values)
+    counts = dict(trip_count_of(text) for text in arguments.trip_counts)
+    done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
     for path, write in (
         (arguments.html, done.to_html), (arguments.perfetto, done.to_perfetto), (arguments.save, done.save)
     ):  # fmt: skip
@@ -83,6 +84,15 @@ def _kernel(scope: dict[str, Any], name: str, script: Path) -> Any:
     near = did_you_mean(name, kernels)
     raise error_of(diagnose("NKI102", f"{script} has no kernel {name}", help=near,
                             limit=f"kernels: {', '.join(kernels) or 'none'}"))  # fmt: skip
+
+
+def trip_count_of(text: str) -> tuple[str, int]:
+    """A `--trip-count`: `i=16` for the device loop over i, `12=16` for the one on line 12."""
+    name, equals, count = text.partition("=")
+    if not equals or not re.fullmatch(r"\w+", name) or not re.fullmatch(r"\d+", count):
+        raise error_of(diagnose("NKI012", f"--trip-count {text} has no NAME=N", limit="N is a whole number, 0 or more",
+                                help="for example --trip-count i=16, or --trip-count 12=16 by line"))  # fmt: skip
+    return name, int(count)
 
 
 def value_of(text: str) -> tuple[str, Any]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from nki_lab.isa.spec import show_value
-from nki_lab.kernel_runtime.ir import Op, Program, View, attributes_of
-from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.isa.spec import Register, show_value
+from nki_lab.kernel_runtime.ir import Op, Program, Region, View, attributes_of
+from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 from nki_lab.session.summary import summarise
 
 
 def as_data(program: Program) -> dict[str, Any]:
-    """The program: what it counts, its buffers, and its instructions in order.
+    """The program: what it counts, its buffers, its device loops, and its instructions in order.
 
-    Operands name a buffer by its number, and in it the first element, sizes and steps, counted in their dtype.
+    Operands name a buffer by its number, and in it the first element, sizes and steps, counted in their dtype; where a
+    register moves them, its name and the elements for each 1 in it. The body of a device loop are the instructions
+    `first` to before `end`.
     """
     return {
         "kernel": program.name,
@@ -22,6 +24,7 @@ def as_data(program: Program) -> dict[str, Any]:
         "summary": dict(summarise(program)),
         "diagnostics": [item.as_dict() for item in program.diagnostics],
         "buffers": [_buffer(buffer) for buffer in program.buffers],
+        "loops": [_loop(program, region) for region in program.regions],
         "instructions": [_instruction(op) for op in program.ops()],
         "returns": [tensor._buffer.id for tensor in program.outputs],
     }
@@ -36,6 +39,25 @@ def _buffer(buffer: Buffer) -> dict[str, Any]:
         "dtype": buffer.dtype.name,
         "shape": list(buffer.shape),
         "address": None if buffer.address is None else list(buffer.address),
+    }
+
+
+def _loop(program: Program, region: Region) -> dict[str, Any]:
+    site = program.sites[region.site]
+    return {
+        "kind": region.kind,
+        "first": region.first,
+        "end": region.end,
+        "parent": region.parent,
+        "variable": region.variable,
+        "body": region.name,
+        "register": repr(Register(region.register)),
+        "lower": _plain(region.lower),
+        "upper": _plain(region.upper),
+        "step": region.step,
+        "trip_count": region.trip_count,
+        "file": site.file,
+        "line": site.line,
     }
 
 
@@ -58,6 +80,9 @@ def _instruction(op: Op) -> dict[str, Any]:
 
 
 def _view(view: View) -> dict[str, Any]:
+    moved: dict[str, Any] = {}
+    if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister):
+        moved = {"register": repr(Register(view.indirect.index.id)), "scale": view.indirect.stride}
     return {
         "buffer": view.buffer.id,
         "offset": view.offset,
@@ -65,6 +90,7 @@ def _view(view: View) -> dict[str, Any]:
         "strides": list(view.type.strides),
         "dtype": view.type.dtype.name,
         "indirect": view.type.indirect,
+        **moved,
     }
 
 

@@ -1,13 +1,15 @@
 """What the surroundings decide: target and precision from arguments, environment and configuration.
 
-The environment is read here and nowhere else. Order: argument, environment, configuration, default.
+The environment is read here and nowhere else. Order: argument, notebook cell, environment, configuration, default.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,15 +22,42 @@ from nki_lab.kernel_runtime.options import Options
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
+NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
+NOTEBOOK_BYTES: Final = 5 * 2**20
+"""What one run may add to a saved notebook unless the environment says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """What the first line of a notebook cell says for all that the cell runs."""
+
+    target: Arch | None = None
+    strict: bool = False
+
+
+_cells: list[_Cell] = [_Cell()]
+
+
+@contextmanager
+def chosen(*, target: str | None = None, strict: bool = False) -> Iterator[Arch]:
+    """While this lasts, in all threads, `target` and `strict` are those of calls that name none; gives the target."""
+    _cells.append(_Cell(None if target is None else _named(target, "--target"), strict))
+    try:
+        yield resolve_target()
+    finally:
+        _cells.pop()
 
 
 def resolve_target(argument: str | Arch | None = None, *, kernel: str = "") -> Arch:
-    """The target's table: `argument`, else the environment, else the kernel's decorator, else the configuration.
+    """The target's table: `argument`, else the cell, the environment, the kernel's decorator, the configuration.
 
     Without any of them it is trn3, which NKI itself assumes without a chip. NKI004 says where an unknown name is from.
     """
     if argument is not None:
         return _named(argument, "target")
+    cell = _cells[-1].target
+    if cell is not None:
+        return cell
     variable = os.environ.get(TARGET_VARIABLE, "").strip()
     if variable:
         return _named(variable, TARGET_VARIABLE)
@@ -79,12 +108,24 @@ def default_options(dialect: str) -> Options:
 
     Kernels of Beta 1 have a default of their own.
     """
+    strict = _cells[-1].strict
     value = os.environ.get(PRECISE_VARIABLE, "").strip().casefold()
     if value in ("0", "false", "off", "no"):
-        return Options(precise=False)
+        return Options(precise=False, strict=strict)
     if value in ("1", "true", "on", "yes"):
-        return Options(precise=True)
-    return Options(precise=DEFAULT_PRECISE) if dialect == "legacy" else Options()
+        return Options(precise=True, strict=strict)
+    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "legacy" else Options(strict=strict)
+
+
+def notebook_bytes() -> int:
+    """The bytes that one run may add to a saved notebook; NKI012 where the environment says no number."""
+    text = os.environ.get(NOTEBOOK_VARIABLE, "").strip()
+    if not text:
+        return NOTEBOOK_BYTES
+    if not text.isdecimal():
+        raise error_of(diagnose("NKI012", f"{NOTEBOOK_VARIABLE} is {text!r}", operand=NOTEBOOK_VARIABLE,
+                                limit="a number of bytes, 0 to keep no run in notebooks"))  # fmt: skip
+    return int(text)
 
 
 def _outside() -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import CodeType, MethodType
 from typing import Any, Final, Self
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.context import local, user_frame
 from nki_lab.kernel_runtime.frontend.issue import placed, site_at
+from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session.sources import code_of
@@ -33,6 +36,8 @@ class Kernel:
     """
 
     dialect: Dialect = "current"
+    quiet: frozenset[str] = frozenset()
+    """Codes that a plain call keeps to itself; `nki_lab.run` has them."""
 
     def __init__(
         self,
@@ -57,11 +62,33 @@ class Kernel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the simulator, or, inside a kernel, as a part of it."""
-        if local.builder is not None:
-            return self.inline(args, kwargs)
+        return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
+
+    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run on the simulator; gives the results. Errors and warnings go to who collects calls, else are printed."""
+        collector = launches.collector()
+        if collector is not None:
+            return self._collected(collector, args, kwargs)
         execution = self.execute(args, kwargs)
-        announce(execution.diagnostics)
+        announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return results(execution)
+
+    def _collected(self, collector: launches.Collector, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A call that is told to `collector`; None where it had shapes for arguments, and computed nothing."""
+        given, named, valued = launches.filled(collector.inputs, args, kwargs)
+        if not valued:
+            arch = self.target()
+            self.check_grid(arch)
+            execution = session.profile(self.function, given, named, target=arch, options=default_options(self.dialect),
+                                        grid=self.grid, dialect=self.dialect, notes=self.notes,
+                                        schedule=pairs_of(self.schedule))  # fmt: skip
+        else:
+            execution = self.execute(given, named, on_error="report", timed=True)
+        told = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
+        collector.add(launches.Launch(self.__name__, replace(execution, diagnostics=told), (*given, *named.values())))
+        if execution.error is not None:
+            raise KeyboardInterrupt if execution.interrupted else execution.error
+        return results(execution) if valued else None
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
@@ -103,6 +130,7 @@ class Kernel:
             on_error=on_error,
             notes=self.notes,
             timed=timed,
+            schedule=pairs_of(self.schedule),
         )
 
     def target(self, argument: str | Arch | None = None) -> Arch:
@@ -147,9 +175,13 @@ class Kernel:
     def with_schedule(self, edges: Iterable[Any]) -> Self:
         """The same kernel with scheduling edges: pairs (consumer, producer or producers) of instruction names.
 
-        The order of instructions with respect to time changes, their results do not.
+        The order of instructions with respect to time changes, their results do not. A kernel that is called inside
+        another one leaves its edges behind. NKI012 for what is no such pair; names that no instruction has are NKI403
+        when the kernel runs.
         """
-        return self._with(schedule=(*self.schedule, *edges))
+        given = tuple(edges)
+        pairs_of(given)
+        return self._with(schedule=(*self.schedule, *given))
 
     def _with(self, **changes: Any) -> Self:
         fields = {"keywords": self.keywords, "grid": self.grid, "schedule": self.schedule, "notes": self.notes}
@@ -170,6 +202,16 @@ class Kernel:
         if name in _FUNCTION_FIELDS:
             return getattr(self.function, name)
         raise AttributeError(f"a kernel has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # %autoreload edits functions in place: it sets the parts of the old one to those of the new one, without and
+        # then with its decorators. What it does to a kernel belongs to the kernel's function.
+        if name in _FUNCTION_FIELDS:
+            setattr(self.function, name, value)
+        elif name == "__dict__":
+            self.__dict__.update(value)
+        else:
+            object.__setattr__(self, name, value)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -10,7 +10,7 @@ from nki_lab import session
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.dialects import annotation
 from nki_lab.dialects.annotation import TensorAnnotation, check_shapes
-from nki_lab.dialects.kernel import Kernel, announce, results
+from nki_lab.dialects.kernel import Kernel, announce
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.frontend import legacy
@@ -25,19 +25,7 @@ class LegacyKernel(Kernel):
     """A Beta 1 kernel. `kernel[4, 2]` runs its instances one after the other; arguments that it stores to change."""
 
     dialect = "legacy"
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the simulator, or, inside a kernel, as a part of it."""
-        return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
-
-    def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run on the simulator; gives the results and prints errors and warnings.
-
-        Reads of partly written tiles are not among them: masks leave tiles so by design. `nki_lab.run` has them.
-        """
-        execution = self.execute(args, kwargs)
-        announce(item for item in execution.diagnostics if item.code != "NKI302")
-        return results(execution)
+    quiet = frozenset({"NKI302"})  # reads of partly written tiles: masks leave tiles so by design
 
     def grid_of(self, key: Any) -> tuple[int, ...]:
         """The sizes of the launch grid's axes: integers, `nl.nc(n)` and `nl.spmd_dim(a, b)`."""

@@ -35,13 +35,15 @@ def report(recording: Recording, *, lines: int = LINES) -> str:
 def brief(recording: Recording) -> str:
     """The report's beginning, and one line each for engines and for the critical path."""
     told = digest(recording)
+    cores = len({lane.core for lane in told.lanes})
     busy: dict[str, int] = {}
     for lane in told.lanes:
         if lane.kind != "dma" and lane.rows:
-            busy[words.ENGINES.get(lane.name, lane.name)] = lane.busy
+            name = words.ENGINES.get(lane.name, lane.name)
+            busy[name] = busy.get(name, 0) + lane.busy // cores
     shares = recording.summary.get("engine_busy_ns", {})
     if isinstance(shares, dict) and "dma" in shares:
-        busy["DMA"] = round(1000 * shares["dma"])
+        busy["DMA"] = round(1000 * shares["dma"] / cores)
     lines = [*_head(recording, told), *_numbers(recording.summary)]
     for label, times in (("busy", list(busy.items())), ("waits", list(told.waits.items())[:_BRIEF])):
         found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in times if time)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType
@@ -32,6 +32,15 @@ REQUIRED: Final = type("Required", (), {"__repr__": lambda _: "<required>", "__b
 """Default of an argument that has none."""
 
 
+class Register(NamedTuple):
+    """A virtual register of a program, as an attribute names it: its number."""
+
+    number: int
+
+    def __repr__(self) -> str:
+        return f"r{self.number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Unmodelled:
     """A face that is known to be missing; using it is diagnostic NKI010, never a zero."""
@@ -45,6 +54,7 @@ class Operand:
 
     `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
     digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
+    `offsets` are partitions within a quadrant where the operand may start beside the usual ones.
     """
 
     name: str = ""
@@ -58,6 +68,7 @@ class Operand:
     scalar: bool = False
     optional: bool = False
     indirect: bool = False
+    offsets: tuple[int, ...] = ()
     default: Any = REQUIRED
     doc: str = ""
 
@@ -67,15 +78,15 @@ class Operand:
 
 
 def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), indirect: bool = False,
-        optional: bool = False) -> Operand:  # fmt: skip
+        optional: bool = False, offsets: tuple[int, ...] = ()) -> Operand:  # fmt: skip
     """An operand that the instruction writes."""
     return Operand(role="out", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, indirect=indirect,
-                   optional=optional, default=None if optional else REQUIRED)  # fmt: skip
+                   optional=optional, default=None if optional else REQUIRED, offsets=offsets)  # fmt: skip
 
 
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
         optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
-        explicit: bool = False) -> Operand:  # fmt: skip
+        explicit: bool = False, offsets: tuple[int, ...] = ()) -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
@@ -83,12 +94,15 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
     if optional and default is REQUIRED and not explicit:
         default = None
     return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
-                   optional=optional, indirect=indirect, default=default)  # fmt: skip
+                   optional=optional, indirect=indirect, default=default, offsets=offsets)  # fmt: skip
 
 
 def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
          enum: type[Enum] | None = None) -> Operand:  # fmt: skip
-    """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`."""
+    """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`.
+
+    Registers are `register`, `register_out` where the instruction writes it, and `register_or_int`.
+    """
     return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
 
 
@@ -243,7 +257,11 @@ Engine = str | Callable[[Use], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instruction:
-    """A declared instruction; the frozen result of `@instruction`."""
+    """A declared instruction; the frozen result of `@instruction`.
+
+    `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
+    they were.
+    """
 
     index: int
     name: str
@@ -265,6 +283,7 @@ class Instruction:
     release: str
     history: Mapping[str, Any]
     accumulates: Callable[[Use], bool] | None
+    merges: Callable[[Use], bool] | None
     see: str
     tensors: tuple[str, ...] = field(default=())
 
@@ -356,6 +375,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         release=release,
         history=own.get("history", {}),
         accumulates=own.get("accumulates"),
+        merges=own.get("merges"),
         see=see,
         tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
     )

@@ -1,13 +1,14 @@
 """Which elements have been written, by boxes: uninitialised reads, unwritten outputs, and where matmuls accumulate.
 
-Works on the program alone, so that checker and simulator say the same. A buffer is a grid of rows (partitions on the
+Works on the program alone, so that checker and simulator say the same. The body of a device loop is looked at once, as
+its first pass; a loop without passes is left out where that is plain. A buffer is a grid of rows (partitions on the
 chip, the last dimension in HBM); what is written is kept as rectangles while accesses are rectangles, and as one byte
 an element (one a byte, where views of several widths meet) once they are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
 
 Rect = tuple[int, int, int, int]
@@ -185,6 +187,8 @@ class Tracker:
         self._units: dict[int, int] = {}
         self._scanned = 0
         self._said: set[tuple[str, int, int]] = set()
+        self._renewals = 0
+        self._finished = False
 
     def assume_written(self, buffers: Iterable[int]) -> None:
         """Say nothing about these buffers: something that is not in the program may have written them."""
@@ -200,7 +204,7 @@ class Tracker:
             if buffer.kind in ("input", "const"):
                 whole.add(buffer.id)
         self._buffers_seen = len(program.buffers)
-        for index in range(self.done, len(program)):
+        for index in self._ops_ahead():
             variant = variants[program.op_variant[index]]
             at = program.op_access[index]
             names = variant.names
@@ -226,9 +230,41 @@ class Tracker:
         self.done = len(program)
         return self.result
 
+    def _ops_ahead(self) -> Iterator[int]:
+        """The ops that have not been looked at; those of loops without passes are left out."""
+        program = self.program
+        at, end = self.done, len(program)
+        for region in program.regions:
+            if region.trip_count == 0 and at <= region.first:
+                yield from range(at, region.first)
+                at = region.end
+        for op, first, last in program.renewed[self._renewals :]:
+            yield from range(at, op)
+            self.renew(first, last)
+            self._renewals += 1
+            at = op
+        yield from range(at, end)
+
+    def renew(self, first: int, end: int) -> None:
+        """Buffers `first` to before `end` begin anew: what matmuls left in them before counts no more."""
+        for number in range(first, end):
+            self._products.pop(number, None)
+            self._multiplied.discard(number)
+
+    def adds(self, view: View, asked: bool | None) -> Any:
+        """Whether a matmul into `view` adds to what is there: False, True, or a mask; it counts as there from now on.
+
+        `asked` is its `accumulate`.
+        """
+        self._scan_views()
+        return self._adds(view, asked)[0]
+
     def finish(self) -> Coverage:
-        """Also look at the outputs, when the kernel is complete."""
+        """Also look at the outputs, when the kernel is complete; what is found is said once, however often asked."""
         self.advance()
+        if not self._finished:
+            self._finished = True
+            self.result.diagnostics.extend(loop_findings(self.program))
         for tensor in self.program.outputs:
             buffer = tensor._buffer
             if buffer.id in self._whole:
@@ -297,24 +333,25 @@ class Tracker:
     def _accumulate(self, index: int, view: View) -> None:
         variant = self.program.variants[self.program.op_variant[index]]
         asked = variant.use.attrs["accumulate"]
+        found, held = self._adds(view, asked)
+        self.result.add[index] = found
+        if asked and not held:
+            if view.buffer.id not in self._whole:
+                self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
+            self._never_multiplied(index, view)
+
+    def _adds(self, view: View, asked: bool | None) -> tuple[Any, bool]:
+        """What `adds` gives, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
-            self.result.add[index] = asked is not False
-            return
+            return asked is not False, True
         region = self._products.get(number)
         held = region is not None and region.holds(view, self._rect(view))
+        found: Any = bool(asked)
         if asked is None:
-            if held or region is None or not region.touches(view):
-                self.result.add[index] = held
-            else:
-                self.result.add[index] = region.mask(view)
-        else:
-            self.result.add[index] = bool(asked)
-            if asked and not held:
-                if number not in self._whole:
-                    self.suspects.add(number)  # what is added to may be fresh memory
-                self._never_multiplied(index, view)
+            found = held if held or region is None or not region.touches(view) else region.mask(view)
         self._write(self._products, self._multiplied, view)
+        return found, held
 
     def _say(self, code: str, index: int, buffer: Buffer, message: str, operand: str, limit: str, remedy: str,
              view: View | None = None) -> None:  # fmt: skip
@@ -352,6 +389,9 @@ class Tracker:
 
     def _unwritten(self, buffer: Buffer, missing: int) -> None:
         self.suspects.add(buffer.id)
+        if ("NKI308", -1, buffer.id) in self._said:
+            return
+        self._said.add(("NKI308", -1, buffer.id))
         total = buffer.partitions * buffer.row_elements
         made = self.program.sites[buffer.site] if buffer.site >= 0 else None
         part = "nothing" if missing == total else f"only {total - missing} of {total} elements"

@@ -8,8 +8,10 @@ access row is an interned view. Operands of an op are its accesses in the varian
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,9 +19,9 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import Instruction, Use, show_value
+from nki_lab.isa.spec import Instruction, Register, Use, show_value
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType
+from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType, VirtualRegister
 
 Stage = Literal["specialized", "allocated", "scheduled"]
 
@@ -66,6 +68,73 @@ class Variant:
         self.plan: Any = None
 
 
+class Pass(NamedTuple):
+    """A pass through a loop: what its variable is, the pass of the loop around it (-1: none), where the loop stands."""
+
+    parent: int
+    variable: str
+    value: int
+    site: int
+
+
+class Region:
+    """A loop on the device. Its body, ops `first` to before `end`, is held once.
+
+    A "for" loop sets `register` to `lower`, `lower + step`, ... below `upper`, which are read when it is entered. A
+    "while" loop makes a pass as long as a register is not 0: `lower` before the first pass, `upper` before each other
+    one; the body reads that value in `register`.
+
+    `variable` is what the kernel calls `register`, `name` what it calls the body where that is a function. `parent` is
+    the loop around it, -1 without one. `buffers` and `passes` are stretches (first, end) of the program's tables: those
+    that were made in the body; `within` is the pass of Python's loops that the loop itself is in.
+    """
+
+    __slots__ = (
+        "buffers",
+        "end",
+        "first",
+        "id",
+        "kind",
+        "lower",
+        "name",
+        "parent",
+        "passes",
+        "register",
+        "site",
+        "step",
+        "upper",
+        "variable",
+        "within",
+    )
+
+    def __init__(
+        self, number: int, kind: Literal["for", "while"], parent: int, first: int, site: int, *, register: int,
+        lower: Register | int, upper: Register | int, step: int = 1, variable: str = "", name: str = "",
+        within: int = -1, buffers: int = 0, passes: int = 0,
+    ) -> None:  # fmt: skip
+        self.id = number
+        self.kind = kind
+        self.parent = parent
+        self.first = self.end = first
+        self.site = site
+        self.register = register
+        self.lower = lower
+        self.upper = upper
+        self.step = step
+        self.variable = variable
+        self.name = name
+        self.within = within
+        self.buffers = (buffers, buffers)
+        self.passes = (passes, passes)
+
+    @property
+    def trip_count(self) -> int | None:
+        """Its passes where they are plain in the program: a "for" loop between constants."""
+        if self.kind == "while" or isinstance(self.lower, Register) or isinstance(self.upper, Register):
+            return None
+        return len(range(self.lower, self.upper, self.step))
+
+
 @dataclass(frozen=True, slots=True)
 class Op:
     """A readable view of one row."""
@@ -97,14 +166,42 @@ class Program:
         self.buffers: list[Buffer] = []
         self.sites: list[Site] = []
         self.op_names: dict[int, str] = {}
+        self.op_pass: array[int] = array("i")  # the innermost pass of Python's loops, -1 outside of all
+        self.passes: list[Pass] = []
+        self.regions: list[Region] = []  # in the order in which they begin
+        self.registers: list[str] = []  # what the kernel calls them, where that is known
         self.inputs: list[Buffer] = []
         self.outputs: list[NkiTensor] = []
         self.constants: dict[int, Any] = {}
+        # What the user says about order: (op, the op that it waits for), and (first, end) of ops that keep their order.
+        self.user_edges: list[tuple[int, int]] = []
+        self.fences: list[tuple[int, int]] = []
+        self.core_starts: list[int] = [0]  # the first op of each core's body; bodies follow each other
+        # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits, the
+        # op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
+        self.is_laid_out = False
+        self.flows: list[tuple[int, int]] = []
+        self.control: list[tuple[int, int]] = []
+        self.renewed: list[tuple[int, int, int]] = []
         self.observed = False
         self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for
 
     def __len__(self) -> int:
         return len(self.op_variant)
+
+    @property
+    def cores(self) -> int:
+        """The physical cores that the program runs on."""
+        return len(self.core_starts)
+
+    @property
+    def bodies(self) -> list[tuple[int, int]]:
+        """(first op, end op) of each core's body."""
+        return list(pairwise((*self.core_starts, len(self))))
+
+    def core_of(self, index: int) -> int:
+        """The core whose body an op is in."""
+        return bisect_right(self.core_starts, index) - 1 if len(self.core_starts) > 1 else 0
 
     def op(self, index: int) -> Op:
         start = self.op_access[index]
@@ -120,7 +217,11 @@ class Program:
         """The program as a stable listing: buffers, then one line an instruction with its source line."""
         out = [f"program {self.name} target={self.arch.name} dialect={self.dialect}"]
         out += [f"  %{b.id} = {b.space} {b.dtype.name}{list(b.shape)}{_named(b)}" for b in self.buffers]
+        headers, depth = _loops(self)
         for op in self.ops():
+            out += headers.pop(op.index, ())
+            if self.cores > 1 and op.index in self.core_starts:
+                out.append(f"core {self.core_of(op.index)}:")
             views = dict(zip(op.variant.names, op.views, strict=True))
             parts = []
             for name, operand in op.variant.instruction.operands.items():
@@ -130,13 +231,36 @@ class Program:
                     parts.append(f"{name}={show_value(value)}")
             label = f" name={op.name}" if op.name else ""
             call = f"{op.variant.instruction.name}({', '.join(parts)})"
-            out.append(f"{op.index:6d}  {op.variant.engine}.{call}{label}  ; line {op.site.line}")
+            pad = "  " * (1 + depth[op.index])
+            out.append(f"{op.index:6d}{pad}{op.variant.engine}.{call}{label}  ; line {op.site.line}")
+        out += [line for lines in headers.values() for line in lines]  # loops without a body at the very end
+        out += [f"  {op} after {before}" for op, before in self.user_edges]
+        out += [f"  {first} to {end - 1} in order" for first, end in self.fences]
         out.append("  return " + ", ".join(f"%{t._buffer.id}" for t in self.outputs))
         return "\n".join(out) + "\n"
 
 
+def _loops(program: Program) -> tuple[dict[int, list[str]], list[int]]:
+    """The lines that announce the device loops, by the op they stand before, and how many loops each op is in."""
+    headers: dict[int, list[str]] = {}
+    depth = [0] * (len(program) + 1)
+    for region in program.regions:
+        pad = "  " * (1 + depth[region.first] if region.parent >= 0 else 1)
+        label = " ".join(filter(None, (region.variable, region.name)))
+        if region.kind == "for":
+            what = f"for r{region.register} in {region.lower!r} to {region.upper!r} step {region.step}"
+        else:
+            what = f"while r{region.register}, at first {region.lower!r}, then {region.upper!r}"
+        line = program.sites[region.site].line
+        headers.setdefault(region.first, []).append(f"      {pad}{what}:{label and ' '}{label}  ; line {line}")
+        for index in range(region.first, region.end):
+            depth[index] += 1
+    return headers, depth
+
+
 def _named(buffer: Buffer) -> str:
     place = f" at {buffer.address}" if buffer.address is not None else ""
+    place += f" of core {buffer.core}" if buffer.core else ""
     kind = "" if buffer.kind == "temp" else f" {buffer.kind}"
     return f"{kind}{place}" + (f" {buffer.name!r}" if buffer.name else "")
 
@@ -147,13 +271,15 @@ def _view_text(view: View) -> str:
     pattern = ", ".join(f"[{s}, {n}]" for s, n in zip(view.type.strides, view.type.shape, strict=True))
     cast = f" as {view.type.dtype.name}" if view.type.dtype is not view.buffer.dtype else ""
     dynamic = f" {view.indirect.kind}-indirect" if view.indirect is not None else ""
+    if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister):
+        dynamic = f" + r{view.indirect.index.id} * {view.indirect.stride}"
     return f"%{view.buffer.id}@{view.offset}[{pattern}]{cast}{dynamic}"
 
 
 def verify(program: Program, stage: Stage = "specialized") -> None:
     """Raise AssertionError naming the stage and row when the columns break an invariant of `stage`."""
     rows = len(program)
-    if not (rows == len(program.op_access) == len(program.op_site)):
+    if not (rows == len(program.op_access) == len(program.op_site) == len(program.op_pass)):
         raise AssertionError(f"{stage}: columns of different length")
     at = 0
     for index in range(rows):
@@ -169,6 +295,42 @@ def verify(program: Program, stage: Stage = "specialized") -> None:
         at += len(variant.names)
     if at != len(program.access_view):
         raise AssertionError(f"{stage}: {len(program.access_view) - at} accesses belong to no row")
+    if not all(0 <= row < rows for edge in program.user_edges for row in edge):
+        raise AssertionError(f"{stage}: an edge of the user leads nowhere")
+    if not all(0 <= first < end <= rows for first, end in program.fences):
+        raise AssertionError(f"{stage}: a block without reordering leads nowhere")
+    _verify_loops(program, stage)
+    if program.core_starts != sorted(program.core_starts) or not 0 == program.core_starts[0] <= rows:
+        raise AssertionError(f"{stage}: cores begin at {program.core_starts}")
+
+
+def _verify_loops(program: Program, stage: Stage) -> None:
+    passes = len(program.passes)
+    if any(not -1 <= item.parent < number for number, item in enumerate(program.passes)):
+        raise AssertionError(f"{stage}: a pass within a later one")
+    if any(not -1 <= number < passes for number in program.op_pass):
+        raise AssertionError(f"{stage}: an op in a pass that is not there")
+    open_regions: list[Region] = []
+    for number, region in enumerate(program.regions):
+        while open_regions and open_regions[-1].id != region.parent:
+            open_regions.pop()
+        around = open_regions[-1] if open_regions else None
+        low, high = (0, len(program)) if around is None else (around.first, around.end)
+        if region.id != number or (around is None) != (region.parent < 0):
+            raise AssertionError(f"{stage}: loop {number} is in no loop that is open")
+        if not low <= region.first <= region.end <= high:
+            raise AssertionError(f"{stage}: loop {number} is not within the one around it")
+        if number and region.first < program.regions[number - 1].first:
+            raise AssertionError(f"{stage}: loops out of order")
+        used = [item.number for item in (region.lower, region.upper) if isinstance(item, Register)]
+        if not all(0 <= item < len(program.registers) for item in (region.register, *used)) or region.step < 1:
+            raise AssertionError(f"{stage}: loop {number} counts in no register")
+        open_regions.append(region)
+
+
+def registers_of(variant: Variant) -> list[Register]:
+    """The registers among a variant's attributes."""
+    return [value for value in variant.use.attrs.values() if isinstance(value, Register)]
 
 
 def attributes_of(variant: Variant) -> Mapping[str, Any]:

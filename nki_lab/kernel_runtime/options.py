@@ -40,6 +40,15 @@ class Options:
     slab_bytes: int = 256 * 2**20
     """Upper bound of the float32 result matrix of one slab. Default: 256 MiB."""
 
+    replay_bytes: int = 256 * 2**20
+    """What `Run.values` may keep: copies of the arguments, states of memory on the way, and answers. Where the
+    arguments alone take more, values are not recorded. Default: 256 MiB."""
+
+    replay_instructions: int = 1024
+    """How many instructions `Run.values` executes again at most for one answer about what was replayed before, as long
+    as `replay_bytes` has room for a state of memory at such intervals; else twice, four times ... as many. Default:
+    1024."""
+
     bandwidth_sharing: bool = True
     """Let DMA queues compete for DMA engines, descriptor generators and HBM tensors. Default: True; False gives each
     queue all of them to itself, so that time never falls when work is added."""
@@ -67,6 +76,8 @@ class Options:
             raise ValueError(f"memory is {self.memory!r}; choose virtual or physical")
         if self.max_instructions < 1:
             raise ValueError(f"max_instructions is {self.max_instructions}; it must be positive")
+        if self.replay_instructions < 1:
+            raise ValueError(f"replay_instructions is {self.replay_instructions}; it must be positive")
 
 
 def option_names() -> tuple[str, ...]:

@@ -38,10 +38,25 @@ class Executor(Protocol):
         """Execute what is queued."""
         ...
 
+    def condition(self, register: Any) -> bool | None:
+        """Whether the `while register:` that asks makes a pass; None where the register is tested otherwise."""
+        ...
+
 
 class ValueSource(Protocol):
-    """Who can say what memory held at a step of a finished run."""
+    """Who can say what memory held at a step of a finished run; steps are those of its recording."""
 
-    def values(self, view: Any, step: int) -> np.ndarray[Any, Any] | None:
-        """The values of `view` after the last writer in program order that had ended at `step`; None: not recorded."""
+    @property
+    def reason(self) -> str:
+        """Why nothing can be said, in words for the user; empty where something can."""
+        ...
+
+    def at(self, step: int, what: Any) -> np.ndarray[Any, Any] | None:
+        """The values of `what`, a buffer, a tensor or a view of the program, in its shape and host dtype: a copy.
+
+        Of the writers of its buffer, and of what lies over it, those count that had ended when the step's row started
+        (the step after the last one is the end of the run): the values are those after the last of them in program
+        order and everything before it in the program. Memory that nothing had written reads as the machine's poison. None: not recorded. IndexError where there is no such
+        step, ValueError for what belongs to another run.
+        """
         ...

@@ -9,9 +9,11 @@ from typing import Any
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.dialects import launches
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.kernel_runtime.recording import Recording
@@ -46,8 +48,14 @@ def run(
     chosen, mine = _options(plain, options, strict, keywords)
     if grid is not None:
         plain = plain[grid]
-    execution = plain.execute(args, mine, target=target, options=chosen, on_error=on_error, timed=True)
-    return Run(execution, plain.__name__, (*args, *mine.values()))
+    # Who collects runs is told of the failed ones too.
+    kept: session.OnError = on_error if launches.collector() is None else "report"
+    execution = plain.execute(args, mine, target=target, options=chosen, on_error=kept, timed=True)
+    done = Run(execution, plain.__name__, (*args, *mine.values()))
+    launches.tell(done)
+    if execution.error is not None and on_error == "raise":
+        raise KeyboardInterrupt if execution.interrupted else execution.error
+    return done
 
 
 def compile(  # noqa: A001 - the contract's name
@@ -57,12 +65,15 @@ def compile(  # noqa: A001 - the contract's name
     strict: bool | None = None,
     grid: Any = None,
     options: Options | None = None,
+    trip_counts: Mapping[str | int, int] | None = None,
     **keywords: Any,
 ) -> Program:
     """The program of a kernel for arguments of which only shape and dtype are known.
 
     `specs` are what `nki_lab.spec` gives, arrays of which only the shape counts, or constants; keywords as for `run`.
-    Faults raise; what was found besides is in the program's `diagnostics`.
+    Faults raise; what was found besides is in the program's `diagnostics`. `trip_counts` says how often device loops run
+    whose bounds depend on data, for example `{"i": 16}` by variable, `{"body": 16}` by the body's function or `{12: 16}`
+    by line; without it NKI801 names them.
     """
     plain = as_kernel(kernel)
     chosen, mine = _options(plain, options, strict, keywords)
@@ -71,8 +82,9 @@ def compile(  # noqa: A001 - the contract's name
     arch = plain.target(target)
     plain.check_grid(arch)
     program, found = session.specialise(
-        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect
-    )
+        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect,
+        schedule=pairs_of(plain.schedule), trip_counts=trip_counts,
+    )  # fmt: skip
     program.diagnostics = found
     return program
 
@@ -84,13 +96,15 @@ def profile(
     strict: bool | None = None,
     grid: Any = None,
     options: Options | None = None,
+    trip_counts: Mapping[str | int, int] | None = None,
     **keywords: Any,
 ) -> Run:
     """When a kernel would do what, for arguments of which only shape and dtype are known: a Run without outputs.
 
     Arguments as for `compile`. Nothing is computed, so that a kernel that looks at values is refused (NKI017), and so
     is one with an instruction of which no cost is known (NKI010). A kernel that needs more memory than there is gets
-    a finding, and times as if there were room.
+    a finding, and times as if there were room. Without `trip_counts` a kernel whose device loops depend on data has no
+    times, and NKI801 says so.
     """
     plain = as_kernel(kernel)
     chosen, mine = _options(plain, options, strict, keywords)
@@ -100,9 +114,11 @@ def profile(
     plain.check_grid(arch)
     execution = session.profile(
         plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect,
-        notes=plain.notes,
+        notes=plain.notes, schedule=pairs_of(plain.schedule), trip_counts=trip_counts,
     )  # fmt: skip
-    return Run(execution, plain.__name__, (*specs, *mine.values()))
+    done = Run(execution, plain.__name__, (*specs, *mine.values()))
+    launches.tell(done)
+    return done
 
 
 def _options(

@@ -12,6 +12,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
 from nki_lab.dialects.kernel import results
 from nki_lab.export import words
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.recorded import Recorded, counts
 from nki_lab.session.summary import Summary, summarise
@@ -24,7 +25,7 @@ class Run(Recorded):
     `outputs` are the returned arrays in order, of the library that the arguments came from; `output` is what the kernel
     returned, in its own structure. `diagnostics` are the findings, `timings` seconds of this computer (`specialize`,
     `numeric`, `timing`), `program` the specialised kernel, `summary` its counts and times. With `on_error="report"`,
-    `error` is the fault that ended the run; then there are neither outputs nor a recording.
+    `error` is the fault that ended the run; then there are no outputs, and the recording goes as far as the run did.
     """
 
     def __init__(self, execution: session.Execution, name: str, arguments: tuple[Any, ...]) -> None:
@@ -38,26 +39,46 @@ class Run(Recorded):
         self.error: NkiError | None = execution.error
         self._arguments = arguments
         self._timeline = execution.timeline
+        self._fault = execution.fault
+        self._values = execution.values
 
     @cached_property
     def summary(self) -> Summary:
-        """Counts, times and shares of the run, by name; times in nanoseconds. Without times where the run failed."""
+        """Counts, times and shares of the run, by name; times in nanoseconds. A failed run's go up to the fault."""
         return summarise(self.program) if self._timeline is None else self._timeline.summary
 
     @cached_property
     def recording(self) -> Recording:
-        """What ran where and when, as tables that views and exports read; NKI023 where the run has no times."""
+        """What ran where and when, as tables that views and exports read; NKI023 where the run has no times.
+
+        That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or
+        the last one before it.
+        """
         if self._timeline is None:
             untimed = self.error is None
             raise error_of(
                 diagnose(
                     "NKI023",
                     f"the run of {self.name} has no recording",
-                    limit="a kernel that came to its end, and whose instructions all have a cost, has a recording",
+                    limit="a kernel that issued instructions, all of which have a cost, has a recording",
                     help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
                 )
             )
-        return self._timeline.record(self.diagnostics)
+        return self._timeline.record(self.diagnostics, self._fault)
+
+    @property
+    def values(self) -> ValueSource:
+        """What memory held at each step: `run.values.at(step, run.program.buffers[3])`, None where that is not known.
+
+        Nothing is kept but the arguments as they were; values are worked out when they are asked for, within the
+        options `replay_bytes` and `replay_instructions`. `values.reason` says why there are none, as of a profile.
+        """
+        return self._values
+
+    @property
+    def has_recording(self) -> bool:
+        """Whether there are times to show, save and export."""
+        return self._timeline is not None
 
     def report(self) -> str:
         """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""

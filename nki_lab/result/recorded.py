@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export.found import findings
+from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.session import NotRecorded
 from nki_lab.session.summary import Summary
 
-_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics")  # of a recording's summary, not of a run's
+if TYPE_CHECKING:
+    from nki_lab.widgets.visualizer import Visualizer
+
+_APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault")  # of a recording's summary, not of a run's
 
 
 class Recorded:
@@ -53,6 +58,36 @@ class Recorded:
 
         html.write(self.recording, path)
         return Path(path)
+
+    def view(self, *, step: int | None = None) -> Visualizer:
+        """The visualizer as a widget of this notebook, at a step where one is given.
+
+        Its `step` can be set and observed. NKI022 where the notebook packages are missing; the extra
+        `nki-lab[notebook]` brings them.
+        """
+        from nki_lab import widgets
+
+        return widgets.view(self.recording, fault=self.fault, step=-1 if step is None else step)
+
+    @property
+    def values(self) -> ValueSource:
+        """What memory held at each step; a folder has times and no values."""
+        return NotRecorded("values not recorded: a saved run has times only")
+
+    @property
+    def fault(self) -> int:
+        """The instruction that failed, or the last one before it; -1 where the run came to its end."""
+        return int(self.recording.summary.get("fault", -1))
+
+    @property
+    def has_recording(self) -> bool:
+        """Whether there are times to show, save and export."""
+        return True
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from nki_lab.result.notebook import bundle
+
+        return bundle(self)
 
     def report(self) -> str:
         """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""

@@ -55,11 +55,16 @@ SYNTAX_RULES: Final[tuple[Rule, ...]] = (
 
 
 def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
-    """What the syntax rules find in the kernel code of a module, in the order of the source."""
+    """What the syntax rules find in the kernel code of a module, in the order of the source.
+
+    Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
+    """
     views: dict[tuple[Dialect, ...], SyntaxFacts] = {}
+    faults, unread = facts.parsed.faults, facts.parsed.unread
     found: list[Diagnostic] = []
     for rule in SYNTAX_RULES:
         if rule.dialects not in views:
             views[rule.dialects] = facts.limited(rule.dialects)
         found.extend(rule.check(views[rule.dialects]))
-    return sorted(found, key=lambda item: (item.line, item.column, item.code))
+    found = [item for item in found if item.line not in unread]
+    return sorted([*faults, *found], key=lambda item: (item.line, item.column, item.code))

@@ -6,22 +6,31 @@ import ast
 import io
 import re
 import tokenize
-import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
 from nki_lab.rules.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
+from nki_lab.rules.parsing import (
+    NEWLINE,
+    PARSER_FAILURES,
+    Parsed,
+    not_python,
+    parsed,
+    parsed_as_typed,
+    parsed_cells,
+    unparsable,
+)
 from nki_lab.rules.scopes import FunctionNode, Scope, dotted, scopes_of
 
-_NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
 _UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
-PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 
 Node = TypeVar("Node", bound=ast.AST)
+_Index = dict[type[ast.AST], list[ast.AST]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +55,27 @@ class SyntaxFacts:
     the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
     """
 
-    source: str  # with newline characters at the ends of lines, without a byte order mark
+    parsed: Parsed
     file: str
-    tree: ast.Module
-    lines: tuple[str, ...]
     functions: tuple[KernelFunction, ...]
     classes: tuple[KernelClass, ...]
     module: Scope = field(repr=False, compare=False)
-    _index: dict[type[ast.AST], list[ast.AST]] = field(default_factory=dict, repr=False, compare=False)
+    _index: _Index = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def source(self) -> str:
+        """The text, with newline characters at the ends of lines, without a byte order mark."""
+        return self.parsed.text
+
+    @property
+    def tree(self) -> ast.Module:
+        """The tree; of a text as typed, without the lines that could not be read."""
+        return self.parsed.tree
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, without their ends."""
+        return self.parsed.lines
 
     @property
     def kernels(self) -> tuple[FunctionNode, ...]:
@@ -147,61 +169,50 @@ class SyntaxFacts:
             )
 
 
-def syntax_facts(source: str | bytes, file: str, kernel_names: Iterable[str] | None = None) -> SyntaxFacts:
+def syntax_facts(
+    source: str | bytes | Sequence[str],
+    file: str,
+    kernel_names: Iterable[str] | None = None,
+    *,
+    as_typed: bool = False,
+    before: SyntaxFacts | None = None,
+) -> SyntaxFacts:
     """Parses `source` and finds its kernel code; `kernel_names` are kernels that no decorator marks.
 
-    Bytes are decoded as Python decodes a file. Raises the error of an NKI101 diagnostic for whatever is no Python.
+    Bytes are decoded as Python decodes a file. Raises the error of an NKI101 diagnostic for whatever is no Python; a
+    text `as_typed` is read around the lines that keep it from parsing, and so is each text of several, which are the
+    cells of a notebook: the facts are those of the cells one below the other. `before` are the facts of an earlier
+    state of the same file: what has not changed is taken from there, and they are used up.
     """
-    text = (source if isinstance(source, str) else _decoded(source, file)).removeprefix("\ufeff")
-    text = _NEWLINE.sub("\n", text)  # as Python reads a file; its parser places some errors otherwise with \r\n
-    lines = tuple(text.split("\n"))
-    if unreadable := _UNREADABLE.search(text):
-        raise error_of(_unreadable(unreadable, file))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an odd escape in the user's string is not ours to report
-            tree = ast.parse(text, filename=file)
-    except PARSER_FAILURES as failure:
-        raise error_of(unparsable(failure, file, lines)) from None
-    module = scopes_of(tree)
+    former = None if before is None else before.parsed
+    if not isinstance(source, str | bytes):
+        read = parsed_cells([_UNREADABLE.sub("?", _plain(text)) for text in source], file, former)
+    else:
+        text = _plain(source if isinstance(source, str) else _decoded(source, file))
+        if unreadable := _UNREADABLE.search(text):
+            raise error_of(_unreadable(unreadable, file))
+        try:
+            read = parsed_as_typed(text, file, former) if as_typed else parsed(text, file)
+        except PARSER_FAILURES as failure:
+            raise error_of(unparsable(failure, file, tuple(text.split("\n")))) from None
+    module = scopes_of(read.tree, None if before is None else before.module)
     search = KernelSearch(module, kernel_names or ())
     return SyntaxFacts(
-        source=text,
-        file=file,
-        tree=tree,
-        lines=lines,
-        functions=search.found_functions(),
-        classes=search.found_classes(),
-        module=module,
+        parsed=read, file=file, functions=search.found_functions(), classes=search.found_classes(), module=module
     )
 
 
-def unparsable(failure: BaseException, file: str, lines: tuple[str, ...], *, in_bytes: bool = False) -> Diagnostic:
-    """The NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
-    if isinstance(failure, SyntaxError):
-        line = min(max(failure.lineno or 1, 1), len(lines))
-        text = lines[line - 1]
-        offsets = [max(failure.offset or 1, 1), failure.end_offset or 0]
-        if in_bytes:
-            offsets = [len(text.encode()[: max(item - 1, 0)].decode(errors="ignore")) + 1 for item in offsets]
-        column = min(offsets[0], len(text) + 1)
-        same_line = (failure.end_lineno or line) == line
-        stop = min(offsets[1], len(text) + 1) if same_line and offsets[1] > column else column + 1
-        return _not_python(failure.msg, Span(file, line, column, line, stop))
-    if isinstance(failure, RecursionError | MemoryError | SystemError):
-        return _not_python("nested too deeply for Python's parser", Span(file, 1, 1, 1, 2))
-    return _not_python(f"Python cannot read the source: {failure}", Span(file, 1, 1, 1, 2))
+def _plain(text: str) -> str:
+    """A text as Python reads it from a file: its parser may place things otherwise with other line ends."""
+    text = text.removeprefix("\ufeff")
+    return NEWLINE.sub("\n", text) if "\r" in text else text
 
 
 def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
-    before = _NEWLINE.split(found.string[: found.start()])
+    before = NEWLINE.split(found.string[: found.start()])
     kind = "a null character" if found.group() == "\0" else f"half of a surrogate pair (U+{ord(found.group()):04X})"
     line, column = len(before), len(before[-1]) + 1
-    return _not_python(f"the source contains {kind}", Span(file, line, column, line, column + 1))
-
-
-def _not_python(message: str, span: Span) -> Diagnostic:
-    return diagnose("NKI101", message, span=span, help="the other checks of this file run once it parses")
+    return not_python(f"the source contains {kind}", Span(file, line, column, line, column + 1))
 
 
 def _decoded(source: bytes, file: str) -> str:
@@ -212,30 +223,42 @@ def _decoded(source: bytes, file: str) -> str:
         line = column = 1
         if isinstance(failure, UnicodeDecodeError):
             before = source[: failure.start].decode("latin-1")
-            line, column = len(_NEWLINE.findall(before)) + 1, len(_NEWLINE.split(before)[-1]) + 1
+            line, column = len(NEWLINE.findall(before)) + 1, len(NEWLINE.split(before)[-1]) + 1
         reason = failure.msg if isinstance(failure, SyntaxError) else str(failure)
         raise error_of(
-            _not_python(f"the file is not text: {reason}", Span(file, line, column, line, column + 1))
+            not_python(f"the file is not text: {reason}", Span(file, line, column, line, column + 1))
         ) from None
 
 
-def _indexed(functions: Iterable[FunctionNode]) -> dict[type[ast.AST], list[ast.AST]]:
-    index: dict[type[ast.AST], list[ast.AST]] = {}
-    seen: set[int] = set()
-    stack: list[ast.AST] = []
+_indexes: WeakKeyDictionary[ast.AST, _Index] = WeakKeyDictionary()  # of functions; they hold no key, so that it goes
+
+
+def _indexed(functions: Iterable[FunctionNode]) -> _Index:
+    """The nodes of functions by type, each once; the functions come in the order of the source."""
+    index: _Index = {}
+    end = (0, 0)
     for function in functions:
-        if id(function) not in seen:
-            seen.add(id(function))
-            index.setdefault(type(function), []).append(function)
-            stack.extend(reversed(function.body))
+        if (function.lineno, function.col_offset) < end:
+            continue  # inside the one before
+        end = max(end, (function.end_lineno or 0, function.end_col_offset or 0))
+        index.setdefault(type(function), []).append(function)
+        for kind, nodes in _index_of(function).items():
+            index.setdefault(kind, []).extend(nodes)
+    return index
+
+
+def _index_of(function: FunctionNode) -> _Index:
+    """The nodes inside a function by type."""
+    found = _indexes.get(function)
+    if found is None:
+        found = {}
+        stack: list[ast.AST] = list(reversed(function.body))
         while stack:
             node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            index.setdefault(type(node), []).append(node)
+            found.setdefault(type(node), []).append(node)
             stack.extend(reversed(list(_kernel_children(node))))
-    return index
+        _indexes[function] = found
+    return found
 
 
 def _kernel_children(node: ast.AST) -> Iterator[ast.AST]:

@@ -133,8 +133,11 @@ class KernelSearch:
 
     def _reached(self, scope: Scope, dialect: Dialect) -> Iterator[Scope]:
         called = {id(call.func): call for call in scope.calls}
+        meant: dict[str, list[Scope]] = {}
         for name in (*scope.loads, *scope.annotated):
-            for found in definitions_of(name.id, scope):
+            if name.id not in meant:
+                meant[name.id] = definitions_of(name.id, scope)
+            for found in meant[name.id]:
                 if isinstance(found.node, FUNCTIONS):
                     yield found
                 elif isinstance(found.node, ast.ClassDef):

@@ -65,13 +65,19 @@ class Scope:
             scope = scope.parent
 
 
-def scopes_of(tree: ast.Module) -> Scope:
-    """The module's scope, with the scopes inside it as children."""
+def scopes_of(tree: ast.Module, before: Scope | None = None) -> Scope:
+    """The module's scope, with the scopes inside it as children.
+
+    Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
+    """
     module = Scope(tree, None)
+    known = {} if before is None else {item.node: item for item in before.children}
     stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
-        if isinstance(node, FUNCTIONS):
+        if node in known and isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack.extend((item, scope) for item in _adopted(node, known[node], scope))
+        elif isinstance(node, FUNCTIONS):
             stack.extend(_enter_function(node, scope))
         elif isinstance(node, ast.Lambda):
             inner = Scope(node, scope)
@@ -87,6 +93,16 @@ def scopes_of(tree: ast.Module) -> Scope:
             _note(node, scope)
             stack.extend((child, scope) for child in _evaluated_children(node))
     return module
+
+
+def _adopted(node: FunctionNode | ast.ClassDef, inner: Scope, scope: Scope) -> list[ast.expr | ast.keyword]:
+    """Take a scope into another parent; gives what of its statement belongs to that one."""
+    inner.parent = scope
+    scope.children.append(inner)
+    scope.definitions.setdefault(node.name, []).append(inner)
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *node.keywords]
+    return [*node.decorator_list, *_defaults(node.args)]
 
 
 def _enter_function(node: FunctionNode, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:

@@ -5,20 +5,31 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator
+from weakref import WeakSet
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import PARSER_FAILURES, Rule, SyntaxFacts, unparsable
+from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.parsing import PARSER_FAILURES, unparsable
+
+_compiled: WeakSet[ast.stmt] = WeakSet()
+"""Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     """What keeps the whole module, host code too, from compiling. Nothing is executed."""
+    body = facts.tree.body
+    fresh = [node for node in body if node not in _compiled]
+    part = body if any(isinstance(node, ast.Global) for node in body) else fresh
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # A notebook cell may await at top level.
-            compile(facts.tree, facts.file, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+            flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            compile(ast.Module(body=part, type_ignores=[]), facts.file, "exec", flags=flags, dont_inherit=True)
     except PARSER_FAILURES as failure:
         yield unparsable(failure, facts.file, facts.lines, in_bytes=True)
+    else:
+        _compiled.update(fresh)
 
 
 RULE = Rule(code="NKI101", stage="syntax", check=check, dialects=("current", "legacy"))

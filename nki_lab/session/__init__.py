@@ -3,11 +3,14 @@
 from nki_lab.session.arrays import Kind, give_back, map_leaves
 from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, profile, specialise
 from nki_lab.session.programs import forget
+from nki_lab.session.values import NotRecorded, RunValues
 
 __all__ = [
     "Execution",
     "Kind",
+    "NotRecorded",
     "OnError",
+    "RunValues",
     "Timings",
     "execute",
     "forget",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -19,19 +20,28 @@ from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.scheduling import Pair, edges_of
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.path import Path, check_trip_counts, known_path
+from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
 from nki_lab.session.launch import builder_of
-from nki_lab.session.sources import syntax_findings
+from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
+from nki_lab.session.values import NOTHING, kept_arguments, values_of
 
 OnError = Literal["raise", "report"]
+TripCounts = Mapping[str | int, int]
+INTERRUPTED: Final = "NKI008"
+
+# Passes of device loops up to which a run that failed in one of them is laid out to be looked at.
+_MOST_SHOWN: Final = 100_000
 
 # What only a mistake of ours raises inside our own code; users' mistakes are diagnosed, or are Type- and ValueErrors.
 _OUR_MISTAKES = (AttributeError, LookupError, AssertionError, ArithmeticError, NameError)
@@ -66,9 +76,11 @@ class Execution:
     """What one call of a kernel left.
 
     `outputs` is what the kernel returned, with host NumPy arrays for tensors; `flat` the arrays in order. `kind` is the
-    library that the caller's arrays came from. With an `error` there are no outputs, and `program` ends where it
-    happened. `cached` says that the program is that of an earlier call. `timeline` is there where it was asked for and
-    the kernel came to its end.
+    library that the caller's arrays came from. With an `error` there are no outputs, `program` ends where it happened,
+    and `fault` is the instruction that failed, the last one before it where that one was refused, or -1 where nothing
+    was issued; `interrupted` says that the user stopped it. `cached` says that the program is that of an earlier call.
+    `timeline` is there where it was asked for; that of a failed kernel shows what was issued until then. `values`
+    says what memory held at each step of the timeline.
     """
 
     program: Program
@@ -81,6 +93,13 @@ class Execution:
     error: NkiError | None = None
     cached: bool = False
     timeline: Timeline | None = None
+    fault: int = -1
+    values: ValueSource = NOTHING
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it."""
+        return self.error is not None and self.error.diagnostics[0].code == INTERRUPTED
 
 
 def execute(
@@ -95,20 +114,22 @@ def execute(
     on_error: OnError = "raise",
     notes: Iterable[Diagnostic] = (),
     timed: bool = False,
+    schedule: tuple[Pair, ...] = (),
 ) -> Execution:
-    """Run a kernel on arrays; with `timed` also work out its addresses and times.
+    """Run a kernel on arrays; with `timed` also work out its addresses and times, in the order that `schedule` asks.
 
     A fault is raised, or with `on_error="report"` given in `error`; what the device compiler would reject is in the
     diagnostics, and refused where `options.strict`. Arrays that the kernel writes are changed in place. `notes` are
     findings about the launch itself.
     """
-    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes))
+    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
     call.timed = timed
     try:
         call.run(args, kwargs)
     except NkiError as error:
         if on_error == "raise":
             raise
+        call.time_what_there_is()
         return call.result(error)
     except KeyboardInterrupt:
         if on_error == "raise":
@@ -128,14 +149,19 @@ def specialise(
     options: Options | None = None,
     grid: tuple[int, ...] = (),
     dialect: Dialect = "current",
+    schedule: tuple[Pair, ...] = (),
+    trip_counts: TripCounts | None = None,
 ) -> tuple[Program, tuple[Diagnostic, ...]]:
     """The program of a kernel for arguments without values (`TensorSpec`, or arrays of which only the shape counts).
 
-    Looking at values in the kernel is NKI017. Gives the program and what was found.
+    Looking at values in the kernel is NKI017. `trip_counts` are the passes of device loops that depend on data, by line
+    or name; without them NKI801 says that they are unknown. Gives the program and what was found.
     """
-    call = _Call(function, target, options or Options(), grid, dialect, ())
+    call = _Call(function, target, options or Options(), grid, dialect, (), schedule)
+    call.trip_counts = trip_counts or {}
     try:
         call.specialise(specs, kwargs or {}, values=False)
+        call.find_path()
         call.check()
     finally:
         call.close()
@@ -152,9 +178,15 @@ def profile(
     grid: tuple[int, ...] = (),
     dialect: Dialect = "current",
     notes: Iterable[Diagnostic] = (),
+    schedule: tuple[Pair, ...] = (),
+    trip_counts: TripCounts | None = None,
 ) -> Execution:
-    """Addresses and times of a kernel for arguments without values, as for `specialise`; there are no outputs."""
-    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes))
+    """Addresses and times of a kernel for arguments without values, as for `specialise`; there are no outputs.
+
+    There are no times either where the passes of a device loop depend on data and `trip_counts` does not give them.
+    """
+    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
+    call.trip_counts = trip_counts or {}
     try:
         call.specialise(specs, kwargs or {}, values=False)
         call.time(needed=True)
@@ -182,8 +214,10 @@ class _Call:
         grid: tuple[int, ...],
         dialect: Dialect,
         notes: tuple[Diagnostic, ...],
+        schedule: tuple[Pair, ...],
     ) -> None:
         self.function = function
+        self.schedule = schedule
         self.options = options
         self.grid = grid
         self.dialect: Dialect = dialect
@@ -200,7 +234,9 @@ class _Call:
         self.kind: arrays.Kind = "numpy"
         self.found: list[Diagnostic] = list(notes)
         self.cached = False
-        self.timed = False
+        self.timed = self.valued = False
+        self.kept: dict[int, Any] | None = None
+        self.trip_counts: TripCounts = {}
         self.timeline: Timeline | None = None
         self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
 
@@ -226,6 +262,22 @@ class _Call:
             raise self._our_fault(error) from error
         finally:
             self.seconds["numeric"] += time.perf_counter() - start
+        if self.timed and self.program.registers:
+            self.path = machine.path
+            self.time_along(self.path)
+
+    def time_along(self, path: Path) -> None:
+        """The times of a program whose way through its loops is known now that its values are."""
+        start = time.perf_counter()
+        try:
+            self.timeline = timeline(self.program, path)
+            self.found.extend(self.timeline.schedule.diagnostics)
+        except NkiError as error:
+            self.found.extend(error.diagnostics)
+        except Exception as error:
+            raise self._our_fault(error) from error
+        finally:
+            self.seconds["timing"] = self.seconds.get("timing", 0.0) + time.perf_counter() - start
 
     def specialise(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, values: bool) -> None:
         start = time.perf_counter()
@@ -239,22 +291,30 @@ class _Call:
             error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
             raise
         self.inputs, self.kind = intake.inputs, intake.kind
+        self.seconds["numeric"] += time.perf_counter() - start
+        taken = self.seconds["numeric"]
+        self.valued = values
+        if self.timed:
+            self.kept = kept_arguments(self.inputs, self.options.replay_bytes)
         middle = time.perf_counter()
-        self.seconds["numeric"] += middle - start
         if not (values and self._recall(call.arguments)):
             self._trace(call.args, call.kwargs, values=values)
-        flushed = self.seconds["numeric"] - (middle - start)
+        flushed = self.seconds["numeric"] - taken
         self.seconds["specialize"] += time.perf_counter() - middle - flushed
 
     def time(self, *, needed: bool = False) -> None:
         """Addresses and times; what they tell about capacity joins the findings.
 
-        So does what makes them impossible, an instruction without a model of its cost, unless they are `needed`.
+        So does what makes them impossible, an instruction without a model of its cost, unless they are `needed`. The
+        times of a run that names registers wait for its values.
         """
         start = time.perf_counter()
         try:
-            self.timeline = timeline(self.program)
-            self.found.extend(self.timeline.diagnostics)
+            if self.find_path() if needed else not self.program.registers:
+                self.timeline = timeline(self.program, self.path)
+                self.found.extend(self.timeline.diagnostics)
+            else:
+                self.found.extend(allocate(self.program).diagnostics)
         except NkiError as error:
             if needed:
                 raise
@@ -262,7 +322,30 @@ class _Call:
         except Exception as error:
             raise self._our_fault(error) from error
         finally:
-            self.seconds["timing"] = time.perf_counter() - start
+            self.seconds["timing"] = self.seconds.get("timing", 0.0) + time.perf_counter() - start
+
+    def find_path(self) -> bool:
+        """Find the way through the device loops that holds for all data; what is not known of it joins the findings."""
+        check_trip_counts(self.program, self.trip_counts)
+        found = known_path(self.program, self.trip_counts)
+        if isinstance(found, Path):
+            self.path = found
+            return True
+        self.found.extend(found)
+        return False
+
+    path: Path | None = None
+
+    def time_what_there_is(self) -> None:
+        """Addresses and times of a kernel that failed, where they were asked for and can be worked out."""
+        if self.timed and self.timeline is None and len(self.program):
+            with contextlib.suppress(Exception):  # the fault is what the user is told, and a picture of it is extra
+                if self.program.registers and self.machine is None:
+                    self.find_path()
+                elif self.machine is not None:
+                    self.path = self.machine.path
+                if self.path is None or self.path.trips.sum() <= _MOST_SHOWN:
+                    self.timeline = timeline(self.program, self.path)
 
     def check(self) -> None:
         start = time.perf_counter()
@@ -282,7 +365,8 @@ class _Call:
 
     def _recall(self, taken: Mapping[str, Any]) -> bool:
         """Take over the program of an earlier call that cannot differ from this one's."""
-        self._key = programs.key_of(self.function, taken, self.arch, self.options, self.grid, self.dialect)
+        self._key = programs.key_of(self.function, taken, self.arch, self.options, self.grid, self.dialect,
+                                   self.schedule)  # fmt: skip
         known = programs.recall(self._key)
         if known is None:
             return False
@@ -311,8 +395,16 @@ class _Call:
             if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
                 raise self._our_fault(cause) from cause
             raise
+        self._obey()
         if values and not self.program.observed:
             programs.keep(self._key, self.program, self.structure, builder.notes)
+
+    def _obey(self) -> None:
+        """Enter the edges of `with_schedule` into the program; what they name and is not there is noted."""
+        edges, missing = edges_of(self.program, self.schedule)
+        self.program.user_edges += edges
+        for item in missing:
+            self.builder.note(item, self.builder.site_of(definition_of(self.function)))
 
     def _observe(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
         """The values that something in the kernel looks at: everything issued so far is executed first."""
@@ -407,7 +499,16 @@ class _Call:
             error=error,
             cached=self.cached,
             timeline=self.timeline,
+            fault=-1 if error is None else self._last(),
+            values=values_of(self.timeline, self.kept, computed=self.valued),
         )
+
+    def _last(self) -> int:
+        """The instruction whose values could not be computed, else the last one that was issued; -1: none."""
+        if self.timeline is not None and self.timeline.program is not self.program:
+            return len(self.timeline.program) - 1  # it ends where the run did
+        failed = -1 if self.machine is None else self.machine.failed
+        return failed if failed >= 0 else len(self.program) - 1
 
     def close(self) -> None:
         """Let go of values: tensors that the kernel left lying around keep the builder alive."""
@@ -416,7 +517,7 @@ class _Call:
 
     def interrupted(self) -> NkiError:
         done = len(self.program)
-        return error_of(diagnose("NKI008", f"{self.name} was interrupted after {done} instructions were issued",
+        return error_of(diagnose(INTERRUPTED, f"{self.name} was interrupted after {done} instructions were issued",
                                  help="results of an interrupted run are not complete"))  # fmt: skip
 
     def _our_fault(self, error: Exception) -> NkiError:

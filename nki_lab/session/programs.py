@@ -2,9 +2,9 @@
 
 A program is kept under everything that its trace can have read: the bytecode and constants of the kernel and of every
 function it names, the values of the globals and closure cells they name, the arguments' shapes, dtypes and constants,
-grid, options, target and version. Only what is provably constant counts: a kernel that names a list, an object, a
-module other than NKI's, NumPy and math, or a builtin that reads or writes anything (print among them) is specialised
-anew each time, and so is every kernel while a debugger traces. A trace that observed a value is never kept.
+grid, schedule, options, target and version. Only what is provably constant counts: a kernel that names a list, an
+object, a module other than NKI's, NumPy and math, or a builtin that reads or writes anything (print among them) is
+specialised anew each time, and so is every kernel while a debugger traces. A trace that observed a value is never kept.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def key_of(
     options: Options,
     grid: tuple[int, ...],
     dialect: str,
+    schedule: Hashable = (),
 ) -> Hashable | None:
     """What the program of this call is kept under; None where it may not be kept."""
     if _is_debugged() or not isinstance(function, FunctionType):
@@ -85,7 +86,7 @@ def key_of(
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
-        return (_function(function, seen), given, arch.name, options, grid, dialect)
+        return (_function(function, seen), given, arch.name, options, grid, dialect, schedule)
     except (_NotConstantError, RecursionError):
         return None
 

@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.kernel_runtime.ir import Site
 from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
 from nki_lab.rules.kernel_code import Dialect, KernelSearch, Scope
 
@@ -41,6 +42,15 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
         plain = plain.func
     code = getattr(inspect.unwrap(plain), "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+def definition_of(function: Callable[..., Any]) -> Site:
+    """Where a kernel is defined; an empty place for one without Python code."""
+    code = code_of(function)
+    if code is None:
+        return Site("", 0, 0, 0, 0, "")
+    line = code.co_firstlineno
+    return Site(code.co_filename, line, 0, line, 0, code.co_qualname)
 
 
 def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> list[Diagnostic]:

@@ -25,9 +25,13 @@ class Summary(dict[str, Any]):
 def summarise(program: Program) -> Summary:
     """What is known of a program without a model of time.
 
-    `instructions`; `flops` of matrix products, transposes not counted; `dma_bytes` moved by DMA; `hbm_read_bytes` and
-    `hbm_write_bytes` of all accesses to HBM; `target`. A name of which some part is not modelled is left out.
+    `instructions` of all `cores`; `flops` of matrix products, transposes not counted; `dma_bytes` moved by DMA;
+    `hbm_read_bytes` and `hbm_write_bytes` of all accesses to HBM; `target`. A name of which some part is not modelled
+    is left out. Of a program with device loops, whose passes are not known here, what it holds is counted as
+    `instructions`, and nothing else.
     """
+    if program.regions:
+        return Summary(target=program.arch.target, instructions=len(program), cores=program.cores)
     rows = np.frombuffer(program.op_variant, np.uint32) if len(program) else np.zeros(0, np.uint32)
     counts = np.bincount(rows, minlength=len(program.variants)).tolist()
     totals = {"flops": 0, "dma_bytes": 0, "hbm_read_bytes": 0, "hbm_write_bytes": 0}
@@ -45,7 +49,7 @@ def summarise(program: Program) -> Summary:
                 key = "hbm_write_bytes" if is_out else "hbm_read_bytes"
                 totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
-    return Summary(target=program.arch.target, instructions=len(program), **known)
+    return Summary(target=program.arch.target, instructions=len(program), cores=program.cores, **known)
 
 
 def flops_of(variant: Variant) -> int:

@@ -17,6 +17,7 @@ from nki_lab.isa.spec import show_value
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attributes_of
 from nki_lab.kernel_runtime.options import changed
+from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, INDIRECTIONS, PACE, SPACES
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
@@ -29,13 +30,17 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a program does to memory and time; `seconds` is what working that out took here."""
+    """What a program does to memory and time; `seconds` is what working that out took here.
+
+    `program` is what is executed: of a program with device loops, `source`, a row for each instruction of each pass.
+    """
 
     program: Program
     allocation: Allocation
     schedule: Schedule
     timing: Timing
     seconds: float
+    source: Program
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -47,25 +52,34 @@ class Timeline:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
         return _summary(self)
 
-    def record(self, diagnostics: Iterable[Diagnostic] = ()) -> Recording:
-        """The run as tables. `diagnostics` are findings that go with it: those of the session, beyond the own ones."""
-        return _recording(self, diagnostics)
+    def record(self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1) -> Recording:
+        """The run as tables. `diagnostics` are findings that go with it: those of the session, beyond the own ones.
+
+        `fault` is the instruction at which the run failed, -1: it did not.
+        """
+        return _recording(self, diagnostics, fault)
 
 
 _KEPT: Final = 16
-_recent: OrderedDict[int, Timeline] = OrderedDict()
+_recent: OrderedDict[tuple[int, Any], Timeline] = OrderedDict()
 
 
-def timeline(program: Program) -> Timeline:
-    """Allocate, schedule and time a complete program; the timelines of the last programs are kept."""
-    known = _recent.get(id(program))
-    if known is not None and known.program is program:
+def timeline(program: Program, path: Path | None = None) -> Timeline:
+    """Allocate, schedule and time a complete program; the timelines of the last programs are kept.
+
+    One that names registers takes the way `path` through its device loops.
+    """
+    key = (id(program), None if path is None else path.key())
+    known = _recent.get(key)
+    if known is not None and known.source is program:
         return known
     start = time.perf_counter()
     allocation = allocate(program)
-    queues = schedule(program, allocation)
-    timing = walk(program, queues, program.options, allocation)
-    made = _recent[id(program)] = Timeline(program, allocation, queues, timing, time.perf_counter() - start)
+    rows = program if path is None else executed(program, path)
+    queues = schedule(rows, allocation)
+    timing = walk(rows, queues, program.options, allocation)
+    seconds = time.perf_counter() - start
+    made = _recent[key] = Timeline(rows, allocation, queues, timing, seconds, program)
     while len(_recent) > _KEPT:
         _recent.popitem(last=False)
     return made
@@ -76,7 +90,8 @@ def _summary(line: Timeline) -> Summary:
     counts = summarise(program)
     nanoseconds = timing.makespan / _PICOSECONDS
     flops = counts.get("flops", 0)
-    peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds  # operations that the Tensor Engine could have done
+    # Operations that the Tensor Engines could have done.
+    peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
     moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
     traffic = arch.mbu_bytes_per_ns * nanoseconds
     return Summary(
@@ -99,16 +114,20 @@ def _summary(line: Timeline) -> Summary:
 
 
 def _busy(line: Timeline) -> dict[str, float]:
-    """Nanoseconds that each engine works; DMA as the time in which any queue does."""
-    busy = {lane.name: lane.busy / _PICOSECONDS for lane in line.timing.lanes if lane.kind == "engine"}
-    dma = [number for number, lane in enumerate(line.schedule.lanes) if lane.kind == "dma"]
-    rows = np.flatnonzero(np.isin(line.schedule.lane, dma))
-    if len(rows):
-        rows = rows[np.argsort(line.timing.start[rows], kind="stable")]
-        ends = np.maximum.accumulate(line.timing.start[rows] + line.timing.duration[rows])
-        covered = np.concatenate(([line.timing.start[rows[0]]], ends[:-1]))
-        fresh = ends - np.maximum(covered, line.timing.start[rows])
-        busy["dma"] = float(np.maximum(fresh, 0).sum()) / _PICOSECONDS
+    """Nanoseconds that each engine works; DMA as the time in which any queue does. Summed over cores."""
+    busy: dict[str, float] = {}
+    for lane in line.timing.lanes:
+        if lane.kind == "engine":
+            busy[lane.name] = busy.get(lane.name, 0.0) + lane.busy / _PICOSECONDS
+    for core in range(line.program.cores):
+        dma = [number for number, lane in enumerate(line.schedule.lanes) if lane.kind == "dma" and lane.core == core]
+        rows = np.flatnonzero(np.isin(line.schedule.lane, dma))
+        if len(rows):
+            rows = rows[np.argsort(line.timing.start[rows], kind="stable")]
+            ends = np.maximum.accumulate(line.timing.start[rows] + line.timing.duration[rows])
+            covered = np.concatenate(([line.timing.start[rows[0]]], ends[:-1]))
+            fresh = ends - np.maximum(covered, line.timing.start[rows])
+            busy["dma"] = busy.get("dma", 0.0) + float(np.maximum(fresh, 0).sum()) / _PICOSECONDS
     return busy
 
 
@@ -130,7 +149,7 @@ def _transpose_flops(program: Program) -> int:
     return total
 
 
-def _recording(line: Timeline, diagnostics: Iterable[Diagnostic]) -> Recording:
+def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) -> Recording:
     program, timing, queues = line.program, line.timing, line.schedule
     count = len(program)
     edges = np.repeat(np.arange(count), np.diff(queues.start))
@@ -138,6 +157,7 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic]) -> Recording:
     rows = {
         "start": timing.start, "duration": timing.duration, "ready": timing.ready, "setup": timing.setup,
         "op": np.frombuffer(program.op_variant, np.uint32), "site": np.frombuffer(program.op_site, np.uint32),
+        "iteration": np.frombuffer(program.op_pass, np.int32),
         "access": np.frombuffer(program.op_access, np.uint32), "after": timing.after, "work": timing.work,
         "bytes": timing.bytes, "lane": queues.lane, "pace": (timing.busy * PACE // duration).clip(0, PACE),
         "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.held,
@@ -162,13 +182,18 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic]) -> Recording:
             "name": [variant.instruction.name for variant in program.variants],
             "detail": [_detail(variant) for variant in program.variants],
         },
+        "iterations": _columns(("parent", "loop", "value", "site"), program.passes),
         "critical": {"row": _path_rows(timing)},
         **_sources(program),
     }  # fmt: skip
     tables["patterns"], tables["dims"] = patterns.tables()
     # What this computer took is no part of a recording: equal runs are equal recordings.
-    told = {"kernel": program.name, "options": changed(program.options),
-            "diagnostics": [item.as_dict() for item in diagnostics]}  # fmt: skip
+    told: dict[str, Any] = {
+        "kernel": program.name, "options": changed(program.options),
+        "diagnostics": [item.as_dict() for item in diagnostics],
+    }  # fmt: skip
+    if fault >= 0:
+        told["fault"] = fault
     return Recording(tables, {**line.summary, **told}, timing.makespan)
 
 
@@ -221,11 +246,11 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
         (
             buffer.name, SPACES.index(buffer.space.value), BUFFER_KINDS.index(buffer.kind),
             patterns.of(buffer.dtype.name, buffer.shape, _dense(buffer)), int(allocation.partition[buffer.id]),
-            buffer.partitions, int(allocation.byte[buffer.id]), buffer.partition_bytes, buffer.site,
+            buffer.partitions, int(allocation.byte[buffer.id]), buffer.partition_bytes, buffer.site, buffer.core,
         )
         for buffer in line.program.buffers
     ]  # fmt: skip
-    names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site")
+    names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site", "core")
     return _columns(names, records)
 
 

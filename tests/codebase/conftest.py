@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 # Folders that tools make (see .gitignore); hidden ones are theirs too, but for the one with the CI script.
-MADE = {"__pycache__", "build", "dist", "node_modules"}
+MADE = {"__pycache__", "build", "dev", "dist", "node_modules"}
 KEPT_HIDDEN = {".ci", ".gitignore"}
 
 

@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("isa",),),
     ((f"{KR}.options", f"{KR}.protocols"), (f"{KR}.tensor", f"{KR}.recording")),
     ((f"{KR}.ir",),),
-    ((f"{KR}.frontend",),),
+    ((f"{KR}.frontend",), (f"{KR}.path",)),
     ((f"{KR}.allocate", f"{KR}.coverage"),),
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import nki_lab
+
+EXTENSION = "nki_lab/widgets/labextension"
 PIN = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.]+")
 
 
@@ -24,7 +28,9 @@ def pins(root: Path) -> dict[str, str]:
 def direct(root: Path) -> list[Requirement]:
     """What the package and its tests ask for by name."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [Requirement(text) for text in project["dependencies"] + project["optional-dependencies"]["test"]]
+    extras = project["optional-dependencies"]
+    wanted = project["dependencies"] + extras["test"] + extras["notebook"] + extras["lsp"]
+    return [Requirement(text) for text in wanted]
 
 
 def test_every_line_of_the_pinned_set_is_a_name_and_a_version(root: Path) -> None:
@@ -50,16 +56,43 @@ def test_a_direct_dependency_says_why_it_is_there(root: Path) -> None:
     assert not silent
 
 
-def test_the_wheel_carries_the_whole_package(root: Path, tmp_path: Path) -> None:
+def test_the_wheel_carries_the_whole_package_and_the_extension(root: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("nki_lab/")}
+    names = zipfile.ZipFile(wheel).namelist()
     package = {
         file.relative_to(root).as_posix()
         for file in (root / "nki_lab").rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    assert shipped == package
-    assert "nki_lab/py.typed" in shipped
-    assert len([name for name in shipped if re.fullmatch(r"nki_lab/codes/.+\.md", name)]) > 1
+    extension = {name for name in package if name.startswith(f"{EXTENSION}/")}
+    assert {name for name in names if name.startswith("nki_lab/")} == package - extension
+    assert {"nki_lab/py.typed", "nki_lab/widgets/static/widget.js"} <= package
+    assert len([name for name in package if re.fullmatch(r"nki_lab/codes/.+\.md", name)]) > 1
+    shared = re.compile(r"[^/]+\.data/data/share/jupyter/labextensions/nki-lab/(.+)")
+    found = {match[1] for name in names if (match := shared.fullmatch(name))}
+    assert found == {name.removeprefix(f"{EXTENSION}/") for name in extension} | {"install.json"}
+
+
+def test_jupyterlab_finds_what_the_extension_says_that_it_has(root: Path) -> None:
+    told = json.loads((root / EXTENSION / "package.json").read_text(encoding="utf-8"))
+    assert told["jupyterlab"]["_build"].keys() == {"load", "extension", "mimeExtension"}
+    assert [file.name for file in (root / EXTENSION / "static").iterdir()] == [
+        Path(told["jupyterlab"]["_build"]["load"]).name
+    ]
+
+
+def test_the_extension_has_the_version_of_the_package(root: Path) -> None:
+    sources = json.loads((root / "labextension" / "package.json").read_text(encoding="utf-8"))
+    assert sources["version"] == nki_lab.__version__
+    assert not sources.get("dependencies")
+
+
+def test_npm_packages_are_pinned_and_name_no_registry(root: Path) -> None:
+    told = json.loads((root / "labextension" / "package.json").read_text(encoding="utf-8"))
+    assert not [name for name, version in told["devDependencies"].items() if not re.fullmatch(r"[\d.]+", version)]
+    lock = json.loads((root / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
+    assert lock["packages"][""]["devDependencies"] == told["devDependencies"]
+    others = {name: entry for name, entry in lock["packages"].items() if name}
+    assert not [name for name, entry in others.items() if "resolved" in entry or "integrity" not in entry]

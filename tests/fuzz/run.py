@@ -50,9 +50,9 @@ class Attempt:
 
 def attempt(choice: Choice, only: str = "") -> Attempt:
     """Draw one call, run it, and judge the outcome."""
-    arch = choice.pick(arches())
-    able = [item for item in instructions_of(arch) if only in ("", item.name)]
-    instruction = choice.pick(able or [TABLE[only]])
+    able = {arch: [item for item in instructions_of(arch) if only in ("", item.name)] for arch in arches()}
+    arch = choice.pick([arch for arch, some in able.items() if some])
+    instruction = choice.pick(able[arch])
     if choice.chance(40):
         illegal = draw_illegal(choice, instruction, arch)
         return Attempt("illegal", instruction.name, illegal.case, objections(illegal), tuple(choice.tape))

@@ -74,8 +74,7 @@ def test_no_face_is_empty(name: str) -> None:
         assert not operand.is_tensor or (operand.dims and set(operand.spaces) <= {SBUF, PSUM, HBM})
     for face in (instruction.numerics, instruction.cost):
         assert not isinstance(face, Unmodelled), face
-    # Beta 1 ended before NeuronCore-v4.
-    assert not isinstance(instruction.legacy, Unmodelled) or instruction.since >= 4
+    assert not isinstance(instruction.legacy, Unmodelled) or instruction.legacy.reason.startswith("Beta 1 has no ")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,6 +26,15 @@ def dma_copy(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any)
     return {"dst": _cast(ins["src"], ins["dst"])}
 
 
+AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+
+
+def dma_transpose(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    """First and last dimension swapped, bit by bit."""
+    array = ins["src"].array
+    return {"dst": Stored(np.ascontiguousarray(array.transpose(AXES[array.ndim])))}
+
+
 def memset(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     dst, value = ins["dst"], attrs["value"]
     if dst.dtype in INTEGERS or dst.dtype in PACKED:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import Diagnostic, NkiError, render
 from nki_lab.rules import SYNTAX_RULES, SyntaxFacts, check_syntax, syntax_facts
-from nki_lab.rules.facts import unparsable
+from nki_lab.rules.parsing import unparsable
 
 HEAD = "import nki\n@nki.jit\ndef kernel(x):\n"
 FENCES = [

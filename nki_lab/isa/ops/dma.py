@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
@@ -163,4 +165,151 @@ class dma_copy:
     legacy = Legacy(
         result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), returns="", order=(),
         keywords=("dst", "src", "mask", "dst_rmw_op", "oob_mode", "dge_mode", "unique_indices"),
+    )  # fmt: skip
+
+
+_AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+"""The permutation that dma_transpose does, by the rank of src."""
+
+
+def _transposed(use: Use) -> tuple[int, ...] | None:
+    shape = tuple(use.types["src"].shape)
+    axes = _AXES.get(len(shape))
+    return None if axes is None else tuple(shape[axis] for axis in axes)
+
+
+def _transpose_rank(use: Use) -> str | None:
+    rank = len(use.types["src"].shape)
+    if rank not in _AXES:
+        return f"src has {rank} dimensions"
+    axes = use.attrs["axes"]
+    if axes is not None and tuple(axes) != _AXES[rank]:
+        return f"axes is {tuple(axes)} and src has {rank} dimensions"
+    return None
+
+
+def _transpose_shape(use: Use) -> str | None:
+    want, have = _transposed(use), tuple(use.types["dst"].shape)
+    return None if want in (None, have) else f"dst is {have}, src {tuple(use.types['src'].shape)} transposes to {want}"
+
+
+def _transpose_dtype(use: Use) -> str | None:
+    dst, src = use.dtypes["dst"], use.dtypes["src"]
+    if dst is src or dst is None or src is None:
+        return None
+    return f"dst is {dst.name} and src is {src.name}, a transpose keeps the dtype"
+
+
+def _transpose_hardware(use: Use) -> str | None:
+    """The limits of descriptors that hardware or software generates."""
+    mode, src = use.attrs["dge_mode"], use.types["src"]
+    shape = tuple(src.shape)
+    if mode is _MODES.hwdge:
+        if use.arch.generation < 3:
+            return f"dge_mode.hwdge needs NeuronCore-v3, the target is {use.arch.name}"
+        first = (16,) if len(shape) == 2 else (1, 2, 4, 8, 16)
+        if shape[0] not in first or (len(shape) > 2 and shape[0] * shape[-2] % 16):
+            return f"dge_mode.hwdge with src {shape}"
+    if mode in (_MODES.hwdge, _MODES.swdge) and src.dtype.nbytes != 2:
+        return f"dge_mode.{mode.name} transposes elements of 2 bytes, src is {src.dtype.name}"
+    if (mode is _MODES.hwdge or src.indirect == "vector") and shape[-1] > 128:
+        return f"src has {shape[-1]} elements in its last dimension, generated descriptors take 128"
+    return None
+
+
+def _transpose_gather(use: Use) -> str | None:
+    src = use.types["src"]
+    if src.indirect != "vector":
+        return None
+    problem = _row_gather(use)
+    if problem or src.space.value == "sbuf" or src.shape[0] % 16:
+        return problem or f"src {tuple(src.shape)} in {src.space.value.upper()} is gathered"
+    return None
+
+
+def _transpose_skip(use: Use) -> str | None:
+    skips = use.attrs["oob_mode"] is enums.oob_mode.skip
+    return "oob_mode.skip and src has a static address" if skips and use.types["src"].indirect is None else None
+
+
+@instruction(engine="dma", see="NKI API, nki.isa.dma_transpose; Trainium2 architecture guide, DMA transpose")
+class dma_transpose:
+    """dst = src with its first and last dimensions swapped, bit by bit, on the DMA engines' transpose path.
+
+    Of 2 dimensions (0, 1) become (1, 0), of 3 (2, 1, 0), of 4 (3, 1, 2, 0). A src with a vector_offset gathers rows
+    of HBM first; of an index with several columns the first column comes first. With `oob_mode.skip` rows outside the
+    tensor leave their columns of dst as they are.
+    """
+
+    dst = out("E", (SBUF, HBM), "destination in the transposed shape; SBUF by the documentation")
+    src = arg("E", (SBUF, HBM), "source of 2 to 4 dimensions", indirect=True)
+    axes = attr("any", "the permutation, which follows from the rank; None", default=None)
+    priority = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
+    dge_mode = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
+    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
+                    enum=enums.oob_mode)  # fmt: skip
+
+    rank = predicate("NKI225", "2 to 4 dimensions, whose first and last are swapped", _transpose_rank, operand="axes",
+                     help="leave axes out, and reshape src to 2, 3 or 4 dimensions",
+                     accepts={"axes": (1, 0)}, refuses={"axes": (0, 1)})  # fmt: skip
+    shape = predicate("NKI225", "dst has the transposed shape of src", _transpose_shape, operand="dst",
+                      help="give dst src's shape with the first and last dimensions swapped",
+                      accepts={"dst": "sbuf bfloat16 32x128", "src": "hbm bfloat16 128x32"},
+                      refuses={"dst": "sbuf bfloat16 128x64"})  # fmt: skip
+    dtype = predicate("NKI207", "dst.dtype == src.dtype", _transpose_dtype, operand="dst",
+                      help="cast before or after the transpose", accepts={"dst": "sbuf bfloat16 64x128"},
+                      refuses={"dst": "sbuf float32 64x128"})  # fmt: skip
+    priority_range = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
+                               help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
+                               refuses={"priority": 4}, target="trn3")  # fmt: skip
+    generated = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, 16 rows, 128 columns; generated: 2-byte elements",
+                          _transpose_hardware, operand="dge_mode", help="leave dge_mode out", target="trn2",
+                          accepts={"dge_mode": _MODES.hwdge, "src": "hbm bfloat16 16x64", "dst": "sbuf bfloat16 64x16"},
+                          refuses={"dge_mode": _MODES.hwdge})  # fmt: skip
+    gather = predicate("NKI222", "gathered rows: from HBM, a multiple of 16, dge_mode unknown or swdge",
+                       _transpose_gather, operand="dge_mode", help="drop dge_mode, and pad the rows to 16",
+                       target="trn2", accepts={"src": "hbm bfloat16 128x64 rows"},
+                       refuses={"src": "hbm bfloat16 128x64 rows", "dge_mode": _MODES.none})  # fmt: skip
+    skips = predicate("NKI222", "oob_mode.skip with run-time addresses only", _transpose_skip, operand="oob_mode",
+                      help="leave oob_mode out", target="trn2",
+                      accepts={"src": "hbm bfloat16 128x64 rows", "oob_mode": enums.oob_mode.skip},
+                      refuses={"oob_mode": enums.oob_mode.skip})  # fmt: skip
+
+    example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
+    history = {"index_order": "columns"}
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def merges(use: Use) -> bool:
+        return use.attrs["oob_mode"] is enums.oob_mode.skip
+
+    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
+        return {name: tuple(use.types[name].shape) for name in ("dst", "src")}
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        moved = ins.src.transpose(_AXES[ins.src.ndim])
+        kept = getattr(ins, "kept", None)
+        if kept is None:
+            np.copyto(out.dst, moved)
+        else:
+            np.copyto(out.dst, moved, where=kept)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        plain = copy_cost(arch, use.types["src"], use.types["src"])
+        share = 0.5 if use.space("src") == SBUF else 0.9
+        source = "Trainium2 architecture guide, DMA transpose: 90 % of a copy from HBM, 50 % within SBUF"
+        if arch.generation == 2:
+            share, source = 0.5, "not published for NeuronCore-v2: 'low bandwidth'"
+        trust = {2: "guess", 3: "documented"}.get(arch.generation, "inferred")
+        return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust)
+
+    legacy = Legacy(
+        result=lambda v: (tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
+                          v["src"].dtype, "sbuf"),
+        order=("src",),
+        keywords=("axes",),
     )  # fmt: skip

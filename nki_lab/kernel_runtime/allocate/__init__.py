@@ -19,7 +19,7 @@ from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes,
 from nki_lab.kernel_runtime.allocate.overlap import meeting, overlapping
 from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants, place
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.tensor import psum, sbuf
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 
 __all__ = ["Allocation", "Usage", "allocate"]
 
@@ -28,7 +28,8 @@ __all__ = ["Allocation", "Usage", "allocate"]
 class Usage:
     """Bytes of live tensors in the fullest partition of SBUF and PSUM from op `op[i]` to before op `op[i + 1]`.
 
-    Ascending ops, one row where either changes. Tensors that found no room count as if at partition 0.
+    Ascending ops, one row where either changes; on several cores those of the core that an op runs on. Tensors that
+    found no room count as if at partition 0.
     """
 
     op: NDArray[np.int64]
@@ -59,7 +60,10 @@ class Allocation:
 
 
 def allocate(program: Program) -> Allocation:
-    """Addresses for all tensors of a program. Findings: NKI315 capacity, NKI316 hardly any room, NKI317 overlap."""
+    """Addresses for all tensors of a program, each core having a memory of its own.
+
+    Findings: NKI315 capacity, NKI316 hardly any room, NKI317 overlap.
+    """
     times = lifetimes(program)
     meetings = meeting(program, times)
     overlaps = overlapping(meetings, times)
@@ -68,25 +72,40 @@ def allocate(program: Program) -> Allocation:
     byte = np.full(count, -1, np.int32)
     reuse: list[tuple[int, int]] = []
     found: list[Diagnostic] = []
-    loads = []
-    for space in (sbuf, psum):
+    loads: dict[MemoryRegion, list[Load]] = {sbuf: [], psum: []}
+    for (space, core), buffers in _memories(program).items():
         room = Room.of(space, program.arch)
-        tenants = Tenants.of([buffer for buffer in program.buffers if buffer.space is space], times, room)
-        mine = [pair for pair in meetings if program.buffers[pair[0]].space is space]
+        tenants = Tenants.of(buffers, times, room)
+        mine = [pair for pair in meetings if _memory_of(program.buffers[pair[0]]) == (space, core)]
         placing, load, need = _memory(room, tenants, times, mine)
         ids = [buffer.id for buffer in tenants.buffers]
         partition[ids] = placing.partition
         byte[ids] = placing.byte
         reuse += [(ids[earlier], ids[later]) for earlier, later in placing.reuse]
-        loads.append(load)
+        loads[space].append(load)
         found += findings.capacity(program, space, tenants, placing, need)
     found += findings.clobbered(program, times, overlaps)
-    usage = _usage(*loads)
+    usage = _usage(loads[sbuf], loads[psum])
     return Allocation(
         partition=partition, byte=byte, first=times.first, last=times.last, reuse=_pairs(reuse),
         overlaps=_pairs(overlaps), diagnostics=tuple(found), sbuf_peak=int(usage.sbuf.max(initial=0)),
         psum_peak=int(usage.psum.max(initial=0)), usage=usage,
     )  # fmt: skip
+
+
+def _memory_of(buffer: Buffer) -> tuple[MemoryRegion, int]:
+    return buffer.space, buffer.core
+
+
+def _memories(program: Program) -> dict[tuple[MemoryRegion, int], list[Buffer]]:
+    """The on-chip tensors by memory: SBUF and PSUM of each core."""
+    out: dict[tuple[MemoryRegion, int], list[Buffer]] = {
+        (space, core): [] for core in range(program.cores) for space in (sbuf, psum)
+    }
+    for buffer in program.buffers:
+        if buffer.on_chip:
+            out[_memory_of(buffer)].append(buffer)
+    return out
 
 
 def _memory(
@@ -104,12 +123,16 @@ def _memory(
     return placing, load_of(tenants.buffers, found, tenants.size, times, meetings), need
 
 
-def _usage(on_sbuf: Load, on_psum: Load) -> Usage:
-    op = np.union1d(on_sbuf.op, on_psum.op)
+def _usage(*loads: list[Load]) -> Usage:
+    """What the loads of SBUF, a core each, and those of PSUM come to; at an op all cores but one are empty."""
+    op = np.unique(np.concatenate([load.op for memory in loads for load in memory]))
     columns = []
-    for load in (on_sbuf, on_psum):
-        values = np.concatenate((np.zeros(1, np.int64), load.fullest))
-        columns.append(values[np.searchsorted(load.op, op, side="right")])
+    for memory in loads:
+        total = np.zeros(len(op), np.int64)
+        for load in memory:
+            values = np.concatenate((np.zeros(1, np.int64), load.fullest))
+            total += values[np.searchsorted(load.op, op, side="right")]
+        columns.append(total)
     changes = np.ones(len(op), bool)
     changes[1:] = (columns[0][1:] != columns[0][:-1]) | (columns[1][1:] != columns[1][:-1])
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])

@@ -20,7 +20,8 @@ QUADRANT: Final = 32
 class Lifetimes(NamedTuple):
     """Per buffer the ops of its first and last access, -1 where there is none; and the accesses behind that.
 
-    A result that the kernel leaves on the chip lives to the end of the program.
+    A result that the kernel leaves on the chip lives to the end of its core's body, and what a device loop accesses lives
+    while the loop runs: its body stands once, and every pass finds its tensors where the first one did.
     """
 
     first: Column
@@ -37,10 +38,14 @@ def lifetimes(program: Program) -> Lifetimes:
     np.minimum.at(first, accesses.buffer, accesses.op)
     np.maximum.at(last, accesses.buffer, accesses.op)
     first[last < 0] = -1
-    kept = [tensor._buffer.id for tensor in program.outputs if tensor._buffer.on_chip]
-    for number in kept:
-        if last[number] >= 0:
-            last[number] = end - 1
+    for region in program.regions:
+        if region.parent < 0:
+            inside = np.unique(accesses.buffer[(accesses.op >= region.first) & (accesses.op < region.end)])
+            first[inside] = np.minimum(first[inside], region.first)
+            last[inside] = np.maximum(last[inside], region.end - 1)
+    for buffer in (tensor._buffer for tensor in program.outputs):
+        if buffer.on_chip and last[buffer.id] >= 0:
+            last[buffer.id] = program.bodies[buffer.core][1] - 1
     return Lifetimes(first, last, accesses)
 
 
@@ -98,29 +103,31 @@ def _shared_twice(
 ) -> tuple[Column, Column]:
     """Changes that take back the bytes which live placed tensors have in common."""
     involved = {number for pair in meetings for number in pair}
-    rows = {buffer.id: row for row, buffer in enumerate(buffers) if buffer.id in involved}
-    events = sorted({int(at) for n in rows for at in (times.first[n], times.last[n] + 1)})
-    ops, changes = [], []
-    before = np.zeros(QUADRANTS, np.int64)
-    for now in events:
-        surplus = np.zeros(QUADRANTS, np.int64)
-        live = [(n, row) for n, row in rows.items() if times.first[n] <= now <= times.last[n]]
-        for quadrant in range(QUADRANTS):
-            spans = sorted(
-                (buffers[row].address[1], buffers[row].address[1] + size[row])  # type: ignore[index]
-                for _, row in live
-                if quadrant in quadrants_of(partition[row], buffers[row].partitions)
-            )
-            surplus[quadrant] = sum(end - start for start, end in spans) - _union(spans)
-        ops.append(now)
-        changes.append(before - surplus)
-        before = surplus
-    return np.array(ops, np.int64), np.array(changes, np.int64)
-
-
-def _union(spans: list[tuple[int, int]]) -> int:
-    total, reached = 0, 0
-    for start, end in spans:
-        total += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
+    rows = [row for row, buffer in enumerate(buffers) if buffer.id in involved]
+    starts = np.array([buffers[row].address[1] for row in rows], np.int64)  # type: ignore[index]
+    ends = starts + np.array([size[row] for row in rows], np.int64)
+    # Between two neighbouring bounds all bytes are alike: what counts is how many tensors lie on each such stretch.
+    bounds = np.unique(np.concatenate((starts, ends)))
+    length = np.diff(bounds)
+    low, high = np.searchsorted(bounds, starts).tolist(), np.searchsorted(bounds, ends).tolist()
+    counts = np.zeros((QUADRANTS, len(length)), np.int64)
+    events = []
+    for place, row in enumerate(rows):
+        number = buffers[row].id
+        events += [(int(times.last[number]) + 1, -1, place), (int(times.first[number]), 1, place)]
+    surplus = np.zeros(QUADRANTS, np.int64)
+    ops, totals = [], []
+    for op, by, place in sorted(events):
+        covered = quadrants_of(partition[rows[place]], buffers[rows[place]].partitions)
+        here = slice(covered.start, covered.stop), slice(low[place], high[place])
+        if by < 0:
+            counts[here] -= 1
+        surplus[here[0]] += by * ((counts[here] > 0) * length[here[1]]).sum(axis=1)
+        if by > 0:
+            counts[here] += 1
+        if ops and ops[-1] == op:
+            totals[-1] = surplus.copy()
+        else:
+            ops.append(op)
+            totals.append(surplus.copy())
+    return np.array(ops, np.int64), -np.diff(np.array(totals), axis=0, prepend=np.zeros((1, QUADRANTS), np.int64))

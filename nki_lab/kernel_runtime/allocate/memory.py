@@ -84,6 +84,10 @@ class Stretches:
         return -len(self.groups) - 1
 
 
+def _end_of(span: tuple[int, int]) -> int:
+    return span[1]
+
+
 class Memory:
     """The stretches of all partitions of one memory. `parts` counts the sets of partitions that differ."""
 
@@ -96,7 +100,7 @@ class Memory:
         self, parts: Sequence[int], start: int, size: int, now: int, limit: int, step: int,
         blocked: Sequence[tuple[int, int]] = (),
     ) -> int:  # fmt: skip
-        """`Stretches.gap` in all of `parts` at once, outside the `blocked` (start, end)."""
+        """`Stretches.gap` in all of `parts` at once, outside the `blocked` (start, end), which are sorted and apart."""
         if len(parts) == 1 and not blocked:
             return self.parts[parts[0]].gap(start, size, now, limit, step)
         at, agreed, turn = start, 0, 0
@@ -108,9 +112,10 @@ class Memory:
             at = found
             turn = (turn + 1) % len(parts)
             if agreed == len(parts):
-                high = max((high for low, high in blocked if low < at + size and at < high), default=-1)
-                if high >= 0:
-                    at, agreed = high, 0
+                row = bisect_right(blocked, at, key=_end_of)
+                while row < len(blocked) and blocked[row][0] < at + size:
+                    at, agreed = blocked[row][1], 0
+                    row += 1
         return at
 
     def put(self, parts: Sequence[int], tenant: int, start: int, end: int, now: int) -> set[int]:

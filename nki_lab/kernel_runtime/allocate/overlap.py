@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 
 def share_bytes(a: Buffer, b: Buffer) -> bool:
     """Whether two placed tensors have bytes of a memory in common."""
     assert a.address is not None
     assert b.address is not None
-    if a.space is not b.space:
+    if a.space is not b.space or a.core != b.core:
         return False
     (p, x), (q, y) = a.address, b.address
     return p < q + b.partitions and q < p + a.partitions and x < y + b.partition_bytes and y < x + a.partition_bytes
@@ -22,14 +24,44 @@ def meeting(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
     first, last = times.first, times.last
     rows = [buffer for buffer in program.buffers if buffer.address is not None and last[buffer.id] >= 0]
     rows.sort(key=lambda buffer: (first[buffer.id], buffer.id))
-    live: list[Buffer] = []
+    stretches = _Stretches(rows)
     out = []
     for buffer in rows:
         now = first[buffer.id]
-        live = [other for other in live if last[other.id] >= now]
-        out += [(other.id, buffer.id) for other in live if share_bytes(other, buffer)]
-        live.append(buffer)
+        found: dict[int, Buffer] = {}
+        for place in stretches.of(buffer):
+            live = stretches.live.get(place, [])
+            stretches.live[place] = live = [other for other in live if last[other.id] >= now]
+            found.update((other.id, other) for other in live)
+            live.append(buffer)
+        out += [(number, buffer.id) for number, other in sorted(found.items()) if share_bytes(other, buffer)]
     return out
+
+
+class _Stretches:
+    """The bytes of all memories, cut where some placed buffer begins or ends; `live` is for who lies there."""
+
+    def __init__(self, placed: list[Buffer]) -> None:
+        self.live: dict[tuple[MemoryRegion, int, int], list[Buffer]] = {}
+        self._bounds: dict[tuple[MemoryRegion, int], list[int]] = {}
+        for buffer in placed:
+            low, high = _bytes_of(buffer)
+            self._bounds.setdefault((buffer.space, buffer.core), []).extend((low, high))
+        for memory, bounds in self._bounds.items():
+            self._bounds[memory] = sorted(set(bounds))
+
+    def of(self, buffer: Buffer) -> list[tuple[MemoryRegion, int, int]]:
+        """The stretches that a buffer lies on."""
+        bounds = self._bounds[buffer.space, buffer.core]
+        low, high = _bytes_of(buffer)
+        return [
+            (buffer.space, buffer.core, place) for place in range(bisect_left(bounds, low), bisect_left(bounds, high))
+        ]
+
+
+def _bytes_of(buffer: Buffer) -> tuple[int, int]:
+    assert buffer.address is not None
+    return buffer.address[1], buffer.address[1] + buffer.partition_bytes
 
 
 def overlapping(pairs: list[tuple[int, int]], times: Lifetimes) -> list[tuple[int, int]]:

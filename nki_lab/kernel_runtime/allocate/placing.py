@@ -8,7 +8,8 @@ tensors first. The compiler's own policy is not published beyond "address rotati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -249,25 +250,53 @@ class _Placed:
     """The tensors that users placed, for those that must keep out of their way."""
 
     def __init__(self, tenants: Tenants) -> None:
-        rows = [row for row, buffer in enumerate(tenants.buffers) if buffer.address is not None]
-        self.any = bool(rows) and len(rows) < len(tenants.buffers)
-        self._first, self._last = np.array(tenants.first, np.int64), np.array(tenants.last, np.int64)
-        self._rows = np.array(rows, np.int64)
+        self._rows = [row for row, buffer in enumerate(tenants.buffers) if buffer.address is not None]
+        self.any = bool(self._rows) and len(self._rows) < len(tenants.buffers)
+        self._first = [tenants.first[row] for row in self._rows]
         self._tenants = tenants
+        # When each place is taken, as numbers of `_rows`: there are fewer places than tensors in long programs.
+        self._places: dict[tuple[int, int, int, int], list[int]] = {}
+        for number, row in enumerate(self._rows):
+            self._places.setdefault(self._place(row), []).append(number)
 
     def spans(self, tenant: int, quadrants: range) -> list[tuple[int, int]]:
-        """(start, end) of the placed tensors in `quadrants` that live at some time of the tenant's life."""
-        rows, tenants = self._rows, self._tenants
-        meets = (self._first[rows] <= tenants.last[tenant]) & (self._last[rows] >= tenants.first[tenant])
-        out = []
-        for row in rows[meets].tolist():
-            buffer = tenants.buffers[row]
-            assert buffer.address is not None
-            partition, at = buffer.address
-            found = quadrants_of(partition, buffer.partitions)
-            if found.start < quadrants.stop and quadrants.start < found.stop:
-                out.append((at, at + tenants.taken[row]))
-        return out
+        """(start, end) of the placed tensors in `quadrants` that come later in the tenant's life, joined and sorted.
+
+        Those that came before it have taken their bytes already.
+        """
+        low = bisect_right(self._rows, tenant)
+        high = bisect_right(self._first, self._tenants.last[tenant], low)
+        if low >= high:
+            return []
+        if high - low <= len(self._places):
+            found = [self._place(row) for row in self._rows[low:high]]
+        else:
+            found = [place for place, numbers in self._places.items() if _any_within(numbers, low, high)]
+        return _joined((at, end) for first, stop, at, end in found if first < quadrants.stop and quadrants.start < stop)
+
+    def _place(self, row: int) -> tuple[int, int, int, int]:
+        """(first quadrant, end quadrant, first byte, end byte)."""
+        buffer = self._tenants.buffers[row]
+        assert buffer.address is not None
+        partition, at = buffer.address
+        found = quadrants_of(partition, buffer.partitions)
+        return found.start, found.stop, at, at + self._tenants.taken[row]
+
+
+def _any_within(numbers: list[int], low: int, high: int) -> bool:
+    place = bisect_left(numbers, low)
+    return place < len(numbers) and numbers[place] < high
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans in order, those that touch or overlap as one."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(set(spans)):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((start, end))
+    return out
 
 
 def _packed(tenants: Tenants, room: Room) -> Placing:

@@ -48,17 +48,18 @@ def recording(builder: Builder) -> Iterator[Builder]:
         local.builder = former
 
 
-_ours: dict[CodeType, bool] = {}
+_ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes longer than all the rest; kept alive
 
 
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of nki_lab, as against the user's."""
     code = frame.f_code
-    known = _ours.get(code)
+    known = _ours.get(id(code))
     if known is None:
         name = frame.f_globals.get("__name__", "")
-        known = _ours[code] = isinstance(name, str) and (name == "nki_lab" or name.startswith("nki_lab."))
-    return known
+        ours = isinstance(name, str) and (name == "nki_lab" or name.startswith("nki_lab."))
+        known = _ours[id(code)] = (ours, code)
+    return known[0]
 
 
 def user_frame(depth: int = 1) -> FrameType | None:

@@ -1,4 +1,4 @@
-"""Grids: one kernel specialised once for each program of its launch, into one Program."""
+"""Grids: one kernel specialised once for each physical core of its launch, into one Program."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
 
 
 class GridBuilder(Builder):
-    """A builder for several programs in turn: what each declares in shared HBM is one tensor.
+    """A builder for the program of each core in turn: what each declares in shared HBM is one tensor.
 
-    The programs run one after the other, which is an order that the chip may take too as long as they do not wait for
-    each other. The k-th shared allocation of a program is the k-th of the first, where shape, dtype and name agree.
+    Their bodies follow each other in the Program, and values are computed in that order, which is one that the chip may
+    take too as long as the cores do not wait for each other; in time they run side by side. The k-th shared allocation
+    of a core is the k-th of the first, where shape, dtype and name agree. All other memory is a core's own.
     """
 
     _shared: list[Buffer]
     _next: int
 
     def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None:
-        """Begin the program with these indices."""
+        """Begin the program with these indices, on the next core."""
         if not self.grid:
             self._shared = []
+        else:
+            self.program.core_starts.append(len(self.program))
         self.grid, self.program_ids = grid, ids
         self._next = 0
 
@@ -29,7 +32,9 @@ class GridBuilder(Builder):
                  kind: str = "temp") -> NkiTensor:  # fmt: skip
         """A fresh tensor; in shared HBM, from the second program on, the one that the first program declared."""
         if space is not MemoryRegion.shared_hbm or kind != "temp" or not self.grid:
-            return super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
+            made = super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
+            made._buffer.core = self.program.cores - 1
+            return made
         position = self._next
         self._next += 1
         made = super().allocate(shape, dtype, space, name=name, address=address, kind=kind)

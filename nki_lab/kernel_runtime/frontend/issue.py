@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from types import CodeType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
-from nki_lab.kernel_runtime.ir import Program, Site, Variant, View
+from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place
+from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
     MemoryRegion,
@@ -31,7 +32,7 @@ Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
 
 
 class NkiInstruction:
-    """Handle of a recorded instruction, as nisa calls return it."""
+    """Handle of an instruction, as nisa calls return it."""
 
     __slots__ = ("_program", "index")
 
@@ -39,50 +40,92 @@ class NkiInstruction:
         self._program = program
         self.index = index
 
+    def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
+        """Let this instruction wait until every producer is complete; gives this instruction again."""
+        given: tuple[object, ...] = producers
+        for producer in given:
+            if not isinstance(producer, NkiInstruction) or producer._program is not self._program:
+                raise error_of(
+                    diagnose(
+                        "NKI012",
+                        f"depends_on: {producer!r} is no instruction of this kernel",
+                        operand="producers",
+                        limit="an instruction waits for instructions of the same kernel",
+                        help="pass what the nisa calls returned: second.depends_on(first)",
+                    )
+                )
+        self._program.user_edges += [(self.index, producer.index) for producer in producers]
+        return self
+
     def __repr__(self) -> str:
         op = self._program.op(self.index)
         return f"<{op.variant.instruction.name} {op.name or self.index}>"
+
+
+class OpenLoop(NamedTuple):
+    """A device loop whose body is being recorded.
+
+    `key` tells whose `while` it is, empty for other loops; `token` is what `Passes.leave` gets when it ends.
+    """
+
+    region: Region
+    token: int
+    key: tuple[Any, ...] = ()
 
 
 class Builder:
     """Records a kernel's instructions into a Program; the owner of its tensors.
 
     `reader` answers when something observes values; without it values are unknown and observing is NKI017.
-    `pinned` is the site of the current expression where the evaluator sets it; otherwise sites come from the stack.
+    `pinned` is the site of the current expression where the evaluator sets it, `pinned_pass` the pass of Python's loops;
+    otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     """
 
     def __init__(self, program: Program, *, reader: Read | None = None) -> None:
         self.program = program
         self.arch = program.arch
         self.reader = reader
-        self.pinned = -1
+        self.pinned = self.pinned_pass = -1
+        self.passes = Passes(program.passes, self.site_of)
+        self.loops: list[OpenLoop] = []
         self.notes: list[Diagnostic] = []
         self.grid: tuple[int, ...] = ()
         self.program_ids: tuple[int, ...] = ()
         self.depth = 0
+        self.fenced = 0  # open blocks of nl.no_reorder()
         self.limit = program.options.max_instructions
         self._variants: dict[Any, tuple[Variant, tuple[Diagnostic, ...]]] = {}
         self._views: dict[Any, int] = {}
         self._shapes: dict[Any, Any] = {}
-        self._sites: dict[tuple[CodeType, int], int] = {}
+        self._sites: dict[tuple[int, int], tuple[int, Place]] = {}  # by id of the code object and place in it
+        self._codes: list[CodeType] = []  # those objects, so that they stay
         self._noted: set[Any] = set()
 
     # -- places in the source ------------------------------------------------------------------------------------
 
     def site(self) -> int:
         """Number of the user's call that led here."""
+        return self.pinned if self.pinned >= 0 else self._place(sys._getframe(2))[0]
+
+    def place(self) -> tuple[int, int]:
+        """The same with the pass of Python's loops that it is in, -1 outside of all."""
         if self.pinned >= 0:
-            return self.pinned
-        frame: Any = sys._getframe(2)
+            return self.pinned, self.pinned_pass
+        number, frame, place = self._place(sys._getframe(2))
+        return number, -1 if frame is None else self.passes.current(frame, place)
+
+    def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, Place]:
+        """Number of the innermost call of the user's, seen from `frame`; the frame that makes it, and where that is."""
         while frame is not None and is_ours(frame):
             frame = frame.f_back
         if frame is None:
-            return self.site_of(Site("", 0, 0, 0, 0, ""))
-        key = (frame.f_code, frame.f_lasti)
-        known = self._sites.get(key)
+            return self.site_of(Site("", 0, 0, 0, 0, "")), None, NOWHERE
+        known = self._sites.get((id(frame.f_code), frame.f_lasti))
         if known is None:
-            known = self._sites[key] = self.site_of(site_at(frame.f_code, frame.f_lasti))
-        return known
+            code, offset = frame.f_code, frame.f_lasti
+            self._codes.append(code)
+            known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        return known[0], frame, known[1]
 
     def site_of(self, site: Site) -> int:
         """Number of a place in the program's site table."""
@@ -156,7 +199,11 @@ class Builder:
         variant, notes = found
         program = self.program
         index = len(program.op_variant)
-        site = self.site()
+        site, running = self.pinned, self.pinned_pass
+        if site < 0:
+            site, frame, place = self._place(sys._getframe(1))
+            if frame is not None:
+                running = self.passes.current(frame, place)
         if notes:
             for item in notes:
                 self.note(item, site)
@@ -164,6 +211,7 @@ class Builder:
             raise self._endless()
         program.op_variant.append(variant.id)
         program.op_site.append(site)
+        program.op_pass.append(running)
         accesses = program.access_view
         program.op_access.append(len(accesses))
         for value in live:
@@ -182,6 +230,9 @@ class Builder:
             origins = dict(zip(live_names(instruction), live, strict=True))
             error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)
             raise
+        for value in (*live, *fixed):
+            if isinstance(value, VirtualRegister):
+                self.require_own(value)
         variant = Variant(len(self.program.variants), legal.instruction, legal.use, legal.names)
         self.program.variants.append(variant)
         return variant, legal.notes
@@ -204,7 +255,9 @@ class Builder:
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
         known = self._views.get(key)
         if known is None:
-            if indirect is not None and not isinstance(indirect.index, VirtualRegister):
+            if indirect is not None and isinstance(indirect.index, VirtualRegister):
+                self.require_own(indirect.index)
+            elif indirect is not None:
                 self.view_of(indirect.index)
             views = self.program.views
             known = self._views[key] = len(views)
@@ -228,10 +281,45 @@ class Builder:
             )
         )
 
+    # -- registers -------------------------------------------------------------------------------------------------
+
+    def register(self, name: str = "", *, frozen: bool = False) -> VirtualRegister:
+        """A register that nothing has written; a `frozen` one is written by its loop only."""
+        registers = self.program.registers
+        registers.append(name)
+        return VirtualRegister(None, frozen, id=len(registers) - 1, owner=self, name=name)
+
+    def require_own(self, register: VirtualRegister) -> None:
+        """Refuse a register of another kernel, or of none."""
+        if register.owner is not self:
+            raise error_of(
+                diagnose(
+                    "NKI314",
+                    f"{register!r} belongs to no kernel, or to another run of one",
+                    limit="a register lives as long as the kernel call that allocated it",
+                    help="allocate it with nisa.register_alloc() in the kernel",
+                )
+            )
+
+    def condition(self, register: VirtualRegister) -> bool | None:
+        """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
+        from nki_lab.kernel_runtime.frontend.control import asked
+
+        return asked(self, register)
+
     # -- what tensors ask of their owner ----------------------------------------------------------------------------
 
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
         """The tensor's values now, in its host dtype; everything issued so far is executed first."""
+        if self.loops and self.reader is not None:
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are looked at in the body of a device loop",
+                    limit="the body is specialised once, before the loop runs: there is no one value yet",
+                    help="look after the loop, or unroll it with range() while you search",
+                )
+            )
         if self.reader is None:
             raise error_of(
                 diagnose(

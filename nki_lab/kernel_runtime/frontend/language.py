@@ -20,9 +20,11 @@ from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import DTYPES, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.frontend.context import current
+from nki_lab.kernel_runtime.frontend.control import dynamic_range, fori_loop, register_alloc, while_loop
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
+from nki_lab.kernel_runtime.frontend.scheduling import no_reorder
 from nki_lab.kernel_runtime.frontend.target import tile_size
 from nki_lab.kernel_runtime.tensor import (
     DynamicSlice,
@@ -509,7 +511,8 @@ def names() -> dict[str, Any]:
         for item in (
             ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
             shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range,
-            sequential_range, static_range, program_id, num_programs, program_ndim, device_print, NKIObject,
+            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs, program_ndim, device_print, no_reorder,
+            NKIObject,
         )
     }  # fmt: skip
     own |= _FUNCTIONS
@@ -532,7 +535,7 @@ def instruction_names() -> dict[str, Any]:
                  enums.nc_version, enums.dma_engine):  # fmt: skip
         own[item.__name__] = item
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}
-    own |= {"NkiInstruction": NkiInstruction, "get_nc_version": get_nc_version}
+    own |= {"NkiInstruction": NkiInstruction, "get_nc_version": get_nc_version, "register_alloc": register_alloc}
     return own
 
 

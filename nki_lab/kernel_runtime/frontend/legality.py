@@ -21,8 +21,8 @@ from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.isa.spec import REQUIRED, Instruction, Limit, Operand, Use, show_value
-from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, view_type
+from nki_lab.isa.spec import REQUIRED, Instruction, Limit, Operand, Register, Use, show_value
+from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ _GROUPS: dict[Instruction, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 def _groups(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     found = _GROUPS.get(instruction)
     if found is None:
-        live = tuple(n for n, o in instruction.operands.items() if o.is_tensor or o.kind in ("number", "pattern"))
+        varying = ("number", "pattern", "register_or_int")
+        live = tuple(n for n, o in instruction.operands.items() if o.is_tensor or o.kind in varying)
         found = live, tuple(n for n in instruction.operands if n not in live)
         _GROUPS[instruction] = found
     return found
@@ -208,6 +209,8 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         if isinstance(value, (Number, np.generic)) and not isinstance(value, complex):
             return value.item() if isinstance(value, np.generic) else value
         raise _bad_attribute(instruction, operand, value, "a number known at compile time")
+    if kind.startswith("register"):
+        return _register(instruction, operand, value)
     if kind == "pattern":
         return _pattern(instruction, operand, value)
     if kind == "pair":
@@ -216,6 +219,11 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(item, int) for item in value):
             return tuple(value)
         raise _bad_attribute(instruction, operand, value, "a pair of integers")
+    if kind == "integers":
+        try:
+            return tuple(index(item) for item in value)
+        except TypeError:
+            raise _bad_attribute(instruction, operand, value, "a list of integers") from None
     if kind == "axis":
         ok = isinstance(value, int) or (isinstance(value, (tuple, list)) and all(isinstance(i, int) for i in value))
         if not ok or isinstance(value, bool):
@@ -244,6 +252,28 @@ def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Di
             )  # fmt: skip
             return member
     raise _bad_attribute(instruction, operand, value, f"a member of nisa.{wanted.__name__}")
+
+
+def _register(instruction: Instruction, operand: Operand, value: Any) -> Any:
+    """A register by its number; constants stay what they are, where they may stand."""
+    if isinstance(value, VirtualRegister):
+        if operand.kind == "register_out" and value.frozen:
+            raise error_of(
+                diagnose(
+                    "NKI118",
+                    f"{instruction.name}: {operand.name} is {value!r}, the variable of nl.dynamic_range",
+                    operand=operand.name,
+                    limit="a loop's own variable is not written: the loop counts it",
+                    help="move the value into a register of your own: nisa.register_move(mine, i)",
+                )
+            )
+        return Register(value.id)
+    if operand.kind == "register_or_int":
+        whole = value.item() if isinstance(value, np.generic) else value
+        if isinstance(whole, int) and not isinstance(whole, bool):
+            return whole
+    wanted = "a register, as nisa.register_alloc() gives one"
+    raise _bad_attribute(instruction, operand, value, wanted + ", or an integer" * (operand.kind == "register_or_int"))
 
 
 def _pattern(instruction: Instruction, operand: Operand, value: Any) -> tuple[tuple[int, int], ...]:
@@ -325,7 +355,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
     types = {name: view}
     arch, engine = use.arch, use.engine
     starts = legal_starts(view.partitions)
-    if view.start_partition not in starts:
+    if view.start_partition not in starts and view.start_partition % 32 not in instruction.operands[name].offsets:
         notes.append(
             diagnose(
                 "NKI206",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.ir import Site
@@ -45,16 +45,8 @@ def _span(site: Site, found: ast.expr | None) -> Span:
 
 
 def _header_at(site: Site) -> ast.expr | None:
-    tree = _tree_of(site.file)
-    wanted = (site.line, site.column, site.end_line, site.end_column)
-    for node in ast.walk(tree) if tree is not None else ():
-        if not isinstance(node, ast.If | ast.While | ast.For | ast.With) or node.lineno != site.line:
-            continue
-        if (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset) == wanted:
-            if isinstance(node, ast.With):
-                return node.items[0].context_expr
-            return node.iter if isinstance(node, ast.For) else node.test
-    return None
+    places = _places_of(site.file)
+    return None if places is None else places.headers.get((site.line, site.column, site.end_line, site.end_column))
 
 
 def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
@@ -97,31 +89,78 @@ def _language() -> dict[str, tuple[str, ...]]:
 
 
 def _call_at(site: Site) -> ast.Call | None:
-    tree = _tree_of(site.file)
-    if tree is None:
+    places = _places_of(site.file)
+    if places is None:
         return None
-    wanted = (site.line, site.column, site.end_line, site.end_column)
-    best: ast.Call | None = None
-    for node in _calls(tree):
-        place_of = (node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0)
-        if place_of == wanted:
-            return node
-        if node.lineno == site.line and best is None and not site.end_column:
-            best = node
-    return best
+    found = places.calls.get((site.line, site.column, site.end_line, site.end_column))
+    return places.first.get(site.line) if found is None and not site.end_column else found
 
 
-def _calls(tree: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+_Stretch = tuple[int, int, int, int]
 
 
-def _tree_of(file: str) -> ast.Module | None:
-    return _parsed("".join(linecache.getlines(file)))
+class Places:
+    """Where the calls and headers of a tree stand; looked for when first asked for."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+
+    @cached_property
+    def _found(self) -> tuple[dict[_Stretch, ast.Call], dict[int, ast.Call], dict[_Stretch, ast.expr]]:
+        calls: dict[_Stretch, ast.Call] = {}
+        first: dict[int, ast.Call] = {}
+        headers: dict[_Stretch, ast.expr] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call):
+                calls.setdefault(_stretch(node), node)
+                first.setdefault(node.lineno, node)
+            elif isinstance(node, ast.If | ast.While | ast.For | ast.With):
+                headers.setdefault(_stretch(node), _header(node))
+        return calls, first, headers
+
+    @property
+    def calls(self) -> dict[_Stretch, ast.Call]:
+        """The outermost call that covers exactly a stretch."""
+        return self._found[0]
+
+    @property
+    def first(self) -> dict[int, ast.Call]:
+        """The first call that begins on a line."""
+        return self._found[1]
+
+    @property
+    def headers(self) -> dict[_Stretch, ast.expr]:
+        """What the statement that covers exactly a stretch tests, walks or enters."""
+        return self._found[2]
+
+
+def _stretch(node: ast.expr | ast.stmt) -> _Stretch:
+    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
+
+
+def _header(node: ast.If | ast.While | ast.For | ast.With) -> ast.expr:
+    if isinstance(node, ast.With):
+        return node.items[0].context_expr
+    return node.iter if isinstance(node, ast.For) else node.test
+
+
+shown: Final[dict[str, Places]] = {}
+"""The trees of files that are evaluated at the moment. Their text need not parse: a line may be half typed."""
+
+
+def tree_of(file: str) -> ast.Module | None:
+    """The tree of a source file, where its text is at hand and parses."""
+    places = _places_of(file)
+    return None if places is None else places.tree
+
+
+def _places_of(file: str) -> Places | None:
+    return shown.get(file) or _parsed("".join(linecache.getlines(file)))
 
 
 @lru_cache(maxsize=32)
-def _parsed(source: str) -> ast.Module | None:
+def _parsed(source: str) -> Places | None:
     try:
-        return ast.parse(source)
+        return Places(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
 from typing import Any
 
 from nki_lab.diagnostic import NkiError, diagnose, error_class
+from nki_lab.kernel_runtime.frontend import control
 from nki_lab.kernel_runtime.frontend.context import is_ours, recording
 from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at
 from nki_lab.kernel_runtime.ir import Site
@@ -22,14 +24,20 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     and SystemExit pass through.
     """
     with recording(builder):
+        builder.passes.begin(sys._getframe())
         try:
             result = function(*args, **kwargs)
             builder.sync()
+            control.finish(builder)
         except NkiError as error:
             locate_error(error)
             raise
         except Exception as error:
             raise wrapped(error) from error
+        finally:
+            builder.passes.end()
+            while builder.loops:
+                control.end_loop(builder)
     collect_outputs(result, builder)
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa import enums
-from nki_lab.isa.spec import Use
+from nki_lab.isa.ops.register import integer_of
+from nki_lab.isa.spec import Register, Use
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.numerics.storage import Bound, window
 from nki_lab.kernel_runtime.tensor import VirtualRegister
@@ -18,16 +20,26 @@ Array = NDArray[Any]
 
 
 class Resolver:
-    """Turns a view and its buffer's binding into elements; `bound_of` finds the binding of index tensors."""
+    """Turns a view and its buffer's binding into elements.
 
-    def __init__(self, bound_of: Any) -> None:
+    `bound_of` finds the binding of index tensors, `values` are the contents of registers by number.
+    """
+
+    def __init__(self, bound_of: Any, values: Mapping[int, int | float]) -> None:
         self._bound_of = bound_of
+        self._values = values
 
     def read(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
         """The view's elements in its shape, and which rows are in bounds (None: all)."""
         kind = view.type
         if view.indirect is None:
             return window(bound, kind.dtype, view.offset, kind.shape, kind.strides), None
+        if view.indirect.kind == "scalar":
+            offset = self._moved(view, use)
+            if offset is not None:
+                return window(bound, kind.dtype, offset, kind.shape, kind.strides), None
+            nothing = window(bound, kind.dtype, 0, (1,) * len(kind.shape), (1,) * len(kind.shape))
+            return np.broadcast_to(nothing, kind.shape), np.zeros(kind.shape[0], bool)
         places, valid = self._places(view, use)
         flat = _whole(bound, view)
         if valid is not None:
@@ -37,8 +49,11 @@ class Resolver:
     def write(self, view: View, bound: Bound, values: Array, use: Use, valid: Array | None) -> None:
         """Store elements, leaving out the rows that are out of bounds."""
         kind = view.type
-        if view.indirect is None:
-            target = window(bound, kind.dtype, view.offset, kind.shape, kind.strides)
+        if view.indirect is None or view.indirect.kind == "scalar":
+            offset = view.offset if view.indirect is None else self._moved(view, use)
+            if offset is None:
+                return
+            target = window(bound, kind.dtype, offset, kind.shape, kind.strides)
             if valid is None:
                 np.copyto(target, values, casting="unsafe")
             else:
@@ -52,6 +67,15 @@ class Resolver:
         else:
             flat[places[keep]] = values[keep]
 
+    def _moved(self, view: View, use: Use) -> int | None:
+        """Where a view begins that a run-time scalar moves; None where that is outside and skipped."""
+        indirect = view.indirect
+        assert indirect is not None
+        index = self._index(view).reshape(-1)[:1]
+        _check(view, index, use)
+        value = int(index[0])
+        return view.offset + value * indirect.stride if indirect.lowest <= value <= indirect.highest else None
+
     def _places(self, view: View, use: Use) -> tuple[Array, Array | None]:
         """Element numbers of the view in its buffer, and the rows that lie inside it."""
         indirect, kind = view.indirect, view.type
@@ -62,12 +86,10 @@ class Resolver:
             _check(view, columns, use)
             lanes = view.offset + np.arange(kind.shape[0], dtype=np.int64) * kind.strides[0]
             return lanes[:, None] + columns * indirect.stride, None
-        index = index.reshape(-1)[: 1 if indirect.kind == "scalar" else kind.shape[0]]
+        by_columns = use.instruction.history.get("index_order") == "columns"
+        index = index.reshape(-1, order="F" if by_columns else "C")[: kind.shape[0]]
         _check(view, index, use)
         inside = (index >= indirect.lowest) & (index <= indirect.highest)
-        if indirect.kind == "scalar":
-            places = _lattice(view.offset + int(index[0]) * indirect.stride, kind.shape, kind.strides)
-            return places, None if inside.all() else np.zeros(kind.shape[0], bool)
         rows = view.offset + index * indirect.stride
         inner = _lattice(0, kind.shape[1:], kind.strides[1:])
         places = rows.reshape((-1,) + (1,) * inner.ndim) + inner
@@ -77,7 +99,7 @@ class Resolver:
         assert view.indirect is not None
         source = view.indirect.index
         if isinstance(source, VirtualRegister):
-            raise error_of(diagnose("NKI010", "addresses from registers are not modelled yet"))
+            return np.array([[integer_of(self._values, Register(source.id), "a run-time address")]], np.int64)
         bound = self._bound_of(source._buffer)
         part = window(bound, source._dtype, source._offset, source._shape, source._strides)
         return part.astype(np.int64).reshape(source._shape[0], -1)

@@ -17,9 +17,10 @@ from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
-from nki_lab.kernel_runtime.numerics.recipe import Recipe, State, Step
+from nki_lab.kernel_runtime.numerics.recipe import Recipe, Registers, State, Step
 from nki_lab.kernel_runtime.numerics.rounding import Scratch
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
@@ -35,6 +36,7 @@ from nki_lab.kernel_runtime.numerics.storage import (
     window,
 )
 from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.path import Path, PathLog
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
 
 Array = NDArray[Any]
@@ -50,6 +52,8 @@ class Machine:
     are grouped into slabs, and a tile's memory is used again after its last access. Otherwise `run(final=False)`
     executes what has been issued so far, as often as something observes values.
     `seconds` is the time spent, planning and conversions included.
+
+    `path` is the way that it took through the program's device loops, up to now.
 
     With an `allocation` every on-chip tensor lies at its address and tensors that overlap share their bytes; then ops
     run one by one.
@@ -70,17 +74,19 @@ class Machine:
         self.slabs: list[slabs.Slab] = []
         self.elided = 0
         self.done = 0
+        self.failed = -1  # the op whose values could not be computed
         self._bounds: dict[int, Bound] = {}
         self._blocks: dict[int, Array] = {}
         self._kinds: dict[int, int] = {}
         self._recipes: dict[Any, Recipe] = {}
-        self._registers = np.zeros(program.arch.pmax, np.float32)
-        self._states = (State(self._registers, False), State(self._registers, True))
+        self.registers = Registers(program.arch.pmax)
+        self._states = (State(self.registers, False), State(self.registers, True))
         self._scratch = Scratch()
         self._pool = Pool()
         self._placed = PlacedMemory()
         self._physical = None if allocation is None else PhysicalMemory(program.arch, allocation)
-        self._resolver = Resolver(self.bound)
+        self._resolver = Resolver(self.bound, self.registers.values)
+        self._loops: Loops | None = None
         # Steps of ops that come again with the same views; valid while no binding changes.
         self._planned: dict[Any, list[Step]] = {}
         self._views_seen = 0
@@ -96,8 +102,14 @@ class Machine:
             self._prepare()
             skip: dict[int, slabs.Slab | None] = {}
             dying: dict[int, list[int]] = {}
+            if self._loops is None and self.program.registers and not self.program.is_laid_out:
+                self._loops = Loops(self.program, self.registers, self.bound, self.plan, self.perform,
+                                    lambda: self.failed)  # fmt: skip
             if final and self.done == 0 and len(self.program) and self._physical is None:
-                skip, dying = self._whole_plan(coverage.add)
+                if self._loops is None:
+                    skip, dying = self._whole_plan(coverage.add)
+                else:
+                    dying = self._dying(Survey(self.program), self._kept())
             self._execute(coverage.add, skip, dying)
         self.seconds += time.perf_counter() - start
 
@@ -116,6 +128,11 @@ class Machine:
         part = window(self.bound(buffer), tensor._dtype, tensor._offset, tensor._shape, tensor._strides)
         values = host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         return values.view(np.bool_) if tensor._dtype is BOOL and values.dtype != np.bool_ else values
+
+    @property
+    def path(self) -> Path:
+        """The way through the device loops, as far as it has been gone."""
+        return (PathLog() if self._loops is None else self._loops.log).path(failed=self.failed >= 0)
 
     def bound(self, buffer: Buffer) -> Bound:
         """The storage of a buffer, made at its first use."""
@@ -201,9 +218,7 @@ class Machine:
         self._poison_all = False
         self._recycle = True
         shadowed = np.array([self._kinds.get(b.id, kind_of(b)) == SHADOW for b in program.buffers], bool)
-        keep = np.zeros(len(program.buffers), bool)
-        for tensor in program.outputs:
-            keep[tensor._buffer.id] = True
+        keep = self._kept()
         skip: dict[int, slabs.Slab | None] = {}
         if program.options.matmul_order != "tile":
             windows = self._elide(survey, shadowed, keep, skip)
@@ -219,13 +234,24 @@ class Machine:
         self.elided = len(windows)
         return skip, self._dying(survey, keep)
 
+    def _kept(self) -> Array:
+        """The buffers that are wanted when the program is over."""
+        keep = np.zeros(len(self.program.buffers), bool)
+        for tensor in self.program.outputs:
+            keep[tensor._buffer.id] = True
+        return keep
+
     def _dying(self, survey: Survey, keep: Array) -> dict[int, list[int]]:
-        """For each op the tiles that it touches last and that nobody asks for afterwards."""
+        """For each op the tiles that it touches last and that nobody asks for afterwards; in a loop, for its last op."""
         # Index tensors are looked at while the program runs, when later ops are planned already.
         indices = [view.indirect.index for view in self.program.views if view.indirect is not None]
         stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
         dying: dict[int, list[int]] = {}
-        for buffer, last in zip(self.program.buffers, survey.last_access.tolist(), strict=True):
+        last_access = survey.last_access.copy()
+        for region in self.program.regions:
+            if region.parent < 0:
+                last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
+        for buffer, last in zip(self.program.buffers, last_access.tolist(), strict=True):
             if (
                 buffer.on_chip
                 and not keep[buffer.id]
@@ -290,9 +316,17 @@ class Machine:
 
     def _execute(self, add: Mapping[int, Any], skip: Mapping[int, slabs.Slab | None],
                  dying: Mapping[int, list[int]]) -> None:  # fmt: skip
-        total = len(self.program)
-        while self.done < total:
-            stop = min(total, self.done + _CHUNK)
+        total, loops = len(self.program), self._loops
+        while True:
+            region = None if loops is None else loops.next_at(self.done)
+            stop = min(total if region is None else region.first, self.done + _CHUNK)
+            if loops is not None and region is not None and region.first == self.done:
+                loops.run(region)
+                self.done = region.end
+                self._release(dying.get(region.end - 1, []))
+                continue
+            if self.done >= total:
+                return
             steps: list[tuple[int, Step]] = []
             for index in range(self.done, stop):
                 if skip and index in skip:
@@ -300,19 +334,27 @@ class Machine:
                     if found is not None:
                         steps.append((index, self._slab_step(found)))
                     continue
-                self._plan(index, add, steps)
+                if loops is None:
+                    self.plan(index, add, steps)
+                else:
+                    loops.plan(index, steps)
                 if index in dying:
                     self._release(dying[index])
-            self._perform(steps)
+            if loops is None:
+                self.perform(steps)
+            else:
+                loops.perform(Stretch(self.done, stop, steps))
             self.done = stop
 
-    def _plan(self, index: int, add: Mapping[int, Any], steps: list[tuple[int, Step]]) -> None:
+    def plan(self, index: int, add: Mapping[int, Any], steps: list[tuple[int, Step]],
+             state: State | None = None) -> None:  # fmt: skip
+        """Add the calls that execute an op; with `state`, that of its own says whether a matmul adds."""
         program = self.program
         variant = program.variants[program.op_variant[index]]
         at = program.op_access[index]
         numbers = program.access_view[at : at + len(variant.names)]
         adds = add.get(index, False) if variant.instruction.accumulates is not None else False
-        repeat = (variant.id, numbers.tobytes(), adds) if adds is True or adds is False else None
+        repeat = (variant.id, numbers.tobytes(), adds) if state is None and (adds is True or adds is False) else None
         planned = self._planned.get(repeat) if repeat is not None else None
         if planned is not None:
             steps.extend([(index, step) for step in planned])
@@ -324,7 +366,8 @@ class Machine:
         recipe = self._recipes.get(key)
         if recipe is None:
             recipe = self._recipes[key] = Recipe(variant, key[1:], program.options.precise)
-        state = self._states[adds] if repeat is not None else State(self._registers, adds)
+        if state is None:
+            state = self._states[adds] if repeat is not None else State(self.registers, adds)
         made = recipe.steps(views, bounds, state, self._scratch, self._resolver)
         steps.extend([(index, step) for step in made])
         if repeat is not None:
@@ -340,18 +383,21 @@ class Machine:
                 self._pool.give(block)
                 del self._bounds[buffer]
 
-    def _perform(self, steps: list[tuple[int, Step]]) -> None:
+    def perform(self, steps: list[tuple[int, Step]]) -> None:
+        """Make the calls; NKI901 where one fails that should not."""
         index = -1
         try:
             for index, (function, arguments) in steps:  # noqa: B007 - read when something fails
                 function(*arguments)
         except NkiError as error:
+            self.failed = index
             site = self.program.sites[self.program.op_site[index]]
             error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
             raise
         except (KeyboardInterrupt, MemoryError):
             raise
         except Exception as error:
+            self.failed = index
             raise self._our_fault(index, error) from error
 
     def _our_fault(self, index: int, error: Exception) -> NkiError:

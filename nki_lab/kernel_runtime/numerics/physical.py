@@ -13,13 +13,13 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 
 class PhysicalMemory:
-    """The two memories of one core, and where an allocation put each tensor."""
+    """The two memories of each core, and where an allocation put each tensor."""
 
     def __init__(self, arch: Arch, allocation: Allocation) -> None:
         self._allocation = allocation
         self._widths = {MemoryRegion.sbuf: arch.sbuf_partition_bytes, MemoryRegion.psum: arch.psum_partition_bytes}
         self._partitions = arch.pmax
-        self._memories: dict[MemoryRegion, np.ndarray[Any, Any]] = {}
+        self._memories: dict[tuple[MemoryRegion, int], np.ndarray[Any, Any]] = {}
 
     def bind(self, buffer: Buffer) -> Bound | None:
         """The buffer's place; None for one in HBM, or one that found no room and lives on in virtual memory."""
@@ -27,8 +27,8 @@ class PhysicalMemory:
         width = self._widths.get(buffer.space)
         if width is None or partition < 0:
             return None
-        memory = self._memories.get(buffer.space)
+        memory = self._memories.get((buffer.space, buffer.core))
         if memory is None:
             # All bits set: a NaN in every float width.
-            memory = self._memories[buffer.space] = np.full(self._partitions * width, 0xFF, np.uint8)
+            memory = self._memories[buffer.space, buffer.core] = np.full(self._partitions * width, 0xFF, np.uint8)
         return Bound(BYTES, memory, partition * width + byte, buffer.partition_bytes, width)

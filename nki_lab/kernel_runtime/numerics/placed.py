@@ -38,15 +38,15 @@ def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool
 
 
 class PlacedMemory:
-    """The groups of overlapping placed buffers of one core."""
+    """The groups of overlapping placed buffers, memory by memory."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, list[_Group]] = {}
+        self._groups: dict[tuple[str, int], list[_Group]] = {}
         self._of: dict[int, _Group] = {}
 
     def add(self, buffer: Buffer) -> Iterator[Buffer]:
         """Enter a buffer; gives every buffer that must (again) be bound to shared memory."""
-        groups = self._groups.setdefault(buffer.space.value, [])
+        groups = self._groups.setdefault((buffer.space.value, buffer.core), [])
         new = _Group(buffer)
         box = box_of(buffer)
         for group in [g for g in groups if any(_overlap(box, box_of(member)) for member in g.members)]:

@@ -39,27 +39,30 @@ KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
 class State:
     """What instructions remember between calls: accumulation registers, and how the matmul at hand treats dst."""
 
-    __slots__ = ("add", "random", "scalar_accumulators", "vector_accumulators")
+    __slots__ = ("add", "random", "scalar_accumulators", "values", "vector_accumulators")
 
     def __init__(self, registers: Registers, add: Any = False) -> None:
         self.scalar_accumulators = registers.scalar
         self.vector_accumulators = registers.vector
         self.random = registers.random
+        self.values = registers.values
         self.add = add
 
 
 class Registers:
     """The engines' own state, a row for each of `lanes` partitions: float32 accumulators, and generators.
 
-    `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
+    `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up. `values`
+    are the contents of the sequencers' registers by number, where anything has been written.
     """
 
-    __slots__ = ("random", "scalar", "vector")
+    __slots__ = ("random", "scalar", "values", "vector")
 
     def __init__(self, lanes: int) -> None:
         self.scalar = np.zeros(lanes, np.float32)
         self.vector = np.zeros(lanes, np.float32)
         self.random: dict[str, Array] = {}
+        self.values: dict[int, int | float] = {}
 
     def copy(self) -> Registers:
         """The state as it is now."""
@@ -72,6 +75,8 @@ class Registers:
         self.scalar[...], self.vector[...] = other.scalar, other.vector
         self.random.clear()
         self.random.update({engine: words.copy() for engine, words in other.random.items()})
+        self.values.clear()
+        self.values.update(other.values)
 
 
 class Recipe:
@@ -211,13 +216,16 @@ class Recipe:
             valid = kept if valid is None else valid
             taken = self._taken(position, part)
             ins[name] = _shaped(taken, self.presented[position].shape, dtype)
+        merges = self.variant.instruction.merges
+        if merges is not None and merges(self.use):
+            ins["kept"], valid = valid, None  # the instruction itself leaves out what is outside
         self.numerics(SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state)
         for position, result in written:
             self._write(position, views[position], bounds[position], result, scratch, resolver, valid)
 
     def _reads_output(self) -> bool:
-        accumulates = self.variant.instruction.accumulates
-        return accumulates is not None and accumulates(self.use)
+        instruction = self.variant.instruction
+        return any(test is not None and test(self.use) for test in (instruction.accumulates, instruction.merges))
 
     def _working(self, position: int) -> Any:
         if self.compute == "float32":
@@ -241,7 +249,7 @@ class Recipe:
         values = result.reshape(view.type.shape)
         if self.compute == "bits":
             values = values.view(dtype.storage)
-        elif self.compute == "float32":
+        elif self.compute == "float32" or self.kinds[position] == SHADOW:
             values = self._narrowed(position, values, dtype, scratch)
         resolver.write(view, bound, values, self.use, valid)
 

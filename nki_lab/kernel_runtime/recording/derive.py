@@ -122,6 +122,7 @@ def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array,
     buffer = whole(lifetimes["buffer"])[chosen]
     if not buffer.size:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    core = whole(buffers["core"])[buffer]
     size = whole(buffers["partition_bytes"])[buffer]
     low = np.maximum(whole(buffers["partition"])[buffer], 0).astype(np.int64)
     high = low + whole(buffers["partitions"])[buffer]
@@ -130,8 +131,8 @@ def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array,
     )
     # Partitions between two neighbouring bounds of the buffers are all alike: one of each stretch is enough.
     level = np.zeros(len(times), np.int64)
-    for partition in np.unique(low):
-        here = (low <= partition) & (partition < high)
+    for one, partition in np.unique(np.stack((core, low)), axis=1).T.tolist():
+        here = (core == one) & (low <= partition) & (partition < high)
         change = np.zeros(len(times), np.int64)
         np.add.at(change, place[: len(buffer)][here], size[here])
         np.subtract.at(change, place[len(buffer) :][here], size[here])

@@ -171,6 +171,7 @@ _RECORDED = (
             _c("byte", "<i8", "First byte it was given, within each partition.", "bytes", optional=True, default=-1),
             _c("partition_bytes", "<i8", "Bytes it takes in each partition.", "bytes"),
             _c("site", "<i4", "Where it was made.", to="sites", optional=True, default=-1),
+            _c("core", "<u2", "The NeuronCore in whose memory it is; 0 for shared HBM.", default=0),
         ),
     ),
     Table(
@@ -256,7 +257,7 @@ _DERIVED = (
         derived=True,
         columns=(
             _c("time", "<i8", "From when on.", "ps"),
-            _c("sbuf", "<i8", "Bytes in use in the fullest partition of SBUF.", "bytes"),
+            _c("sbuf", "<i8", "Bytes in use in the fullest partition of any core's SBUF.", "bytes"),
             _c("psum", "<i8", "The same of PSUM.", "bytes"),
         ),
     ),

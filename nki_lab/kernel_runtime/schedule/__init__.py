@@ -3,11 +3,11 @@
 `schedule(program, allocation)` decides order only, never time. Lanes run their ops in order; across lanes an op waits
 for the ops it depends on, which the chip does with semaphores that the compiler inserts. Dependencies come from memory
 (by the bytes that accesses touch, through HBM too), from addresses that several tensors have one after the other, and
-from the user.
+from the user. The cores of a launch meet nowhere: nothing but a barrier orders what they do.
 
-A program may carry `user_edges`, a list of (consumer op, producer op) as `with_schedule` gives them, and `fences`, a
-list of (first op, end op) whose ops keep their order, as `no_reorder` says. A consumer may stand before its producer in
-the program; then the queues are ordered anew, as near to program order as possible.
+`Program.user_edges` are (consumer op, producer op) of `with_schedule` and `depends_on`, `Program.fences` the (first op,
+end op) of `no_reorder` blocks, whose ops run one after the other. A consumer may stand before its producer in the
+program; then the queues are ordered anew, as near to program order as possible.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.ir import Program, access_columns
-from nki_lab.kernel_runtime.schedule.dependencies import REUSE, USER, Edges, dependencies, edges, joined, unique
+from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
+from nki_lab.kernel_runtime.schedule.dependencies import FLOW, REUSE, USER, Edges, dependencies, edges, joined, unique
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
 from nki_lab.kernel_runtime.schedule.runs import Column
@@ -68,18 +68,20 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     lanes, lane = lanes_of(program)
     wide = lane.astype(np.int64)
     user = _user_edges(program)
+    registers = _register_edges(program, wide, len(lanes))
     accesses = access_columns(program)
     straight = np.arange(len(program))
     if bool((user.pred < user.op).all()):
-        found, flow = dependencies(program, accesses, allocation, wide)
-        return _made(lanes, wide, unique(joined(found, user), len(program)), flow, straight)
+        found, flow = _dependencies(program, accesses, allocation, wide)
+        return _made(lanes, wide, unique(joined(found, user, registers), len(program)), flow, straight)
     # Edges that program order implies may not be left out where that order does not hold: every op is its own lane.
-    everything, flow = dependencies(program, accesses, allocation, straight)
+    everything, flow = _dependencies(program, accesses, allocation, straight)
     reuse = everything.kind == REUSE
-    firm = unique(joined(_of(everything, ~reuse), user), len(program))
+    firm = unique(joined(_of(everything, ~reuse), user, registers), len(program))
     circle = _circle(user, firm, len(program))
     if circle:
-        found, flow = dependencies(program, accesses, allocation, wide)
+        found, flow = _dependencies(program, accesses, allocation, wide)
+        found = unique(joined(found, registers), len(program))
         return _made(lanes, wide, found, flow, straight, refuse_circle(program, circle))
     position = np.empty(len(program), np.int64)
     position[sorted_ops(firm.op, firm.pred, len(program))] = straight
@@ -87,6 +89,20 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     reuse &= position[everything.pred] < position[everything.op]
     found = unique(joined(firm, _of(everything, reuse)), len(program))
     return _made(lanes, wide, found, flow, position)
+
+
+def _dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
+    """`dependencies` without what would join two cores: bodies follow each other, so that no other edge leans on it."""
+    found = dependencies(program, accesses, allocation, lane)
+    return _in_cores(program, found[0]), _in_cores(program, found[1])
+
+
+def _in_cores(program: Program, found: Edges) -> Edges:
+    if program.cores == 1:
+        return found
+    starts = np.array(program.core_starts)
+    op, pred = (np.searchsorted(starts, ops, "right") for ops in (found.op, found.pred))
+    return _of(found, op == pred)
 
 
 def _circle(user: Edges, all_edges: Edges, ops: int) -> list[int]:
@@ -127,15 +143,33 @@ def _made(
 
 def _user_edges(program: Program) -> Edges:
     """The edges of `with_schedule` and of `no_reorder` blocks."""
-    pairs = np.array([*getattr(program, "user_edges", ())], np.int64).reshape(-1, 2)
+    pairs = np.array(program.user_edges, np.int64).reshape(-1, 2)
     op, pred = [pairs[:, 0]], [pairs[:, 1]]
-    for first, end in getattr(program, "fences", ()):
+    for first, end in program.fences:
         pred.append(np.arange(first, end - 1))
         op.append(np.arange(first + 1, end))
     found = edges(np.concatenate(op), np.concatenate(pred), USER)
     assert not len(found.op) or min(found.op.min(), found.pred.min()) >= 0
     assert max(found.op.max(initial=-1), found.pred.max(initial=-1)) < len(program)
-    return found
+    return _in_cores(program, found)
+
+
+def _register_edges(program: Program, lane: Column, lanes: int) -> Edges:
+    """Ops wait for the registers in their addresses, and every lane for what decides whether its next op runs at all.
+
+    Each sequencer has a register of its own for each that the kernel names, so that none waits to be written again.
+    """
+    flows = np.array(program.flows, np.int64).reshape(-1, 2)
+    op, pred = [flows[:, 0]], [flows[:, 1]]
+    begin, writer = np.array(program.control, np.int64).reshape(-1, 2).T
+    if len(begin):
+        for number in range(lanes):
+            mine = np.flatnonzero(lane == number)
+            place = np.searchsorted(mine, begin)
+            there = place < len(mine)
+            op.append(mine[place[there]])
+            pred.append(writer[there])
+    return _in_cores(program, edges(np.concatenate(op), np.concatenate(pred), FLOW))
 
 
 def semaphores(found: Schedule) -> NDArray[np.int64]:

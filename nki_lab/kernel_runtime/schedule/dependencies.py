@@ -75,7 +75,10 @@ def unique(found: Edges, ops: int) -> Edges:
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-    adds = np.array([_adds(item.instruction.accumulates, item.use) for item in program.variants], bool)
+    adds = np.array(
+        [_holds(item.instruction.accumulates, item.use) or _holds(item.instruction.merges, item.use)
+         for item in program.variants], bool
+    )  # fmt: skip
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
@@ -100,8 +103,8 @@ def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     )
 
 
-def _adds(accumulates: object, use: object) -> bool:
-    return bool(callable(accumulates) and accumulates(use))
+def _holds(test: object, use: object) -> bool:
+    return bool(callable(test) and test(use))
 
 
 def _flow(events: _Events, roles: tuple[int, ...] = (_READ, _ADD)) -> Edges:

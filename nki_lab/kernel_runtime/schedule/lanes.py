@@ -1,4 +1,4 @@
-"""Who executes each op: a lane for each engine, and one for each DMA queue that a program uses.
+"""Who executes each op: on each core a lane for each engine, and one for each DMA queue that its body uses.
 
 A DMA has a row of its own on its queue; what its trigger costs an engine is for the timing walk to say. The queues of
 a core are numbered as the chip has them (16; NKI DMA overview). A queue goes with the engine that triggers it and the
@@ -41,8 +41,10 @@ class Lane:
 
 
 def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
-    """The lanes of a program and the lane of each op. All engines are lanes; of the DMA queues those that are used."""
-    queues = _Queues(program.arch)
+    """The lanes of a program, core after core, and the lane of each op.
+
+    All engines are lanes; of the DMA queues those that are used.
+    """
     names = list(ENGINES)
     groups: list[str] = []
     group_of = np.zeros(len(program.variants), np.int64)
@@ -56,16 +58,29 @@ def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
             if variant.engine not in names:
                 names.append(variant.engine)
             group_of[variant.id] = names.index(variant.engine)
-    lane = group_of[np.frombuffer(program.op_variant, np.uint32).astype(np.int64)]
+    group = group_of[np.frombuffer(program.op_variant, np.uint32).astype(np.int64)]
+    lanes: list[Lane] = []
+    lane = np.zeros(len(group), np.int64)
+    for core, (first, end) in enumerate(program.bodies):
+        mine, of_op = _of_core(core, group[first:end], names, groups, _Queues(program.arch))
+        lane[first:end] = of_op + len(lanes)
+        lanes += mine
+    return tuple(lanes), lane.astype(np.uint16)
+
+
+def _of_core(
+    core: int, group: NDArray[np.int64], names: list[str], groups: list[str], queues: _Queues
+) -> tuple[list[Lane], NDArray[np.int64]]:
+    """The lanes of one core, and those of its ops: engine `group[op]`, or a queue of group -1 - `group[op]`."""
+    lane = group.copy()
     # DMA rows first get their queue's number, counted behind the engines.
     for number, name in enumerate(groups):
-        rows = np.flatnonzero(lane == -1 - number)
+        rows = np.flatnonzero(group == -1 - number)
         members = np.array(queues.members(name), np.int64)
         lane[rows] = len(names) + members[np.arange(len(rows)) % len(members)]
     used, lane = _dense(lane, len(names))
-    lanes = [Lane(name=name, kind="engine") for name in names]
-    lanes += [queues.lane(number - len(names)) for number in used]
-    return tuple(lanes), lane.astype(np.uint16)
+    lanes = [Lane(name=name, kind="engine", core=core) for name in names]
+    return lanes + [queues.lane(number - len(names), core) for number in used], lane
 
 
 def _dense(lane: NDArray[np.int64], engines: int) -> tuple[list[int], NDArray[np.int64]]:
@@ -94,10 +109,10 @@ class _Queues:
         """The queues of a group."""
         return self._members[group]
 
-    def lane(self, queue: int) -> Lane:
-        """The lane of a queue."""
+    def lane(self, queue: int, core: int) -> Lane:
+        """The lane of a queue of a core."""
         trigger = self._triggers.get(queue, "")
-        return Lane(name=f"dma q{queue}{trigger and ' '}{trigger}", kind="dma", queue=queue, trigger=trigger)
+        return Lane(name=f"dma q{queue}{trigger and ' '}{trigger}", kind="dma", core=core, queue=queue, trigger=trigger)
 
 
 def _queue_group(variant: Variant) -> str:

@@ -59,7 +59,7 @@ def _stores(program: Program, accesses: Accesses) -> tuple[Column, dict[int, lis
     alike: dict[tuple[object, ...], list[Buffer]] = {}
     for buffer in program.buffers:
         if buffer.address is not None and buffer.id in used:
-            place = (buffer.space, buffer.address, buffer.partitions, buffer.partition_bytes)
+            place = (buffer.core, buffer.space, buffer.address, buffer.partitions, buffer.partition_bytes)
             alike.setdefault(place, []).append(buffer)
     shared = {group[0].id: group for group in _joined(list(alike.values())) if len(group) > 1}
     for number, group in shared.items():
@@ -69,7 +69,9 @@ def _stores(program: Program, accesses: Accesses) -> tuple[Column, dict[int, lis
 
 def _joined(places: list[list[Buffer]]) -> list[list[Buffer]]:
     """The buffers of places that overlap, directly or through others, in one list each."""
-    places.sort(key=lambda members: (members[0].space, (members[0].address or (0, 0))[1], members[0].id))
+    places.sort(
+        key=lambda members: (members[0].core, members[0].space, (members[0].address or (0, 0))[1], members[0].id)
+    )
     parent = list(range(len(places)))
 
     def root(number: int) -> int:
@@ -95,7 +97,7 @@ def _below(a: Buffer, b: Buffer) -> bool:
     """Whether a ends before b begins, and before all that begin after b."""
     assert a.address is not None
     assert b.address is not None
-    return a.space is not b.space or a.address[1] + a.partition_bytes <= b.address[1]
+    return a.core != b.core or a.space is not b.space or a.address[1] + a.partition_bytes <= b.address[1]
 
 
 class _Keys:

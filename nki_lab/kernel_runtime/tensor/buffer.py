@@ -41,7 +41,8 @@ class Buffer:
     `id` counts the buffers of a trace; `index` is free for the program's own numbering (-1: none yet). `shape` and
     `dtype` are those of the allocation. `address` is None (the allocator decides) or (partition, byte within the
     partition). `kind` is "temp", "input", "output" or "const"; `site` numbers the place in the source that made it;
-    `owner` is the Executor, None for a placeholder that has no values.
+    `owner` is the Executor, None for a placeholder that has no values; `core` the physical core in whose memory it lies,
+    0 for shared HBM.
 
     On-chip, `partitions` rows of `row_elements` elements (`partition_bytes` bytes) each; in HBM the three are 1, the
     size and the number of bytes, so that `partitions * partition_bytes == nbytes` everywhere.
@@ -49,6 +50,7 @@ class Buffer:
 
     __slots__ = (
         "address",
+        "core",
         "dtype",
         "id",
         "index",
@@ -78,6 +80,7 @@ class Buffer:
         site: int = -1,
         owner: Any = None,
         index: int = -1,
+        core: int = 0,
     ) -> None:
         self.id = id
         self.space = space
@@ -89,6 +92,7 @@ class Buffer:
         self.site = site
         self.owner = owner
         self.index = index
+        self.core = core
         self.on_chip = space in ON_CHIP
         if self.on_chip:
             self.partitions = shape[0]

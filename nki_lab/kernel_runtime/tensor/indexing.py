@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, dynamic_slice, moved
+from nki_lab.kernel_runtime.tensor.indirect import Indirect, dynamic_select, dynamic_slice, moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.tensor.view import NkiTensor
 
-KEY_RULE = "a key is made of integers, slices, nl.ds(start, size) and at most one ..."
+KEY_RULE = "a key is made of integers, registers, slices, nl.ds(start, size) and at most one ..."
 
 
 class DynamicSlice:
@@ -48,8 +48,9 @@ _FULL = slice(None)
 def resolve(tensor: NkiTensor, key: Any) -> Indexed:
     """The view `tensor[key]`.
 
-    An integer drops its dimension. On-chip, dimension 0 stays as size 1, and so does the last free dimension indexed
-    by an integer where fewer than two dimensions would remain; in HBM the last dimension stays where none would.
+    An integer drops its dimension, and so does a register, as `select` does. On-chip, dimension 0 stays as size 1, and
+    so does the last free dimension indexed by an integer where fewer than two dimensions would remain; in HBM the last
+    dimension stays where none would.
     """
     shape, strides = tensor._shape, tensor._strides
     offset = tensor._offset
@@ -87,6 +88,10 @@ def resolve(tensor: NkiTensor, key: Any) -> Indexed:
             start = _ds_start(tensor, dim, item, size, count)
         elif item is Ellipsis:
             return resolve(tensor, _expanded(tensor, keys))
+        elif kind is VirtualRegister:
+            indirect = dynamic_select(_pending(tensor, indirect), dim, item)
+            dropped, dropped_at = dim, len(sizes)
+            continue
         else:
             number = _integer_key(tensor, dim, item)
             return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]))
@@ -280,9 +285,7 @@ def _integer_key(tensor: NkiTensor, dim: int, item: Any) -> int:
 
 
 def _bad_key(tensor: NkiTensor, dim: int, item: Any) -> NkiError:
-    if isinstance(item, VirtualRegister):
-        what, help_text = repr(item), f"select({dim}, register) drops the dimension, nl.ds(register, 1) keeps it"
-    elif isinstance(item, TensorOperators):
+    if isinstance(item, TensorOperators):
         what = "a tensor"
         help_text = (
             f"rows picked by a tensor: vector_select({dim}, index) or ap(vector_offset=index); "

@@ -11,8 +11,9 @@ class VirtualRegister:
     """A 32-bit scalar in an engine's register; its value is unknown while the kernel is specialised.
 
     Usable as `scalar_offset` of `ap`, index of `select`, start of `nl.ds`, bound of a dynamic loop. Registers of loop
-    variables are `frozen`: instructions may not write them. `state` belongs to the executor. Any use that needs the
-    value now (arithmetic, comparison with a number, `if`, `int()`, `range()`) raises NKI017.
+    variables are `frozen`: instructions may not write them. `state` belongs to the executor, as does `owner`, which
+    says what `while register:` means. Any other use that needs the value now (arithmetic, comparison with a number,
+    `if`, `int()`, `range()`) raises NKI017.
     """
 
     __slots__ = ("frozen", "id", "name", "owner", "state")
@@ -60,7 +61,10 @@ class VirtualRegister:
         )
 
     def __bool__(self) -> bool:
-        self._needed("tested")
+        goes_on: bool | None = None if self.owner is None else self.owner.condition(self)
+        if goes_on is None:
+            self._needed("tested")
+        return goes_on
 
     def __int__(self) -> int:
         self._needed("converted to int")

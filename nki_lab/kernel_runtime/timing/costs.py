@@ -25,7 +25,7 @@ class VariantCost:
     Both in picoseconds; of a DMA both are its time at the full rate. `work` counts elements, or multiply-adds of a
     matrix product.
 
-    Of a DMA: `engines` that take part, as bits; who writes its `descriptors`, how long that takes (`trigger`), and how
+    Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; who writes its `descriptors`, how long that takes (`trigger`), and how
     long from there to its first data (`start_latency`); whether it keeps the issue interval (`spaced`). Of an engine:
     `stationary` is the operand, counted from the op's first, that is loaded into the array before streaming (-1:
     none); `table` the activation tables needed; `ports` the memories that a lock of the target guards against this
@@ -38,6 +38,7 @@ class VariantCost:
     work: int
     confidence: int
     engines: int = 0
+    hbm_bytes: int = 0
     descriptors: str = ""
     spaced: bool = False
     trigger: int = 0
@@ -78,7 +79,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         trigger = _trigger(arch, descriptors, cost)
         return VariantCost(
             interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
-            engines=_engines(arch, variant), descriptors=descriptors,
+            engines=_engines(arch, variant), hbm_bytes=_hbm_bytes(variant), descriptors=descriptors,
             spaced=cost.descriptor_bytes >= arch.dma_short_descriptor_bytes,
             trigger=trigger, start_latency=_start_latency(arch, descriptors, variant, trigger),
         )  # fmt: skip
@@ -118,6 +119,12 @@ def _engines(arch: Arch, variant: Variant) -> int:
     for partition in range(view.start_partition, last + 1, view.partition_step):
         engines |= 1 << (partition // arch.dma_partitions_per_engine % arch.dma_engines)
     return engines
+
+
+def _hbm_bytes(variant: Variant) -> int:
+    """Bytes of all operands in HBM."""
+    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
 
 
 def _descriptors(arch: Arch, variant: Variant) -> str:

@@ -1,4 +1,4 @@
-"""DMA engines and queues: who triggers a transfer, when its data starts, and how transfers share the engines.
+"""DMA engines and queues: who triggers a transfer, when its data starts, and how transfers share engines and HBM.
 
 A transfer takes part of its time on each of its engines. Engines with transfers of several queues serve them round
 robin, which is equal shares; a transfer advances as its slowest engine does. Shares are kept exact: remaining work
@@ -28,26 +28,40 @@ NEVER: Final = 1 << 62
 
 
 class Transfer:
-    """A transfer that moves data."""
+    """A transfer that moves data; `hbm` are the bytes that it moves to and from HBM in a second at its full rate."""
 
-    __slots__ = ("engines", "lane", "left", "op", "share", "streams")
+    __slots__ = ("engines", "hbm", "lane", "left", "op", "share", "streams")
 
-    def __init__(self, op: int, lane: int, streams: list[Stream], engines: int, work: int) -> None:
+    def __init__(self, op: int, lane: int, streams: list[Stream], engines: int, work: int, hbm_bytes: int = 0) -> None:
         self.op = op
         self.lane = lane
         self.streams = streams
         self.engines = engines
+        self.hbm = hbm_bytes * 10**12 // max(work, 1)
         self.left = work * UNITS
         self.share = UNITS
 
 
+def hbm_limit(arch: Arch, cores: int) -> int:
+    """Bytes a second of the HBM that some cores share: their part of the chip's, which a core alone never reaches.
+
+    0 for a single core: no limit.
+    """
+    return round(arch.hbm_bytes_per_ns * 1e9 * cores / arch.cores_per_chip) if cores > 1 else 0
+
+
 class DmaEngines:
-    """The transfers under way, and when the next of them ends."""
+    """The transfers under way on all cores, and when the next of them ends.
 
-    __slots__ = ("active", "ends", "next", "now", "sharing")
+    Engines of different cores are different bits. `limit` is what HBM gives to all of them in a second, in bytes; 0:
+    more than they can take.
+    """
 
-    def __init__(self, sharing: bool) -> None:
+    __slots__ = ("active", "ends", "limit", "next", "now", "sharing")
+
+    def __init__(self, sharing: bool, limit: int = 0) -> None:
         self.sharing = sharing
+        self.limit = limit if sharing else 0
         self.active: list[Transfer] = []
         self.now = 0
         self.ends = NEVER
@@ -87,11 +101,21 @@ class DmaEngines:
                 transfer.share = UNITS // (len(active) if same else _crowd(transfer.engines, active))
         else:
             active[0].share = UNITS
+        if self.limit and len(active) > 1:
+            self._share_hbm()
         for transfer in active:
             end = now - (-transfer.left // transfer.share)
             if end < ends:
                 ends, found = end, transfer
         self.ends, self.next = max(ends, now), found
+
+    def _share_hbm(self) -> None:
+        """Slow down all that move data to or from HBM by as much as they ask for more than it gives."""
+        asked = sum(transfer.hbm * transfer.share for transfer in self.active) // UNITS
+        if asked > self.limit:
+            for transfer in self.active:
+                if transfer.hbm:
+                    transfer.share = max(1, transfer.share * self.limit // asked)
 
 
 def _crowd(engines: int, active: list[Transfer]) -> int:
@@ -203,11 +227,11 @@ class Streams:
             for variant in program.variants
         ]
 
-    def of(self, op: int, lane: int) -> list[Stream]:
-        """The streams of a transfer: of its HBM tensors; within SBUF, one for all."""
+    def of(self, op: int, lane: int, core: int) -> list[Stream]:
+        """The streams of a transfer: of its HBM tensors; within SBUF, one for all. Each core has its own."""
         program = self._program
         first = program.op_access[op]
-        lane = -1 if self._sharing else lane
+        lane = -1 - core if self._sharing else lane
         found: list[Stream] = []
         for place in self._operands[program.op_variant[op]]:
             stream = self._stream(program.views[program.access_view[first + place]].buffer.id, lane)

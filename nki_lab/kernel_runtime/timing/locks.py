@@ -24,7 +24,7 @@ class Lock:
 
 
 class Locks:
-    """The locks of a target that more than one lane of this program wants.
+    """The locks of one core that more than one lane of this program wants.
 
     NeuronCore-v2 has one for SBUF (Vector, GpSimd) and one for PSUM (Vector, Scalar); later ones have one for each
     PSUM bank (Vector, Scalar). An op holds its locks as long as it keeps its lane.
@@ -32,13 +32,13 @@ class Locks:
 
     def __init__(
         self, program: Program, schedule: Schedule, costs: list[VariantCost], options: Options,
-        allocation: Allocation | None,
+        allocation: Allocation | None, core: int,
     ) -> None:  # fmt: skip
         self._program = program
         self._allocation = allocation
         self._banks: dict[int, tuple[object, ...]] = {}
         self._held: dict[object, Lock] = {}
-        lanes = {lane.name: number for number, lane in enumerate(schedule.lanes)}
+        lanes = {lane.name: number for number, lane in enumerate(schedule.lanes) if lane.core == core}
         used = set(program.op_variant)
         wanted: dict[str, set[str]] = {}
         for number in used:

@@ -37,7 +37,7 @@ same bytes. *memory reuse*: bytes of another tensor that is still in use. *user 
 *semaphore*: everything is ready but the signal of it. *table load*, *stationary load*: an engine's own preparation.
 *dma trigger*: the descriptor generator is at work for other transfers. *dma start*: from trigger to first data.
 *queue interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other
-queues. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's clock has yet
+queues, or HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's clock has yet
 to rise. *launch*: before and after the kernel.
 """
 

@@ -4,6 +4,7 @@ Lanes take their ops in order. An op starts when its lane is free, what it depen
 the memory that it needs; its lane is free again after its issue interval, and its result is visible after its latency,
 to other lanes one semaphore later. Compute lanes are worked off as far as what is known allows; where lanes meet (DMA
 engines and descriptor generators, locked memories) events are taken in order of time, equal ones in program order.
+The cores of a launch run side by side, each with lanes, engines and memories of its own; they share the rate of HBM.
 All times are whole picoseconds, so that equal input gives equal columns.
 """
 
@@ -19,7 +20,7 @@ from nki_lab.kernel_runtime.schedule import Lane, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
-from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting
+from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
 from nki_lab.kernel_runtime.timing.engines import PowerRamp, reused_tiles
 from nki_lab.kernel_runtime.timing.locks import Locks
 from nki_lab.kernel_runtime.timing.reasons import (
@@ -62,6 +63,7 @@ class _LaneState:
         "asked",
         "avail",
         "cause",
+        "core",
         "count",
         "cursor",
         "data_reason",
@@ -69,6 +71,7 @@ class _LaneState:
         "index",
         "kind",
         "last",
+        "locks",
         "order",
         "place",
         "queue",
@@ -80,8 +83,10 @@ class _LaneState:
         "table",
     )
 
-    def __init__(self, index: int, lane: Lane, order: memoryview[int], time: int) -> None:
+    def __init__(self, index: int, lane: Lane, order: memoryview[int], time: int, locks: Locks) -> None:
         self.index = index
+        self.core = lane.core
+        self.locks = locks
         self.order = order
         self.count = len(order)
         self.data_reason = data_from(lane.name, lane.kind)
@@ -117,16 +122,17 @@ class _Walk:
         self._waiters: dict[int, list[_LaneState]] = {}
         self._woken: list[_LaneState] = []
         self._heap: list[tuple[int, int, int, int]] = []  # (time, kind, op, lane)
-        self._dma = DmaEngines(options.bandwidth_sharing)
+        self._dma = DmaEngines(options.bandwidth_sharing, hbm_limit(arch, program.cores))
+        self._engines_of_core = arch.dma_engines
         self._sharing = options.bandwidth_sharing
         self._streams = Streams(program, options.bandwidth_sharing)
         self._triggers: dict[tuple[str, int], Trigger] = {}
+        locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
         self._lanes = [
-            _LaneState(number, lane, schedule.order[number].data, self.launch)
+            _LaneState(number, lane, schedule.order[number].data, self.launch, locks[lane.core])
             for number, lane in enumerate(schedule.lanes)
         ]
         self._equip(program, schedule, options)
-        self._locks = Locks(program, schedule, self.costs, options, allocation)
 
     def _equip(self, program: Program, schedule: Schedule, options: Options) -> None:
         arch = program.arch
@@ -224,7 +230,7 @@ class _Walk:
                 return
             cost = self.costs[self._variant[op]]
             time = self._earliest(lane, op, cost)
-            if self._locks.guards(op, cost, lane.index):
+            if lane.locks.guards(op, cost, lane.index):
                 heappush(self._heap, (time, _START, op, lane.index))
                 return
             self._commit(lane, op, cost, time)
@@ -255,13 +261,13 @@ class _Walk:
     def _try_start(self, lane: _LaneState, time: int) -> None:
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        later, holder, reason = self._locks.blocked(op, cost, lane.index, time)
+        later, holder, reason = lane.locks.blocked(op, cost, lane.index, time)
         if later > time:
             lane.after, lane.stall = holder, reason
             heappush(self._heap, (later, _START, op, lane.index))
             return
         self._commit(lane, op, cost, time)
-        self._locks.take(op, cost, lane.index, lane.free)
+        lane.locks.take(op, cost, lane.index, lane.free)
         self._pump(lane)
 
     def _commit(self, lane: _LaneState, op: int, cost: VariantCost, time: int) -> None:
@@ -298,10 +304,10 @@ class _Walk:
         assert queue is not None  # only queues ask
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        trigger = self._trigger(cost, lane.index)
+        trigger = self._trigger(cost, lane)
         served, cause, waited = trigger.serve(time, lane.avail, lane.cause, cost.trigger)
         reason = TRIGGER if waited else self._reason(lane)
-        streams = self._streams.of(op, lane.index)
+        streams = self._streams.of(op, lane.index, lane.core)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
         lane.asked = served + cost.trigger
         if not queue.busy and len(queue.waiting) == 1:
@@ -309,12 +315,12 @@ class _Walk:
         self._next(lane)
         self._pump(lane)
 
-    def _trigger(self, cost: VariantCost, lane: int) -> Trigger:
-        """The generator of a transfer's descriptors: one for all queues, or without sharing one for each."""
-        key = (cost.descriptors, -1 if self._sharing else lane)
+    def _trigger(self, cost: VariantCost, lane: _LaneState) -> Trigger:
+        """The generator of a transfer's descriptors: one for all queues of a core, or without sharing one for each."""
+        key = (cost.descriptors, -1 - lane.core if self._sharing else lane.index)
         known = self._triggers.get(key)
         if known is None:
-            known = self._triggers[key] = self._locks.trigger(cost) if self._sharing else Trigger()
+            known = self._triggers[key] = lane.locks.trigger(cost) if self._sharing else Trigger()
         return known
 
     def _start_data(self, lane: _LaneState, time: int) -> None:
@@ -340,7 +346,8 @@ class _Walk:
         queue.waiting.popleft()
         columns.start[op] = time
         queue.busy = True
-        self._dma.add(Transfer(op, lane.index, waiting.streams, cost.engines, cost.interval), time)
+        engines = cost.engines << lane.core * self._engines_of_core
+        self._dma.add(Transfer(op, lane.index, waiting.streams, engines, cost.interval, cost.hbm_bytes), time)
 
     def _finish(self) -> None:
         transfer, time = self._dma.finish()

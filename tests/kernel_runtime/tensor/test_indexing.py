@@ -179,10 +179,26 @@ def test_tensors_as_bounds_are_refused(on_chip, in_hbm, refused) -> None:
     refused("NKI304", lambda: in_hbm(128, 64)[0:4, ds(0, index)])
 
 
-def test_a_register_is_a_start_of_ds_and_nothing_else(in_hbm, refused) -> None:
+def test_a_register_in_a_key_is_a_select(in_hbm, on_chip, refused) -> None:
     register = VirtualRegister(id=1)
-    found = refused("NKI304", lambda: in_hbm(128, 64)[register])
-    assert "select(0, register)" in found.help
+    for tensor, key, same in (
+        (in_hbm(8, 128, 64), register, lambda t: t.select(0, register)),
+        (in_hbm(8, 128, 64), (slice(2, 4), register), lambda t: t[2:4].select(1, register)),
+        (on_chip(128, 4, 64), (slice(None), register), lambda t: t.select(1, register)),
+        (on_chip(128, 64), (slice(0, 32), register), lambda t: t[0:32].select(1, register)),
+        (in_hbm(64), register, lambda t: t.select(0, register)),
+    ):
+        view, wanted = tensor[key], same(tensor)
+        assert (view.shape, view.strides, view.offset) == (wanted.shape, wanted.strides, wanted.offset)
+        assert view._indirect is not None
+        assert (view._indirect.stride, view._indirect.highest) == (wanted._indirect.stride, wanted._indirect.highest)
+        refused("NKI309", lambda view=view: view[register] if view._shape[0] > 1 else view.select(0, register))
+    refused("NKI312", lambda: on_chip(128, 64)[register])
+    refused("NKI309", lambda: in_hbm(8, 8, 8)[register, register])
+
+
+def test_a_register_bounds_no_slice(in_hbm, refused) -> None:
+    register = VirtualRegister(id=1)
     assert "nl.ds(start, size)" in refused("NKI304", lambda: in_hbm(128, 64)[register:, :]).help
     refused("NKI304", lambda: in_hbm(128, 64)[ds(0, register)])
 

@@ -5,9 +5,19 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
-from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature, signatures
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 
-__all__ = ["Budget", "Evaluation", "ModuleSource", "Signature", "Variable", "evaluate", "legacy_dialect", "signatures"]
+__all__ = [
+    "Budget",
+    "Evaluation",
+    "ModuleSource",
+    "Signature",
+    "Stopped",
+    "Variable",
+    "evaluate",
+    "legacy_dialect",
+    "signatures",
+]

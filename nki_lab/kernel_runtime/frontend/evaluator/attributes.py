@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Instance,
     Launch,
     Namespace,
+    NativeMethod,
     Super,
     UserClass,
 )
@@ -49,6 +50,8 @@ def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
         case Function(entry=False) | BoundMethod() if not name.startswith("_") and not m.is_doubtful(value):
             kind = "function" if isinstance(value, Function) else "method"
             return m.fault(AttributeError(f"{kind!r} object has no attribute {name!r}"), node, frame)
+        case Function() | Launch() if name == "with_schedule":
+            return NativeMethod(value, name)
         case Function() | BoundMethod() | Launch():
             return UNKNOWN
         case _:

@@ -94,9 +94,17 @@ def _callback(m: Machine, frame: Frame, node: ast.AST, value: Any) -> Any:
     def callback(*args: Any, **kwargs: Any) -> Any:
         result = call(m, frame, node, value, list(args), kwargs)
         m.pin(node, frame)
+        callback.lost = result is UNKNOWN  # type: ignore[attr-defined]
         return None if result is UNKNOWN else result
 
-    callback.__name__ = str(getattr(value, "name", None) or getattr(value, "__name__", "callback"))
+    function = value.function if isinstance(value, BoundMethod | Launch) else value
+    if isinstance(function, Function):
+        callback.__name__ = function.name
+        names = [arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)]
+        at = 1 if isinstance(value, BoundMethod) else 0
+        callback.parameter = names[at] if len(names) > at else ""  # type: ignore[attr-defined]
+    else:
+        callback.__name__ = str(getattr(value, "__name__", ""))
     return callback
 
 
@@ -106,8 +114,9 @@ def call_function(
     """Enter a function of the user's."""
     if function.entry and (m.host or frame.function is None):
         if m.launched is not None:
-            m.launched(function, args, kwargs, (), node)
+            m.launched(Launch(function), args, kwargs, node)
         return UNKNOWN
+    m.called.add(function.qualname)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
         m.doubt([*args, *kwargs.values()])
         return UNKNOWN
@@ -141,6 +150,7 @@ def run_body(frame: Frame, function: Function) -> None:
 
         body = function.body = body_of(function)
         frame.m.entered.add(function.qualname)
+        frame.m.called.add(function.qualname)
     body(frame)
 
 
@@ -215,7 +225,7 @@ def _native_method(
 def _launch(m: Machine, frame: Frame, node: ast.AST, callee: Launch, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if m.host or frame.function is None:
         if m.launched is not None:
-            m.launched(callee.function, args, kwargs, callee.grid, node)
+            m.launched(callee, args, kwargs, node)
         return UNKNOWN
     return call_function(m, frame, node, callee.function, args, kwargs)
 

@@ -15,6 +15,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType, NamedDType
+from nki_lab.kernel_runtime.frontend import control
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
@@ -41,6 +42,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 )
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.scheduling import edges_of
 from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.options import Options
@@ -72,7 +74,7 @@ class Evaluation:
     `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
     UTF-8 byte column of the place that binds them. `tainted` are numbers of buffers that code which was not evaluated
     may have written; nothing is concluded from their being unwritten. `entered` are the functions, by qualified name,
-    whose bodies were evaluated.
+    whose bodies were evaluated; `called` those whose bodies the evaluation depends on.
     """
 
     program: Program
@@ -81,6 +83,7 @@ class Evaluation:
     steps: int
     tainted: frozenset[int] = frozenset()
     entered: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
 
 
 def evaluate(
@@ -110,6 +113,7 @@ def evaluate(
             if isinstance(function, Function):
                 with recording(builder):
                     _run_kernel(m, builder, function, arguments)
+                _obey(m, program, function, arguments)
             else:
                 _not_a_function(m, function_name)
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
@@ -122,6 +126,7 @@ def evaluate(
         steps=m.meter.steps,
         tainted=frozenset(buffer.id for buffer in m.tainted),
         entered=frozenset(m.entered),
+        called=frozenset(m.called),
     )
 
 
@@ -155,6 +160,15 @@ class _Starting(Protocol):
     def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
 
 
+def _obey(m: Machine, program: Program, function: Function, arguments: Signature) -> None:
+    """Enter the edges of `with_schedule`; a name is missed only where everything was evaluated."""
+    edges, missing = edges_of(program, arguments.schedule)
+    program.user_edges += edges
+    if not any(item.outcome == "fault" or item.code in ("NKI120", "NKI122") for item in m.findings):
+        for item in missing:
+            m.record(item, function.node, m.base)
+
+
 def _not_a_function(m: Machine, name: str) -> None:
     node = m.module.function(name)
     what = f"{name} is not known here: it is made by code that is not evaluated"
@@ -184,6 +198,7 @@ def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Sig
             _note_parameters(m, function, names)
             calls.run_body(frame, function)
             builder.sync()
+            control.finish(builder)
             _collect(m, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
         for item in error.diagnostics:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Any
@@ -16,7 +17,8 @@ class Budget:
     """What one evaluation may use.
 
     `steps` counts statements, loop trips and calls, and large values by their size; `seconds` is wall time; `calls`
-    the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer.
+    the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer. `stop` is asked
+    now and then; where it says True the evaluation ends in `Stopped`.
     """
 
     steps: int = 2_000_000
@@ -25,6 +27,11 @@ class Budget:
     items: int = 1_000_000
     characters: int = 1_000_000
     bits: int = 1024
+    stop: Callable[[], bool] | None = field(default=None, compare=False)
+
+
+class Stopped(BaseException):
+    """Ends an evaluation that nobody waits for any more."""
 
 
 class OverBudget(BaseException):
@@ -64,6 +71,8 @@ class Meter:
             raise OverBudget(f"{self.budget.steps} steps", self.node)
         if perf_counter() >= self.deadline:
             raise OverBudget(f"{self.budget.seconds:g} seconds", self.node)
+        if self.budget.stop is not None and self.budget.stop():
+            raise Stopped
         self.look_at = min(self.steps + _LOOK, self.budget.steps)
 
     def sized(self, count: int) -> int:

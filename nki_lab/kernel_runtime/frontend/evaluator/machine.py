@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Frame,
     Function,
     Instance,
+    Launch,
     Partial,
     Unknown,
     UserClass,
@@ -89,7 +90,7 @@ class Machine:
 
     `host` evaluates what launches kernels: calls of kernels are handed to `launched` and not entered. `doubtful` holds
     containers and objects that code which was not evaluated may have changed; `tainted` the buffers that it may have
-    written.
+    written; `called` the functions, by qualified name, whose bodies were looked at, and `entered` those evaluated.
     """
 
     def __init__(self, module: ModuleSource, budget: Budget, imports: Imports, *, host: bool = False) -> None:
@@ -97,7 +98,7 @@ class Machine:
         self.meter = Meter(budget)
         self.imports = imports
         self.host = host
-        self.launched: Callable[[Function, list[Any], dict[str, Any], tuple[int, ...], ast.AST], None] | None = None
+        self.launched: Callable[[Launch, list[Any], dict[str, Any], ast.AST], None] | None = None
         self.globals: dict[str, Any] = dict.fromkeys(_MODULE_NAMES, UNKNOWN)
         self.globals |= {"__name__": "__main__" if host else module.name, "__debug__": True}
         self.base = Frame(self, None, None, self.globals)
@@ -107,6 +108,7 @@ class Machine:
         self.doubtful: dict[int, Any] = {}
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
+        self.called: set[str] = set()
         self.guards = 0
         self.depth = 0
         self._seen: set[Any] = set()

@@ -12,8 +12,9 @@ import numpy as np
 from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.frontend.evaluator import calls
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, NativeMethod, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Launch, NativeMethod, has_unknown
 from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
+from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
 from nki_lab.kernel_runtime.frontend.target import tile_size
 from nki_lab.kernel_runtime.tensor import DynamicSlice, NkiTensor, Shape, VirtualRegister
 
@@ -40,7 +41,7 @@ PLAIN: Final[dict[type, frozenset[str]]] = {
     Shape: _SEQUENCE,
     range: _SEQUENCE,
     type(None): frozenset(),
-    NkiInstruction: frozenset(),
+    NkiInstruction: frozenset({"depends_on"}),
     list: frozenset({"append", "insert", "pop", "remove", "index", "count", "reverse", "clear", "copy"}),
     dict: frozenset({"keys", "values", "items", "get", "pop", "popitem", "setdefault", "copy", "clear"}),
     set: frozenset({"add", "discard", "remove", "copy", "clear", "union", "intersection", "difference", "issubset",
@@ -230,6 +231,17 @@ def _padded(name: str) -> Method:
     return pad
 
 
+def _with_schedule(m: Machine, frame: Frame, node: ast.AST, value: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The kernel with edges; without them where they are not known."""
+    kernel = value if isinstance(value, Launch) else Launch(value)
+    given = args[0] if args else kwargs.get("edges", UNKNOWN)
+    if m.lacks(given) or m.is_doubtful(given):
+        return kernel
+    edges = tuple(m.meter.walked(m.meter.items(given)))
+    pairs_of(edges)
+    return Launch(kernel.function, kernel.grid, (*kernel.schedule, *edges))
+
+
 def _item(m: Machine, frame: Frame, node: ast.AST, value: np.generic, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return value.item()
 
@@ -239,6 +251,8 @@ GUARDED: Final[dict[tuple[type, str], Method]] = {
     (list, "sort"): _sort,
     (dict, "update"): _update,
     (set, "update"): _update,
+    (Function, "with_schedule"): _with_schedule,
+    (Launch, "with_schedule"): _with_schedule,
     (str, "join"): _join,
     (str, "replace"): _replace,
     **{(str, name): _padded(name) for name in ("center", "ljust", "rjust", "zfill")},

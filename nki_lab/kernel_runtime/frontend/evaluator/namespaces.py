@@ -66,9 +66,7 @@ class Imports:
             case "nki.meta" | "nki.experimental":
                 return Namespace(name, {})
             case "nki.language":
-                names = language.names()
-                names.setdefault("no_reorder", _marker(f"{name}.no_reorder"))
-                return self._closed(name, names)
+                return self._closed(name, language.names())
             case "nki.isa":
                 return self._closed(name, language.instruction_names())
             case "nki.isa.constants":

@@ -44,7 +44,7 @@ def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
         if not function.entry:
             return m.fault(TypeError("'function' object is not subscriptable"), node, frame)
         known = all(type(size) is int and 0 < size < 1 << 31 for size in grid)
-        return Launch(function, grid) if known else UNKNOWN
+        return Launch(function, grid, value.schedule if kind is Launch else ()) if known else UNKNOWN
     if kind is Instance:
         return _method(m, frame, node, value, "__getitem__", [key])
     if kind is UserClass:

@@ -23,10 +23,12 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Annotation,
     Function,
     Instance,
+    Launch,
     Namespace,
     Special,
     UserClass,
 )
+from nki_lab.kernel_runtime.frontend.scheduling import Pair, pairs_of
 
 HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
 MOST: Final = 4
@@ -37,12 +39,13 @@ MOST: Final = 4
 class Signature:
     """One way a kernel is called: TensorSpecs for arrays, other values as they are.
 
-    `grid` is the launch grid, `span` the call in the source where it was found.
+    `grid` is the launch grid, `schedule` the edges of `with_schedule`, `span` the call in the source where it was found.
     """
 
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
+    schedule: tuple[Pair, ...] = ()
     span: Span | None = None
 
     def __str__(self) -> str:
@@ -61,29 +64,31 @@ def _shown(value: Any) -> str:
 
 
 def signatures(
-    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, called: set[str] | None = None
 ) -> dict[str, tuple[Signature, ...]]:
     """The signatures of the named top-level functions, at most `MOST` each.
 
     What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
-    arrays that are shapes; nothing is executed.
+    arrays that are shapes; nothing is executed. `called` is filled with the functions, by qualified name, whose bodies
+    that depends on.
     """
     wanted = set(names)
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
     m = _machine(module, budget)
 
-    def launched(
-        function: Function, args: list[Any], kwargs: dict[str, Any], grid: tuple[int, ...], node: ast.AST
-    ) -> None:
+    def launched(launch: Launch, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> None:
+        function = launch.function
         if function.name in wanted and function.closure is m.base:
-            span = _span(module, node)
-            _enter(found[function.name], Signature(args=tuple(args), kwargs=dict(kwargs), grid=grid, span=span))
+            made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule),
+                             span=_span(module, node))  # fmt: skip
+            _enter(found[function.name], made)
 
     m.launched = launched
     with module.shown(), np.errstate(all="ignore"):
         run_module(m)
         for name in wanted:
             function = m.globals.get(name)
+            function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 annotated = _from_annotations(m, function)
                 if annotated is not None:
@@ -95,6 +100,8 @@ def signatures(
                         _call_test(m, item, Instance(value, {}))
             elif name.startswith("test_"):
                 _call_test(m, value)
+    if called is not None:
+        called |= m.called
     return {name: tuple(table.values())[:MOST] for name, table in found.items()}
 
 
@@ -119,7 +126,7 @@ def _span(module: ModuleSource, node: ast.AST) -> Span:
 def _enter(table: dict[str, Signature], signature: Signature) -> None:
     values = [*signature.args, *signature.kwargs.values()]
     if any(_holds_array(value) for value in values) and len(table) < MOST:
-        table.setdefault(str(signature), signature)
+        table.setdefault(f"{signature}{signature.schedule or ''}", signature)
 
 
 def _holds_array(value: Any) -> bool:

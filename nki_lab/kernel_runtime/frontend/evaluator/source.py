@@ -10,19 +10,22 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
+from typing import Any
 
+from nki_lab.kernel_runtime.frontend import locate
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, inner_nodes, module_scope
 
 
 class ModuleSource:
     """A parsed module. `stars` are the modules that it imports everything from."""
 
-    __slots__ = ("file", "name", "scope", "source", "stars", "tree")
+    __slots__ = ("file", "name", "places", "scope", "source", "stars", "tree")
 
     def __init__(self, source: str, file: str, tree: ast.Module) -> None:
         self.source = source
         self.file = file
         self.tree = tree
+        self.places = locate.Places(tree)
         self.name = PurePath(file).stem or "module"
         self.scope: Scope = module_scope(tree)
         self.stars = tuple(
@@ -41,17 +44,9 @@ class ModuleSource:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """While this lasts, places in the module's file are read in this text, whatever the disk holds."""
-        entry = (len(self.source), None, list(io.StringIO(self.source, newline=None)), self.file)
-        with _showing:
-            former = linecache.cache.get(self.file)
-            linecache.cache[self.file] = entry
-            try:
-                yield
-            finally:
-                if former is None:
-                    linecache.cache.pop(self.file, None)
-                else:
-                    linecache.cache[self.file] = former
+        entry: Any = (len(self.source), None, list(io.StringIO(self.source, newline=None)), self.file)
+        with _showing, _set(linecache.cache, self.file, entry), _set(locate.shown, self.file, self.places):
+            yield
 
     def function(self, name: str) -> ast.FunctionDef | None:
         """The last function of that name at the module's top level, inside `if` and `try` too."""
@@ -64,6 +59,20 @@ class ModuleSource:
             for part in ("body", "orelse", "finalbody") if isinstance(node, ast.If | ast.Try | ast.With) else ():
                 stack.extend(reversed(getattr(node, part, [])))
         return found
+
+
+@contextmanager
+def _set(table: dict[str, Any], key: str, value: Any) -> Iterator[None]:
+    """While this lasts, `table` has `value` at `key`."""
+    former = table.get(key)
+    table[key] = value
+    try:
+        yield
+    finally:
+        if former is None:
+            table.pop(key, None)
+        else:
+            table[key] = former
 
 
 _showing = threading.RLock()

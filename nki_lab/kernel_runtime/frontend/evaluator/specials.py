@@ -52,16 +52,14 @@ def _entry(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dic
 @meaning("nki.simulate_kernel", "nki_lab.run", "nki_lab.profile", "nki_lab.compile")
 def _run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A kernel and its arguments in one call."""
-    kernel, grid = (
-        (args[0].function, args[0].grid) if args and isinstance(args[0], Launch) else (args[0] if args else None, ())
-    )
-    if m.launched is not None and isinstance(kernel, Function):
+    kernel = Launch(args[0]) if args and isinstance(args[0], Function) else args[0] if args else None
+    if m.launched is not None and isinstance(kernel, Launch):
         own = {
             name: value
             for name, value in kwargs.items()
             if name not in ("target", "options", "on_error", "strict", "grid", "out_shape")
         }
-        m.launched(kernel, args[1:], own, grid, node)
+        m.launched(kernel, args[1:], own, node)
     return UNKNOWN
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from nki_lab.diagnostic import NkiError, error_of
+from nki_lab.kernel_runtime.frontend import control
 from nki_lab.kernel_runtime.frontend.evaluator import (
     calls,
     conditions,
@@ -28,7 +30,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     NativeMethod,
     has_unknown,
 )
-from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.frontend.passes import is_plain, way_out
+from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 Signal = str | None
 Statement = Callable[[Frame], Signal]
@@ -210,7 +213,10 @@ def _for(node: ast.For, scope: Scope) -> Statement:
 
     def run(frame: Frame) -> Signal:
         m = frame.m
-        stream = iterated(frame, node, source(frame))
+        walked = source(frame)
+        if isinstance(walked, control.DynamicRange):
+            return _once(frame, node, target, body, walked) or orelse(frame)
+        stream = iterated(frame, node, walked)
         if stream is UNKNOWN:
             m.unevaluated("what the loop walks is not known here: its body is not evaluated", node.iter, frame)
             skip(frame)
@@ -238,16 +244,55 @@ def _for(node: ast.For, scope: Scope) -> Statement:
     return run
 
 
+def _once(
+    frame: Frame, node: ast.For, target: Callable[[Frame, Any], None], body: Statement, loop: control.DynamicRange
+) -> Signal:
+    """The body of a device loop, evaluated once. A loop that is left early stays open, as in the tracer."""
+    m = frame.m
+    assert m.builder is not None  # nl.dynamic_range asked it
+    m.meter.node = node
+    m.meter.spend(1)
+    try:
+        name = node.target
+        while isinstance(name, ast.Tuple | ast.List) and name.elts:
+            name = name.elts[0]
+        register, region = loop.open(name.id if isinstance(name, ast.Name) else "")
+    except Exception as error:  # noqa: BLE001 - a place where no loop can be, reported at the loop
+        m.fault(error, node, frame)
+        return None
+    signal: Signal = LOST
+    try:
+        target(frame, register)
+        signal = body(frame)
+        if signal is None or signal is CONTINUE:
+            loop.close(region)
+    except NkiError as error:
+        m.fault(error, node, frame)
+    finally:
+        if signal not in (BREAK, RETURN):
+            control.abandon(m.builder, region)
+    return signal if signal is RETURN else None
+
+
 def _while(node: ast.While, scope: Scope) -> Statement:
-    test, body = conditions.condition(node.test, node, scope), build_block(node.body, scope)
-    orelse, skip = build_block(node.orelse, scope), skipping.build_skip([*node.body, *node.orelse], scope)
+    body, orelse = build_block(node.body, scope), build_block(node.orelse, scope)
+    skip = skipping.build_skip([*node.body, *node.orelse], scope)
+    value_of = expressions.build(node.test, scope) if is_plain(node.test) else None
+    test = conditions.condition(node.test, node, scope) if value_of is None else None
 
     def run(frame: Frame) -> Signal:
         m = frame.m
         while True:
             m.meter.node = node
             m.meter.spend(1)
-            answer = test(frame)
+            if value_of is None:
+                assert test is not None  # one of both is there
+                answer = test(frame)
+            else:
+                value = value_of(frame)
+                if isinstance(value, VirtualRegister):
+                    return _while_register(frame, node, value, value_of, body) or orelse(frame)
+                answer = conditions.truth(frame, node, value)
             if answer is UNKNOWN:
                 m.unevaluated("the condition is not known here: the loop is not evaluated", node.test, frame)
                 skip(frame)
@@ -264,6 +309,38 @@ def _while(node: ast.While, scope: Scope) -> Statement:
                 return signal
 
     return run
+
+
+def _while_register(
+    frame: Frame, node: ast.While, register: VirtualRegister, value_of: Callable[[Frame], Any], body: Statement
+) -> Signal:
+    """The body of `while register:`, evaluated once."""
+    m = frame.m
+    builder = m.builder
+    way = way_out(node)
+    if way is not None or builder is None:
+        error = error_of(control.left_early("a `break` or `return`"))
+        m.fault(error, way or node, frame)
+        return LOST
+    m.pin(node.test, frame)
+    test = node.test
+    name = test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
+    try:
+        region = control.open_while(builder, register, builder.site(), name)
+    except NkiError as error:
+        m.fault(error, node, frame)
+        return None
+    try:
+        signal = body(frame)
+        if signal is None or signal is CONTINUE:
+            again = value_of(frame)
+            m.pin(node.test, frame)
+            control.close_while(builder, region, again if isinstance(again, VirtualRegister) else register)
+    except NkiError as error:
+        m.fault(error, node, frame)
+    finally:
+        control.abandon(builder, region)
+    return None
 
 
 def _return(node: ast.Return, scope: Scope) -> Statement:

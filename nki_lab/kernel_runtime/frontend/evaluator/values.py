@@ -101,13 +101,14 @@ class Partial:
 
 
 class Launch:
-    """A kernel with a launch grid, or as `nki.simulate` and its kin give it."""
+    """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it."""
 
-    __slots__ = ("function", "grid")
+    __slots__ = ("function", "grid", "schedule")
 
-    def __init__(self, function: Function, grid: tuple[int, ...] = ()) -> None:
+    def __init__(self, function: Function, grid: tuple[int, ...] = (), schedule: tuple[Any, ...] = ()) -> None:
         self.function = function
         self.grid = grid
+        self.schedule = schedule
 
 
 class UserClass:

@@ -163,7 +163,8 @@ class LegacyBuilder(Builder):
         dst = live[result_position(instruction)]
         if dst.__class__ is NkiTensor and dst._buffer.id < 0 and dst._buffer.owner is self:
             self.check(instruction, live, fixed)
-            self.held = Held(instruction, live, fixed, name, self.site(), dst)
+            site, running = self.place()
+            self.held = Held(instruction, live, fixed, name, site, dst, running)
             return NkiInstruction(self.program, len(self.program))
         return self._record(instruction, live, fixed, name)
 
@@ -220,14 +221,15 @@ class LegacyBuilder(Builder):
 
     def replay(self, held: Held, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         assert held.instruction is not None
-        former, self.pinned = self.pinned, held.site
+        former = self.pinned, self.pinned_pass
+        self.pinned, self.pinned_pass = held.site, held.running
         try:
             self._record(held.instruction, live, fixed, held.name)
         except NkiError as error:
             error.diagnostics = tuple(placed(item, self.program.sites[held.site]) for item in error.diagnostics)
             raise
         finally:
-            self.pinned = former
+            self.pinned, self.pinned_pass = former
 
     # -- results of calls --------------------------------------------------------------------------------------------
 
@@ -298,7 +300,7 @@ def located(door: Callable[..., Any]) -> Callable[..., Any]:
         builder = context.local.builder
         if builder is None or builder.pinned >= 0:
             return door(*args, **kwargs)
-        builder.pinned = builder.site()
+        builder.pinned, builder.pinned_pass = builder.place()
         try:
             return door(*args, **kwargs)
         finally:

@@ -21,18 +21,19 @@ class Held:
     """An instruction that waits for its destination.
 
     `tile` is what the call returned; the instruction writes `box` of it, or all of it where box is None. Without an
-    instruction nothing writes the tile: its mask was empty.
+    instruction nothing writes the tile: its mask was empty. `running` is the pass of Python's loops that it is in.
     """
 
-    __slots__ = ("box", "fixed", "instruction", "live", "name", "site", "tile")
+    __slots__ = ("box", "fixed", "instruction", "live", "name", "running", "site", "tile")
 
     def __init__(self, instruction: Instruction | None, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None,
-                 site: int, tile: NkiTensor) -> None:  # fmt: skip
+                 site: int, tile: NkiTensor, running: int = -1) -> None:  # fmt: skip
         self.instruction = instruction
         self.live = live
         self.fixed = fixed
         self.name = name
         self.site = site
+        self.running = running
         self.tile = tile
         self.box: Box | None = None
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, dtype_of, promote
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
@@ -22,6 +23,7 @@ from nki_lab.kernel_runtime.frontend.doors import describe
 from nki_lab.kernel_runtime.frontend.legacy.blocks import require_tile, split_shape
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.index import Index
+from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
 from nki_lab.kernel_runtime.frontend.legacy.masking import cut, masked, with_shapes
 from nki_lab.kernel_runtime.frontend.legacy.subscript import axes_of, checked
 from nki_lab.kernel_runtime.frontend.legality import fixed_names, live_names
@@ -318,5 +320,32 @@ def _iota_arguments(values: dict[str, Any]) -> None:
     values["pattern"] = tuple(zip(expr.steps[1:], expr.shape[1:], strict=True))
 
 
+def _affine_arguments(values: dict[str, Any]) -> None:
+    """affine_select(pred, ...): a comparison of index expressions, as an affine function compared with 0."""
+    pred = values.pop("pred")
+    source = pred.source if isinstance(pred, Mask) else None
+    if source is None:
+        what = f"{pred!r}" if isinstance(pred, Mask) else f"a {type(pred).__name__}"
+        raise error_of(
+            diagnose("NKI012", f"affine_select: pred is {what}", operand="pred",
+                     limit="pred is one affine comparison of index expressions, such as i_p >= i_f",
+                     help="select twice, once for each comparison")
+        )  # fmt: skip
+    index, sign = source
+    shape = tuple(values["on_true_tile"]._shape)
+    if index.ndim != len(shape):
+        raise error_of(
+            diagnose("NKI012", f"affine_select: pred has {index.ndim} dimensions, on_true_tile is {shape}",
+                     operand="pred", limit="pred indexes the tile's partition and free dimensions",
+                     help="write the indices as nl.arange(n)[:, None] and nl.arange(n)[None, :]")
+        )  # fmt: skip
+    values["offset"] = index.offset
+    values["channel_multiplier"] = index.steps[0]
+    values["pattern"] = tuple(zip(index.steps[1:], shape[1:], strict=True))
+    values["cmp_op"] = ALU[sign]
+
+
 # Beta 1 arguments that stand for operands of another kind: shapes for tiles, index expressions for patterns.
-_ADAPTERS: Mapping[str, Callable[[dict[str, Any]], None]] = {"memset": _fill_arguments, "iota": _iota_arguments}
+_ADAPTERS: Mapping[str, Callable[[dict[str, Any]], None]] = {
+    "affine_select": _affine_arguments, "iota": _iota_arguments, "memset": _fill_arguments,
+}  # fmt: skip

@@ -28,10 +28,7 @@ _UNMODELLED_LANGUAGE = """
     iterators mod rand random_seed silu_dx tan trunc where
 """
 _UNMODELLED_ISA = """
-    activation_reduce affine_select bn_aggr bn_stats builtin_custom_op dma_transpose dropout local_gather max8
-    nc_find_index8 nc_match_replace8 nc_stream_shuffle range_select select_reduce sequence_bounds
-    tensor_copy_dynamic_dst tensor_copy_dynamic_src tensor_copy_predicated tensor_partition_reduce
-    tensor_scalar_cumulative tensor_scalar_reduce tensor_tensor_scan
+    builtin_custom_op dropout tensor_copy_dynamic_dst tensor_copy_dynamic_src
 """
 _UNMODELLED = {
     "neuronxcc.nki": "FrameworkKernel backends kernels nccl",

@@ -1,0 +1,12 @@
+/** The message that a page carries in itself. */
+
+import { inflate } from './wire';
+
+/** Id of the script element with the message: compact, in base64. */
+export const MESSAGE_ID = 'nki-lab-message';
+
+/** The bytes of the page's message; null where there is none. WireError if they are damaged. */
+export async function embedded(): Promise<ArrayBuffer | null> {
+  const text = document.getElementById(MESSAGE_ID)?.textContent.trim() ?? '';
+  return text === '' ? null : await inflate(text);
+}

@@ -1,0 +1,239 @@
+/** All views of one run, laid out by width, driven by one state. */
+import type { Commands } from './commands';
+import { createCommands, onAsked } from './commands';
+import { el, setAttribute, uniqueId } from './dom';
+import type { Playback } from './playback';
+import { createPlayback } from './playback';
+import { rest, rove } from './roving';
+import { faultBanner, notice } from './states';
+import { createStepping } from './stepping';
+import type { Changes, Context, State, View } from './types';
+import { createDetails } from './views/details';
+import { createEngines } from './views/engines';
+import { ranked, sourceOf } from './views/findings';
+import type { Tab } from './views/header';
+import { createHeader } from './views/header';
+import type { InstructionsView } from './views/instructions';
+import { createInstructions } from './views/instructions';
+import { createMemory } from './views/memory';
+import { createPinned, createSource } from './views/source';
+import { createSummary } from './views/summary';
+import { createTimeline } from './views/timeline';
+import { createTransport } from './views/transport';
+import { spoken } from './words';
+
+type Layout = State['layout'];
+type Panel = State['panel'];
+
+/** Widths at which the layout changes, in CSS pixels. */
+export function layoutOf(width: number): Layout {
+  if (width < 760) return 'narrow';
+  if (width < 1000) return 'medium';
+  return width < 1800 ? 'wide' : 'widest';
+}
+
+/** Panels that share a place, by layout; those that are not named are always there. */
+const SHARED: Readonly<Record<Layout, readonly Panel[]>> = {
+  narrow: ['memory', 'details', 'source'],
+  medium: ['source', 'details'],
+  wide: [],
+  widest: [],
+};
+const PANELS: Readonly<Record<Panel, string>> = { memory: 'Memory', details: 'Details', source: 'Source' };
+
+export interface Explorer {
+  readonly elements: readonly HTMLElement[];
+  readonly commands: Commands;
+  draw(state: State, changes: Changes): void;
+  reload(): void;
+  dispose(): void;
+}
+
+/** The views of the context's run. `showKeys` opens the list of keys. */
+export function createExplorer(context: Context, showKeys: () => void): Explorer {
+  const { run, store } = context;
+  const panels: Record<Tab, HTMLElement> = {
+    explore: el('div', { class: 'nki-explore', role: 'tabpanel', id: uniqueId('panel') }),
+    summary: el('div', { class: 'nki-tabpanel', role: 'tabpanel', id: uniqueId('panel') }),
+    instructions: el('div', { class: 'nki-tabpanel', role: 'tabpanel', id: uniqueId('panel') }),
+  };
+  const header = createHeader(context, {
+    explore: panels.explore.id,
+    summary: panels.summary.id,
+    instructions: panels.instructions.id,
+  });
+  for (const tab of Object.keys(panels) as Tab[]) panels[tab].setAttribute('aria-labelledby', header.tabIds[tab]);
+
+  // The table and the summary are made when they are first looked at.
+  const late: { summary?: View; instructions?: InstructionsView } = {};
+  const open = (tab: Tab): void => {
+    if (tab === 'summary' && !late.summary) panels.summary.append((late.summary = createSummary(context)).element);
+    if (tab === 'instructions' && !late.instructions) {
+      panels.instructions.append((late.instructions = createInstructions(context)).element);
+    }
+  };
+
+  const playback: Playback = createPlayback(
+    run,
+    store,
+    step => stopsAt(context, step),
+    step => context.speak(step >= 0 ? `Stopped at ${spoken(run, step)}` : 'Stopped'),
+  );
+  const parts = exploreParts(context);
+  const commands = createCommands({
+    run,
+    store,
+    playback,
+    stepping: createStepping(run),
+    speak: context.speak,
+    openSearch() {
+      store.set({ tab: 'instructions' });
+      open('instructions');
+      panels.instructions.hidden = false;
+      late.instructions?.search();
+    },
+    openDetails() {
+      store.set({ tab: 'explore', panel: 'details' });
+      parts.arrange({ ...store.state, panel: 'details' });
+      parts.details.element.focus();
+    },
+    showKeys,
+    findingSteps: () => findingSteps(context),
+  });
+  onAsked(panels.explore, commands);
+  const transport = createTransport(context, commands);
+  parts.fill(panels.explore, transport.element);
+
+  const exploreViews = [transport, ...parts.views];
+  const arrange = (state: State): void => {
+    open(state.tab);
+    for (const tab of Object.keys(panels) as Tab[]) panels[tab].hidden = tab !== state.tab;
+    parts.arrange(state);
+  };
+  arrange(store.state);
+  return {
+    elements: [header.element, ...states(context), ...(run.steps ? Object.values(panels) : [])],
+    commands,
+    draw(state, changes) {
+      arrange(state);
+      header.draw(state, changes);
+      // A view that was out of sight has missed what changed meanwhile.
+      const told = changes.has('tab') || changes.has('panel') || changes.has('layout') ? everything(state) : changes;
+      if (state.tab === 'explore') for (const view of exploreViews) view.draw(state, told);
+      else late[state.tab]?.draw(state, told);
+    },
+    reload() {
+      for (const view of [header, ...exploreViews, late.summary, late.instructions]) view?.reload?.(run);
+    },
+    dispose() {
+      playback.dispose();
+      for (const view of [header, ...exploreViews, late.summary, late.instructions]) view?.dispose();
+    },
+  };
+}
+
+/** All names of the state. */
+export function everything(state: State): Changes {
+  return new Set(Object.keys(state) as (keyof State)[]);
+}
+
+/** What is said above the views of a run that is not an ordinary one. */
+function states(context: Context): HTMLElement[] {
+  const { run } = context;
+  const banner = faultBanner(context);
+  if (banner) return [banner];
+  if (run.steps === 0) {
+    const text = 'The kernel ran without an instruction for any engine, so there is no time and no memory to show.';
+    return [notice('information', 'No instructions', text)];
+  }
+  if (run.steps === 1) {
+    return [notice('information', 'One instruction', `Nothing to overlap: ${spoken(run, 0)}.`)];
+  }
+  return [];
+}
+
+interface Parts {
+  readonly views: readonly View[];
+  readonly details: View;
+  /** Put the parts and the transport into their element. */
+  fill(element: HTMLElement, transport: HTMLElement): void;
+  arrange(state: State): void;
+}
+
+/** The timeline and what lies below the transport. */
+function exploreParts(context: Context): Parts {
+  const { store } = context;
+  const timeline = createTimeline(context);
+  const memory = createMemory(context);
+  const engines = createEngines(context);
+  const details = createDetails(context);
+  const source = createSource(context);
+  const pinned = createPinned(context);
+  const slots = {
+    timeline: el('div', { class: 'nki-slot nki-slot-timeline' }, timeline.element),
+    memory: el('div', { class: 'nki-slot nki-slot-memory', id: uniqueId('slot') }, memory.element),
+    details: el('div', { class: 'nki-slot nki-slot-details', id: uniqueId('slot') }, engines.element, details.element),
+    source: el('div', { class: 'nki-slot nki-slot-source', id: uniqueId('slot') }, source.element),
+    pinned: el('div', { class: 'nki-slot nki-slot-pinned' }, pinned.element),
+  };
+  const tabs = el('div', { class: 'nki-panel-tabs', role: 'tablist', 'aria-label': 'Panels' });
+  const buttons = new Map<Panel, HTMLElement>();
+  for (const panel of Object.keys(PANELS) as Panel[]) {
+    const button = el(
+      'button',
+      {
+        id: uniqueId('tab'),
+        type: 'button',
+        role: 'tab',
+        class: 'nki-tab',
+        'data-label': PANELS[panel],
+        'aria-controls': slots[panel].id,
+        on: { click: () => store.set({ panel }), focus: () => store.set({ panel }) },
+      },
+      PANELS[panel],
+    );
+    buttons.set(panel, button);
+    tabs.append(button);
+  }
+  rove(tabs, '.nki-tab');
+  return {
+    views: [timeline, memory, engines, details, source, pinned],
+    details,
+    fill(element, transport) {
+      element.append(slots.timeline, transport, tabs, slots.memory, slots.details, slots.source, slots.pinned);
+    },
+    arrange({ layout, panel }) {
+      const shared = SHARED[layout];
+      const shown = shared.includes(panel) ? panel : shared[0];
+      tabs.hidden = shared.length === 0;
+      for (const [name, button] of buttons) {
+        const here = shared.includes(name);
+        button.hidden = !here;
+        setAttribute(button, 'aria-selected', String(here && name === shown));
+        slots[name].hidden = here && name !== shown;
+        setAttribute(slots[name], 'role', here ? 'tabpanel' : null);
+        setAttribute(slots[name], 'aria-labelledby', here ? button.id : null);
+        if (here && name === shown) rest(tabs, '.nki-tab', button);
+      }
+      slots.pinned.hidden = layout !== 'narrow' || shown === 'source';
+    },
+  };
+}
+
+/** Steps at lines with findings, and the fault, in order. */
+function findingSteps({ run }: Context): readonly number[] {
+  const steps = new Set<number>();
+  if (run.fault >= 0) steps.add(run.fault);
+  for (const finding of ranked(run)) {
+    const source = sourceOf(run, finding);
+    if (source >= 0 && finding.line > 0) for (const step of run.stepsAtLine(source, finding.line)) steps.add(step);
+  }
+  return [...steps].sort((one, other) => one - other);
+}
+
+function stopsAt({ run, store }: Context, step: number): boolean {
+  const { breakpoints } = store.state;
+  if (!breakpoints.size || !run.has(step)) return false;
+  const site = run.siteOf(step);
+  return site !== null && breakpoints.has(`${site.source}:${site.line}`);
+}

@@ -1,0 +1,394 @@
+/**
+ * What the parts of the visualizer know of each other: the run as they read it, the state that they share, and the
+ * form of a view. Times are picoseconds and bytes are bytes, both as plain numbers; steps, rows and all ids count
+ * from 0 here and from 1 on the page.
+ */
+
+/** The seven hues; every lane has one. */
+export type Hue = 'tensor' | 'vector' | 'scalar' | 'gpsimd' | 'sync' | 'dma' | 'cc';
+
+/** An engine or a DMA queue, in drawing order. */
+export interface Lane {
+  readonly id: number;
+  readonly name: string;
+  readonly kind: 'engine' | 'dma';
+  readonly core: number;
+  readonly hue: Hue;
+  /** How the page calls it: Tensor, Vector, Scalar, GpSimd, Sync, DMA q0. */
+  readonly label: string;
+}
+
+/**
+ * The loaded rows, in the order of steps: place p of each column is step `first + p`. A run that is too large to send
+ * whole is loaded a range of steps at a time.
+ */
+export interface Rows {
+  /** Step of the first loaded row. */
+  readonly first: number;
+  readonly count: number;
+  /** Number of the instruction in program order. */
+  readonly row: Uint32Array;
+  readonly start: Float64Array;
+  readonly duration: Float64Array;
+  /** When its results are visible. */
+  readonly ready: Float64Array;
+  /** How long its lane waited just before it, `setup` included. */
+  readonly wait: Float64Array;
+  readonly setup: Float64Array;
+  readonly lane: Uint16Array;
+  readonly op: Uint32Array;
+  /** -1: none. */
+  readonly site: Int32Array;
+  /** Innermost loop pass; -1: none. */
+  readonly iteration: Int32Array;
+  /** First place in `accesses`; the end is the next row's; one longer than `count`. */
+  readonly access: Uint32Array;
+  /** Step whose end let this one start; -1: none. */
+  readonly after: Int32Array;
+  readonly work: Float64Array;
+  readonly bytes: Float64Array;
+  /** Own work as a share of its duration, 0 to 1. */
+  readonly pace: Float32Array;
+  /** What the wait was for, what the end of it went to, what made it slower: numbers of `stalls`, 0 is nothing. */
+  readonly stall: Uint8Array;
+  readonly setupStall: Uint8Array;
+  readonly held: Uint8Array;
+  /** Number of `CONFIDENCES`. */
+  readonly confidence: Uint8Array;
+  /** 1 on the critical path. */
+  readonly critical: Uint8Array;
+}
+
+export const CONFIDENCES = ['documented', 'measured', 'inferred', 'guess'] as const;
+
+/** An operand, in the order of the instruction's operands. */
+export interface Access {
+  readonly view: number;
+  readonly role: 'read' | 'write' | 'accumulate';
+}
+
+/** Accesses of one buffer in order of step, several of a step in the order of its operands. */
+export interface Uses {
+  readonly steps: Uint32Array;
+  /** 0 read, 1 write, 2 accumulate. */
+  readonly roles: Uint8Array;
+}
+
+/** A part of a buffer. */
+export interface TileView {
+  readonly buffer: number;
+  readonly dtype: string;
+  /** [size, step] of each dimension; on-chip the first is the partition dimension. */
+  readonly dims: ReadonlyArray<readonly [number, number]>;
+  /** In elements of dtype from the buffer's start. */
+  readonly offset: number;
+  readonly indirect: number;
+}
+
+/** An allocation. `lifetime` is null where nothing uses it. */
+export interface Buffer {
+  readonly id: number;
+  /** The user's name, or one made from its place ("tile 12"). */
+  readonly name: string;
+  readonly space: 'hbm' | 'sbuf' | 'psum' | 'register' | string;
+  readonly kind: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  /** First partition, -1: no address. */
+  readonly partition: number;
+  readonly partitions: number;
+  /** First byte within each partition, -1: no address. */
+  readonly byte: number;
+  readonly partitionBytes: number;
+  readonly site: number;
+  readonly lifetime: Lifetime | null;
+}
+
+export interface Lifetime {
+  readonly start: number;
+  /** When the last write to it is visible for the first time: from here on it is wholly there. */
+  readonly written: number;
+  /** End of the last read. */
+  readonly end: number;
+  readonly firstStep: number;
+  readonly lastStep: number;
+  /** Lane of the first instruction that writes it; -1: none. */
+  readonly writer: number;
+}
+
+/** A place in the source; lines and columns as on the page: lines from 1, columns in UTF-16 units from 0. */
+export interface Site {
+  readonly source: number;
+  readonly line: number;
+  readonly column: number;
+  readonly endLine: number;
+  readonly endColumn: number;
+  readonly function: string;
+}
+
+export interface Source {
+  readonly path: string;
+  /** Empty where it is unknown. */
+  readonly text: string;
+}
+
+export interface LoopPass {
+  readonly loop: string;
+  readonly value: number;
+}
+
+export interface Op {
+  readonly name: string;
+  readonly detail: string;
+}
+
+export interface Edge {
+  /** The step at the other end; it may be outside the loaded range. */
+  readonly step: number;
+  readonly kind: 'flow' | 'anti' | 'output' | 'memory' | 'user' | string;
+  /** The one that decided the start. */
+  readonly binding: boolean;
+}
+
+/** A diagnostic as `nki-lab check --format json` prints it. */
+export interface Finding {
+  readonly code: string;
+  readonly outcome: string;
+  readonly severity: string;
+  readonly message: string;
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly end_line: number;
+  readonly end_column: number;
+  readonly help: string;
+}
+
+/** Work and waits of a lane per bucket of time, exact sums. `time[b * reasons + r]`: r = 0 is work, else a stall. */
+export interface Buckets {
+  readonly width: number;
+  readonly from: number;
+  readonly count: number;
+  /** Busy picoseconds of each bucket. */
+  readonly busy: Float64Array;
+  /** Waiting picoseconds of each bucket. */
+  readonly waiting: Float64Array;
+  /** The stall waited for longest in each bucket; 0: none. */
+  readonly cause: Uint8Array;
+  /** Rows that start in each bucket. */
+  readonly rows: Uint32Array;
+  /** 1 where a row of the critical path lies. */
+  readonly critical: Uint8Array;
+}
+
+/** A share of the run, by line of source or anything else. */
+export interface LineShare {
+  readonly source: number;
+  readonly line: number;
+  /** Time on the critical path, and its share of the whole path. */
+  readonly critical: number;
+  readonly share: number;
+  /** Busy time, rows. */
+  readonly busy: number;
+  readonly rows: number;
+  /** Lane with most of that time. */
+  readonly lane: number;
+}
+
+/** Where a lane's time went: `busy` + all `waits` + `empty` is the makespan; `critical` is work that the run waits for. */
+export interface LaneTime {
+  readonly busy: number;
+  readonly critical: number;
+  /** By reason, the longest first. */
+  readonly waits: Readonly<Record<string, number>>;
+  readonly empty: number;
+  readonly rows: number;
+}
+
+/** Where the critical path's time goes: work by engine ("dma" is all queues), waits by reason. They add up to the
+ * makespan, the largest first. */
+export interface PathTime {
+  readonly work: Readonly<Record<string, number>>;
+  readonly waits: Readonly<Record<string, number>>;
+}
+
+/** The run. All methods are pure and fast enough for a frame unless they say otherwise. */
+export interface Run {
+  readonly kernel: string;
+  readonly target: string;
+  /** Rows of the whole run, loaded or not. */
+  readonly steps: number;
+  readonly makespan: number;
+  readonly lanes: readonly Lane[];
+  readonly stalls: readonly string[];
+  readonly rows: Rows;
+  readonly sources: readonly Source[];
+  readonly buffers: readonly Buffer[];
+  /** The names of design section 7: makespan_ns, engine_busy_ns, stall_ns, mfu, confidence … */
+  readonly summary: Readonly<Record<string, unknown>>;
+  readonly findings: readonly Finding[];
+  /** The step at whose instruction the run failed; -1: it did not. */
+  readonly fault: number;
+  /** Capacity of the target, per partition. */
+  readonly capacity: {
+    readonly sbuf: number;
+    readonly psum: number;
+    readonly psumBank: number;
+    readonly partitions: number;
+  };
+  /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
+  readonly path: PathTime;
+  readonly laneTimes: readonly LaneTime[];
+  /** True if `step` is loaded. */
+  has(step: number): boolean;
+  /** True if every row between two times is loaded; else bars are not to be had there and `buckets` are spread evenly
+   * within the stretches of the message's `zoom`. */
+  covers(from: number, to: number): boolean;
+  /** How many rows start between two times, loaded or not; about, where they are not. */
+  rowsBetween(from: number, to: number): number;
+  op(step: number): Op;
+  site(id: number): Site | null;
+  siteOf(step: number): Site | null;
+  /** Loops around a step, outermost first. */
+  passes(step: number): readonly LoopPass[];
+  accesses(step: number): readonly Access[];
+  /** The loaded accesses of a buffer; the first call takes time in proportion to all of them. */
+  uses(buffer: number): Uses;
+  view(id: number): TileView;
+  /** A short name of what a row works on, for the bar: the written tile, with its indices. */
+  label(step: number): string;
+  /** The tile that the wait before a step was for, as words: "k[j]"; '' if none. */
+  awaited(step: number): string;
+  /** Hue of what a stall reason waits for, given the row that waits. */
+  stallHue(step: number, stall: number): Hue;
+  predecessors(step: number): readonly Edge[];
+  successors(step: number): readonly Edge[];
+  /** Loaded steps of a lane in order of start. */
+  laneSteps(lane: number): Uint32Array;
+  /** The last loaded step of a lane that starts at or before a time; -1: none. */
+  laneAt(lane: number, time: number): number;
+  /** The last step that starts at or before a time; about, where rows are not loaded (`has` tells). */
+  stepAt(time: number): number;
+  /** Steps of the critical path, loaded ones. */
+  readonly criticalPath: Uint32Array;
+  /** Exact sums of a lane between two times in `count` equal buckets. */
+  buckets(lane: number, from: number, to: number, count: number): Buckets;
+  /** Memory in use per partition (fullest): step function as pairs, cut to a window and thinned to maxima. */
+  usage(space: 'sbuf' | 'psum', from: number, to: number, count: number): Float64Array;
+  /** Buffers of a memory with an address whose lifetime touches [from, to]. */
+  living(space: 'sbuf' | 'psum', from: number, to: number): readonly Buffer[];
+  /** Shares by line, largest first. */
+  readonly lines: readonly LineShare[];
+  /** Steps at a line of source. */
+  stepsAtLine(source: number, line: number): Uint32Array;
+}
+
+/** Where more rows come from; only a run that is not loaded whole has one. */
+export interface Host {
+  /** Ask for rows; they come as a message, after which views are told to `reload`. */
+  requestSteps(first: number, count: number): void;
+}
+
+/** A range of time. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+export type ColourBy = 'engine' | 'op' | 'line' | 'tensor';
+
+/** What all views of one visualizer share: one selection drives all. */
+export interface State {
+  /** Where the cursor stands. */
+  readonly time: number;
+  /** The current step: the last one that starts at or before `time`, or the selected one. */
+  readonly step: number;
+  /** Selected instruction; -1: none. */
+  readonly selected: number;
+  /** Selected buffer; -1: none. */
+  readonly tile: number;
+  readonly line: { readonly source: number; readonly line: number } | null;
+  /** What the timeline shows. */
+  readonly window: Span;
+  /** Marked range of time. */
+  readonly area: Span | null;
+  readonly hover: { readonly step: number; readonly tile: number };
+  readonly colourBy: ColourBy;
+  readonly showCritical: boolean;
+  readonly playing: boolean;
+  /** Picoseconds of the run per second of play. */
+  readonly speed: number;
+  /** Memory drawn to the used range rather than to capacity. */
+  readonly usedRange: boolean;
+  /** Lines that playing stops at: "source:line". */
+  readonly breakpoints: ReadonlySet<string>;
+  readonly tab: 'explore' | 'summary' | 'instructions';
+  /** Of the panels below the transport, the one shown where there is no room for all. */
+  readonly panel: 'memory' | 'source' | 'details';
+  readonly theme: 'light' | 'dark';
+  /** Width class of the layout. */
+  readonly layout: 'narrow' | 'medium' | 'wide' | 'widest';
+}
+
+export type Changes = ReadonlySet<keyof State>;
+
+export interface Store {
+  readonly state: State;
+  /** Change some of it. Listeners hear of all changes of a frame at once. */
+  set(change: Partial<State>): void;
+  /** Returns what ends the listening. */
+  listen(listener: (state: State, changes: Changes) => void): () => void;
+  /** Select an instruction: sets selected, step, time (its start), line, and moves the window so that it is seen. */
+  select(step: number): void;
+  /** Move the cursor to a time or step without selecting. */
+  goTo(time: number): void;
+  goToStep(step: number): void;
+  /** Ease the window there (140 ms; at once with reduced motion). */
+  show(window: Span, ease?: boolean): void;
+}
+
+/** What a view gets. */
+export interface Context {
+  readonly run: Run;
+  readonly store: Store;
+  readonly palette: () => Palette;
+  /** Say something in the live region. */
+  readonly speak: (text: string) => void;
+}
+
+/** A part of the page. It draws when told what changed; it never polls. */
+export interface View {
+  readonly element: HTMLElement;
+  draw(state: State, changes: Changes): void;
+  /** The run got more rows, or another range of them. */
+  reload?(run: Run): void;
+  dispose(): void;
+}
+
+export type ViewFactory = (context: Context) => View;
+
+/** Tokens as resolved colours, for canvases. */
+export interface Palette {
+  readonly theme: 'light' | 'dark';
+  /** Colour of a hue, and of a label on it. */
+  readonly hue: Readonly<Record<Hue, string>>;
+  readonly onHue: Readonly<Record<Hue, string>>;
+  readonly bg: string;
+  readonly sunk: string;
+  readonly hoverGround: string;
+  readonly line: string;
+  readonly line2: string;
+  readonly ink: string;
+  readonly ink2: string;
+  readonly ink3: string;
+  readonly faint: string;
+  readonly error: string;
+  readonly errorGround: string;
+  readonly warn: string;
+  readonly warnGround: string;
+  readonly ok: string;
+  readonly uiFont: string;
+  readonly codeFont: string;
+  /** Eight tints for colouring by op, line or tensor; the rest is `faint`. */
+  readonly tints: readonly string[];
+}

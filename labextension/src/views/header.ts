@@ -1,0 +1,259 @@
+/** How long, how sure, what holds it back: the kernel, its latency, one sentence, advice, and six numbers. */
+import { el, uniqueId } from '../dom';
+import * as format from '../format';
+import { headline } from '../headline';
+import type { Part } from '../headline';
+import { icon } from '../icons';
+import { toLine } from '../lines';
+import { rest, rove } from '../roving';
+import type { Context, Finding, Run, State, View } from '../types';
+import * as words from '../words';
+import { hasPlace, ranked, severityIcon, toFinding } from './findings';
+
+export type Tab = State['tab'];
+
+export const TABS: readonly { readonly tab: Tab; readonly label: string }[] = [
+  { tab: 'explore', label: 'Explore' },
+  { tab: 'summary', label: 'Summary' },
+  { tab: 'instructions', label: 'Instructions' },
+];
+
+const CHIPS = 2;
+
+/** The header; `panels` are the ids of what its tabs show. */
+export function createHeader(
+  context: Context,
+  panels: Readonly<Record<Tab, string>>,
+): View & {
+  readonly tabIds: Readonly<Record<Tab, string>>;
+} {
+  const { run, store } = context;
+  const tabs = el('div', { class: 'nki-tabs', role: 'tablist', 'aria-label': 'Views' });
+  const buttons = new Map<Tab, HTMLButtonElement>();
+  const ids: Partial<Record<Tab, string>> = {};
+  TABS.forEach(({ tab, label }, index) => {
+    const id = uniqueId('tab');
+    ids[tab] = id;
+    const button = el(
+      'button',
+      {
+        id,
+        type: 'button',
+        role: 'tab',
+        class: 'nki-tab',
+        title: `${label} (${index + 1})`,
+        'aria-controls': panels[tab],
+        'data-label': label,
+        on: { click: () => store.set({ tab }), focus: () => store.set({ tab }) },
+      },
+      label,
+    );
+    buttons.set(tab, button);
+    tabs.append(button);
+  });
+  const element = el('header', { class: 'nki-header' });
+  const fill = (): void => {
+    element.replaceChildren(titleRow(run, tabs), ...(run.steps > 0 && run.fault < 0 ? [facts(context)] : []));
+  };
+  fill();
+  const select = (tab: Tab): void => {
+    for (const [name, button] of buttons) button.setAttribute('aria-selected', String(name === tab));
+    const chosen = buttons.get(tab);
+    if (chosen) rest(tabs, '.nki-tab', chosen);
+  };
+  rove(tabs, '.nki-tab');
+  select(store.state.tab);
+  return {
+    element,
+    tabIds: ids as Record<Tab, string>,
+    draw(state, changes) {
+      if (changes.has('tab')) select(state.tab);
+    },
+    reload: fill,
+    dispose: () => undefined,
+  };
+}
+
+function titleRow(run: Run, tabs: HTMLElement): HTMLElement {
+  const failed = run.fault >= 0;
+  const wrong = failed || run.findings.some(finding => finding.severity === 'error');
+  const said = [run.target, format.plural(run.steps, 'instruction')];
+  if (failed) {
+    said[1] = `stopped at step ${format.ordinal(run.fault)}`;
+    said.push('everything until the fault is kept');
+  }
+  return el(
+    'div',
+    { class: 'nki-title' },
+    el('i', { class: wrong ? 'nki-dot nki-dot-failed' : 'nki-dot', 'aria-hidden': 'true' }),
+    el('h2', { class: 'nki-kernel', title: run.kernel }, run.kernel || 'kernel'),
+    el('span', { class: 'nki-meta' }, said.filter(Boolean).join(' · ')),
+    run.steps > 0 && tabs,
+  );
+}
+
+function facts(context: Context): HTMLElement {
+  const { run } = context;
+  return el(
+    'div',
+    { class: 'nki-facts' },
+    latency(run),
+    el(
+      'div',
+      { class: 'nki-why' },
+      el('div', { class: 'nki-caption nki-why-caption' }, 'What holds it back'),
+      el('p', { class: 'nki-sentence' }, ...sentence(context)),
+      chips(context),
+    ),
+    numbers(run),
+  );
+}
+
+function latency(run: Run): HTMLElement {
+  const { value, unit } = format.timeParts(run.makespan);
+  const kinds = words.confidences(run);
+  const bar = el('div', { class: 'nki-sure', 'aria-hidden': 'true' });
+  for (const { name, share } of kinds) {
+    bar.append(el('i', { class: `nki-sure-${name}`, style: { 'flex-grow': String(share) } }));
+  }
+  const text = words.confidenceText(run);
+  return el(
+    'div',
+    { class: 'nki-latency' },
+    el('div', { class: 'nki-caption' }, 'profile' in run.summary ? 'Profiled latency' : 'Simulated latency'),
+    el(
+      'div',
+      { class: 'nki-figure', title: format.timeExact(run.makespan) },
+      words.isUnsure(run) && el('small', {}, 'about '),
+      value,
+      el('small', {}, ` ${unit}`),
+    ),
+    kinds.length > 0 && bar,
+    text !== '' &&
+      el('div', { class: 'nki-caption nki-sure-text', title: `${text}, of the time on the critical path` }, text),
+  );
+}
+
+function sentence(context: Context): Node[] {
+  const out: Node[] = [];
+  for (const parts of headline(context.run)) {
+    if (out.length) out.push(document.createTextNode(' '));
+    for (const part of parts) out.push(partNode(context, part));
+  }
+  return out;
+}
+
+function partNode({ store, run }: Context, part: Part): Node {
+  const { step, line } = part;
+  if (step !== undefined || line !== undefined) {
+    const go = (): void => {
+      store.set({ tab: 'explore' });
+      if (step !== undefined) store.select(step);
+      else if (line) toLine(run, store, line);
+    };
+    return el(
+      'button',
+      { type: 'button', class: part.code ? 'nki-link nki-code' : 'nki-link', on: { click: go } },
+      part.text,
+    );
+  }
+  if (part.hue) return el('b', { class: 'nki-hue-text', style: { '--hue': `var(--nki-${part.hue})` } }, part.text);
+  return document.createTextNode(part.text);
+}
+
+function chips(context: Context): HTMLElement | null {
+  const { run, store } = context;
+  const found = ranked(run).filter(item => item !== faultOf(run));
+  if (!found.length) return null;
+  const row = el('div', { class: 'nki-chips' });
+  for (const finding of found.slice(0, CHIPS)) row.append(chip(context, finding));
+  if (found.length > CHIPS) {
+    row.append(
+      el(
+        'button',
+        { type: 'button', class: 'nki-more', on: { click: () => store.set({ tab: 'summary' }) } },
+        `${format.count(found.length - CHIPS)} more`,
+      ),
+    );
+  }
+  return row;
+}
+
+function chip(context: Context, finding: Finding): HTMLElement {
+  const { severity } = finding;
+  const said = [finding.message, finding.help].filter(Boolean).join('\n');
+  return el(
+    'button',
+    {
+      type: 'button',
+      class: `nki-chip nki-chip-${severity}`,
+      title: said,
+      disabled: !hasPlace(context.run, finding),
+      on: { click: () => toFinding(context, finding) },
+    },
+    icon(severityIcon(severity), 12),
+    el('b', {}, finding.code),
+    el('span', { class: 'nki-ellipsis' }, finding.message),
+  );
+}
+
+/** The finding that stopped the run. */
+export function faultOf(run: Run): Finding | undefined {
+  if (run.fault < 0) return undefined;
+  const errors = run.findings.filter(item => item.severity === 'error');
+  return errors.find(item => item.outcome === 'fault') ?? errors[0];
+}
+
+function numbers(run: Run): HTMLElement {
+  const list = el('dl', { class: 'nki-numbers' });
+  for (const { name, value, title, over } of figures(run)) {
+    list.append(el('div', { title }, el('dt', {}, name), el('dd', { class: over ? 'nki-over' : '' }, value)));
+  }
+  return list;
+}
+
+interface Figure {
+  readonly name: string;
+  readonly value: string;
+  readonly title: string;
+  readonly over?: boolean;
+}
+
+/** What is known of the six; one that is missing is left out, as it is not zero. */
+function figures(run: Run): readonly Figure[] {
+  const out: Figure[] = [];
+  const mfu = words.figure(run, 'mfu');
+  if (mfu !== null) {
+    out.push({ name: 'MFU', value: format.percent(mfu), title: "Share of the Tensor Engine's peak that the run uses" });
+  }
+  const read = words.figure(run, 'hbm_read_bytes');
+  const written = words.figure(run, 'hbm_write_bytes');
+  if (read !== null && written !== null) {
+    out.push({
+      name: 'HBM',
+      value: format.rate(read + written, run.makespan),
+      title: `${format.bytes(read)} read, ${format.bytes(written)} written`,
+    });
+  }
+  const moved = words.figure(run, 'dma_bytes');
+  if (moved !== null) out.push({ name: 'Moved', value: format.bytes(moved), title: 'Bytes that DMA moves' });
+  for (const [space, label] of [
+    ['sbuf', 'SBUF peak'],
+    ['psum', 'PSUM peak'],
+  ] as const) {
+    const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
+    const capacity = run.capacity[space];
+    if (peak === null) continue;
+    out.push({
+      name: label,
+      value: capacity ? format.bytesOf(peak, capacity) : format.bytes(peak),
+      title: capacity && peak > capacity ? 'per partition, over capacity' : 'per partition',
+      over: capacity > 0 && peak > capacity,
+    });
+  }
+  const mbu = words.figure(run, 'mbu');
+  if (mbu !== null) {
+    out.push({ name: 'MBU', value: format.percent(mbu), title: 'Share of the HBM bandwidth that the run uses' });
+  }
+  return out;
+}

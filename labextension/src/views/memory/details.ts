@@ -1,0 +1,132 @@
+/** All that is known of the selected tile, and the ways on from it. */
+
+import { el, replace, setText } from '../../dom';
+import type { Store } from '../../types';
+import type { TileFacts } from './facts';
+import { factsOf } from './facts';
+import type { Occupancy, Tile } from './occupancy';
+import type { Model, Scene } from './scene';
+import { readersOf } from './uses';
+
+export interface Details {
+  readonly element: HTMLElement;
+  draw(scene: Scene): void;
+}
+
+/** Picoseconds are told apart down to this share of a bar. */
+const THIN = 0.004;
+
+export function createDetails(store: Store): Details {
+  const element = el('aside', { class: 'nki-memory-details', 'aria-label': 'Tile' });
+  let drawn: { tile: number; model: unknown; key: string } | undefined;
+  return {
+    element,
+    draw(scene) {
+      const { tile } = scene.state;
+      const found = lookUp(scene, tile);
+      const key = found === undefined ? '' : scene.painter(found.tile, scene.state.time).ground;
+      if (drawn?.tile === tile && drawn.model === scene.sbuf && drawn.key === key) return;
+      drawn = { tile, model: scene.sbuf, key };
+      if (found === undefined) replace(element, el('p', { class: 'nki-memory-hint' }, hintFor(scene, tile)));
+      else show(element, scene, found.occupancy, found.tile, store);
+    },
+  };
+}
+
+/** The tile of a buffer and the memory that it is in. */
+export function lookUp(model: Model, buffer: number): { occupancy: Occupancy; tile: Tile } | undefined {
+  for (const occupancy of [model.sbuf, model.psum]) {
+    const tile = occupancy.of(buffer);
+    if (tile !== undefined) return { occupancy, tile };
+  }
+  return undefined;
+}
+
+function hintFor(scene: Scene, buffer: number): string {
+  const chosen = scene.run.buffers.find(one => one.id === buffer);
+  if (chosen === undefined) return 'Select a tile to see where it lies, who writes and who reads it.';
+  return chosen.space === 'sbuf' || chosen.space === 'psum'
+    ? `${chosen.name} has no address.`
+    : `${chosen.name} is in HBM, not on the chip.`;
+}
+
+function show(element: HTMLElement, scene: Scene, occupancy: Occupancy, tile: Tile, store: Store): void {
+  const facts = factsOf(scene.run, occupancy, tile, occupancy === scene.sbuf ? scene.classes : []);
+  const { ground } = scene.painter(tile, scene.state.time);
+  const swatch = el('i', { class: 'nki-memory-swatch', style: { background: ground } });
+  const title = el('h4', {}, swatch, el('code', {}, facts.title), el('span', {}, facts.slot));
+  const list = el('dl', {});
+  for (const { name, value, code } of facts.facts) {
+    list.append(el('dt', {}, name), el('dd', { class: code === true ? 'nki-memory-code' : '' }, value));
+  }
+  const type = el('p', { class: 'nki-memory-type' }, facts.type);
+  const life = el('p', { class: 'nki-memory-life' }, facts.life);
+  replace(element, title, type, list, life, lifeBar(facts, ground), buttons(scene, tile, facts, store));
+}
+
+/** The three parts of a life to scale. */
+function lifeBar(facts: TileFacts, ground: string): HTMLElement {
+  const total = Math.max(
+    1,
+    facts.parts.reduce((a, b) => a + b, 0),
+  );
+  const kinds = ['writing', 'live', 'dead'];
+  const parts = facts.parts.map((part, place) => {
+    const style = { 'flex-grow': String(part / total), '--colour': ground };
+    return part / total > THIN && el('i', { class: `nki-memory-part-${kinds[place] ?? ''}`, style });
+  });
+  return el('div', { class: 'nki-memory-lifebar', 'aria-hidden': 'true' }, ...parts);
+}
+
+function buttons(scene: Scene, tile: Tile, facts: TileFacts, store: Store): HTMLElement {
+  const { run } = scene;
+  const site = run.site(tile.buffer.site);
+  const line = el(
+    'button',
+    {
+      type: 'button',
+      on: { click: () => site && store.set({ line: { source: site.source, line: site.line }, panel: 'source' }) },
+    },
+    `Line ${facts.line}`,
+  );
+  const readers = readersOf(run.uses(tile.buffer.id));
+  const next = (): void => {
+    const { state } = store;
+    const from = state.selected >= 0 ? state.selected : state.step;
+    const step = readers.find(reader => reader > from) ?? readers[0];
+    if (step !== undefined) store.select(step);
+  };
+  const reader = el('button', { type: 'button', on: { click: next } }, 'Next reader');
+  return el('div', { class: 'nki-memory-actions' }, site !== null && line, readers.length > 0 && reader);
+}
+
+/** A few facts beside the pointer. */
+export function createCard(): {
+  element: HTMLElement;
+  show(scene: Scene, tile: Tile, x: number, y: number): void;
+  hide(): void;
+} {
+  const title = el('b', {});
+  const lines = el('div', {});
+  const element = el('div', { class: 'nki-memory-card', role: 'tooltip', hidden: true }, title, lines);
+  return {
+    element,
+    show(scene, tile, x, y) {
+      const occupancy = scene.sbuf.of(tile.buffer.id) === tile ? scene.sbuf : scene.psum;
+      const facts = factsOf(scene.run, occupancy, tile, scene.classes);
+      setText(title, facts.title);
+      const rows = facts.facts.slice(0, 5).map(({ name, value }) => el('p', {}, el('span', {}, name), value));
+      replace(lines, el('p', { class: 'nki-memory-type' }, facts.type), ...rows);
+      element.hidden = false;
+      const host = element.parentElement;
+      const room = { width: host?.clientWidth ?? 0, height: host?.clientHeight ?? 0 };
+      const left = x + 14 + element.offsetWidth > room.width ? x - 14 - element.offsetWidth : x + 14;
+      const top = Math.min(y + 14, room.height - element.offsetHeight - 4);
+      element.style.left = `${Math.max(4, left)}px`;
+      element.style.top = `${Math.max(4, top)}px`;
+    },
+    hide() {
+      element.hidden = true;
+    },
+  };
+}

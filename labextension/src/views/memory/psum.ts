@@ -1,0 +1,133 @@
+/** The banks of PSUM in place, each tile with the state of its accumulation. */
+
+import { createSurface } from '../../canvas/surface';
+import { el, setText } from '../../dom';
+import * as format from '../../format';
+import type { Bank, Banks, Piece } from './banks';
+import { layoutBanks } from './banks';
+import type { Brush } from './brush';
+import {
+  paintAxisText,
+  paintDead,
+  paintLabel,
+  paintLive,
+  paintOutline,
+  paintPale,
+  paintTint,
+  paintWriting,
+} from './brush';
+import { boxAt } from './map';
+import type { Section } from './sbuf';
+import type { Scene } from './scene';
+import { measureOf } from './scene';
+import type { BankState } from './uses';
+
+const SIZES = {
+  compact: { plot: 44, left: 38, right: 8, gap: 3 },
+  full: { plot: 62, left: 56, right: 12, gap: 9 },
+} as const;
+const ABOVE = 6;
+const NUMBERS = 18;
+
+type Sizes = (typeof SIZES)[keyof typeof SIZES];
+
+export function createPsum(): Section {
+  const surface = createSurface();
+  const words = el('span', { class: 'nki-memory-words' });
+  const now = el('span', { class: 'nki-memory-now' });
+  const none = el('p', { class: 'nki-memory-none' });
+  const plot = el('div', { class: 'nki-memory-plot' }, surface.element);
+  const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, 'PSUM'), words, now);
+  const element = el('div', { class: 'nki-memory-psum' }, caption, plot, none);
+  let pieces: readonly Piece[] = [];
+
+  return {
+    element,
+    draw(scene) {
+      const { psumBank } = scene.run.capacity;
+      const count = bankCount(scene);
+      setText(words, `${count} banks × ${format.bytes(psumBank)} per partition`);
+      const lost = scene.psum.homeless.length;
+      none.hidden = lost === 0;
+      setText(none, lost === 0 ? '' : `No addresses: ${format.plural(lost, 'tile')} of PSUM lie in no known bank.`);
+      const sizes = scene.compact ? SIZES.compact : SIZES.full;
+      surface.resize(plot.clientWidth, ABOVE + sizes.plot + NUMBERS);
+      surface.clear();
+      const brush = { context: surface.context, scene };
+      const banks = banksFor(scene, sizes, brush, plot.clientWidth);
+      pieces = banks.pieces;
+      setText(now, scene.compact ? '' : nowWords(scene, banks, count));
+      for (const bank of banks.banks) paintBank(brush, bank);
+      for (const piece of pieces) paintPiece(brush, piece);
+      for (const piece of pieces) paintOutline(brush, piece.tile, piece);
+      if (!scene.compact) paintAxisText(brush, 'bank', sizes.left - 8, ABOVE + sizes.plot / 2, 'right');
+    },
+    tileAt(event) {
+      const bounds = surface.element.getBoundingClientRect();
+      return boxAt(pieces, event.clientX - bounds.left, event.clientY - bounds.top)?.tile;
+    },
+  };
+}
+
+export function bankCount(scene: Scene): number {
+  const { psum, psumBank } = scene.run.capacity;
+  return Math.max(1, Math.floor(psum / Math.max(1, psumBank)));
+}
+
+function banksFor(scene: Scene, sizes: Sizes, brush: Brush, width: number): Banks {
+  return layoutBanks({
+    tiles: scene.psumTiles,
+    count: bankCount(scene),
+    bankBytes: scene.run.capacity.psumBank,
+    partitions: scene.run.capacity.partitions,
+    area: { x: sizes.left, y: ABOVE, width: Math.max(8, width - sizes.left - sizes.right), height: sizes.plot },
+    gap: sizes.gap,
+    state: tile => scene.usage.state(tile, scene.state.time),
+    words: state => (scene.compact ? '' : stateWords(state)),
+    measure: measureOf(brush.context, scene.palette),
+  });
+}
+
+/** "k 10 of 16", "group closed", "drained at 93.50 µs". */
+export function stateWords(state: BankState): string {
+  if (state.kind === 'closed') return 'group closed';
+  if (state.kind === 'drained') return `drained at ${format.time(state.since)}`;
+  if (state.adds) return `k ${state.done} of ${state.of}`;
+  return state.of > 1 ? `write ${state.done} of ${state.of}` : 'being written';
+}
+
+/** "5 of 8 banks in use, 1 drained · high-water 16 KiB". */
+export function nowWords(scene: Scene, banks: Banks, count: number): string {
+  if (scene.psum.tiles.length === 0) return scene.psum.homeless.length === 0 ? 'not used by this run' : '';
+  const drained = banks.drained > 0 ? `, ${banks.drained} drained` : '';
+  return `${banks.used} of ${count} banks in use${drained} · high-water ${format.bytes(scene.psum.highWater.bytes)}`;
+}
+
+function paintBank(brush: Brush, bank: Bank): void {
+  const { context, scene } = brush;
+  context.fillStyle = scene.palette.sunk;
+  context.fillRect(bank.x, bank.y, bank.width, bank.height);
+  const middle = bank.x + bank.width / 2;
+  if (bank.free && !scene.compact) paintAxisText(brush, 'free', middle, bank.y + bank.height / 2);
+  paintAxisText(brush, String(bank.number), middle, bank.y + bank.height + 10);
+}
+
+function paintPiece(brush: Brush, piece: Piece): void {
+  const { tile, state, share } = piece;
+  const strong = brush.scene.strong.has(tile.buffer.id);
+  if (state.kind === 'drained') {
+    paintDead(brush, tile, piece);
+    paintLabel(brush, piece.label, piece, tile, 'none', true);
+  } else if (state.kind === 'closed') {
+    paintLive(brush, tile, piece);
+    paintLabel(brush, piece.label, piece, tile, strong ? 'solid' : 'tint', true);
+  } else if (brush.scene.compact) {
+    paintWriting(brush, tile, piece, share);
+    paintLabel(brush, piece.label, piece, tile, 'hatch', true);
+  } else {
+    // How many of its writes are done is no fill level: it runs downwards, and its label says what it is.
+    paintPale(brush, tile, piece);
+    paintTint(brush, tile, { ...piece, height: piece.height * share });
+    paintLabel(brush, piece.label, piece, tile, 'tint', true);
+  }
+}

@@ -1,0 +1,101 @@
+/** The tiles of the moment as a table, to be read instead of the pictures, and as text to be copied. */
+
+import { el, replace } from '../../dom';
+import * as format from '../../format';
+import type { Store } from '../../types';
+import { COLUMNS, rowOf } from './facts';
+import type { Tile } from './occupancy';
+import type { Scene } from './scene';
+
+export interface Table {
+  readonly element: HTMLElement;
+  draw(scene: Scene): void;
+}
+
+/** So many rows are made; the rest is counted. */
+const ROWS = 200;
+
+/** A tile with its cells. */
+export interface Row {
+  readonly tile: Tile;
+  readonly cells: readonly string[];
+}
+
+/** The tiles there now by memory and address, dead ones included. */
+export function rowsOf(scene: Scene): readonly { readonly space: string; readonly rows: readonly Row[] }[] {
+  const of = (tiles: readonly Tile[]): Row[] =>
+    [...tiles]
+      .sort((a, b) => a.low - b.low || a.top - b.top)
+      .map(tile => ({
+        tile,
+        cells: rowOf(scene.run, tile, scene.state.time, scene.usage.written(tile, scene.state.time)),
+      }));
+  return [
+    { space: 'SBUF', rows: of(scene.sbufTiles) },
+    { space: 'PSUM', rows: of(scene.psumTiles) },
+  ];
+}
+
+/** Everything as text: tabs between cells, a line for each tile. */
+export function textOf(scene: Scene): string {
+  const lines = [
+    `Memory of ${scene.run.kernel} at ${format.time(scene.state.time)}, step ${format.ordinal(scene.state.step)}`,
+  ];
+  lines.push(['Memory', ...COLUMNS].join('\t'));
+  for (const { space, rows } of rowsOf(scene)) lines.push(...rows.map(row => [space, ...row.cells].join('\t')));
+  return `${lines.join('\n')}\n`;
+}
+
+export function createTable(store: Store): Table {
+  const body = el('tbody', {});
+  const heads = COLUMNS.map(name => el('th', { scope: 'col' }, name));
+  const grid = el('table', { role: 'grid', 'aria-label': 'Tiles now' }, el('thead', {}, el('tr', {}, ...heads)), body);
+  const element = el('div', { class: 'nki-memory-table', hidden: true }, grid);
+  let known = '';
+  grid.addEventListener('keydown', event => move(event, body));
+  return {
+    element,
+    draw(scene) {
+      if (element.hidden) return;
+      const parts = rowsOf(scene);
+      const key = JSON.stringify([scene.state.tile, parts.map(part => part.rows.map(row => row.cells))]);
+      if (key === known) return;
+      known = key;
+      const focused = document.activeElement instanceof HTMLElement ? document.activeElement.dataset.tile : undefined;
+      replace(body, ...parts.flatMap(({ space, rows }) => bodyRows(space, rows, scene, store)));
+      grid.setAttribute('aria-rowcount', String(parts.reduce((total, part) => total + part.rows.length, 1)));
+      const again = [...body.querySelectorAll<HTMLElement>('[data-tile]')].find(row => row.dataset.tile === focused);
+      if (focused !== undefined) again?.focus();
+    },
+  };
+}
+
+function bodyRows(space: string, rows: readonly Row[], scene: Scene, store: Store): HTMLElement[] {
+  const head = el('tr', { class: 'nki-memory-space' }, el('th', { scope: 'rowgroup', colspan: COLUMNS.length }, space));
+  const out: HTMLElement[] = rows.length === 0 ? [] : [head];
+  for (const { tile, cells } of rows.slice(0, ROWS)) {
+    const { id } = tile.buffer;
+    const attributes = {
+      tabindex: out.length === 1 ? 0 : -1,
+      'data-tile': id,
+      'aria-selected': String(id === scene.state.tile),
+      on: { click: () => store.set({ tile: id }), focus: () => store.set({ tile: id }) },
+    };
+    out.push(el('tr', attributes, ...cells.map(cell => el('td', {}, cell))));
+  }
+  const rest = rows.length - ROWS;
+  if (rest > 0)
+    out.push(el('tr', {}, el('td', { colspan: COLUMNS.length }, `and ${format.count(rest)} more in ${space}`)));
+  return out;
+}
+
+/** Arrow keys move between the rows while one has the focus. */
+function move(event: KeyboardEvent, body: HTMLElement): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined) return;
+  const rows = [...body.querySelectorAll<HTMLElement>('[data-tile]')];
+  const place = rows.findIndex(row => row === document.activeElement);
+  rows[Math.min(Math.max(place + step, 0), rows.length - 1)]?.focus();
+  event.preventDefault();
+  event.stopPropagation();
+}

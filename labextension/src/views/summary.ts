@@ -1,0 +1,348 @@
+/** Where the time goes, by engine; bytes and memory; what was found; the lines that cost most. */
+import { el, replace } from '../dom';
+import * as format from '../format';
+import { icon } from '../icons';
+import { toLine } from '../lines';
+import { swatch } from '../swatch';
+import type { Context, Finding, Hue, LaneTime, Run, View } from '../types';
+import * as words from '../words';
+import { hasPlace, ranked, severityIcon, sourceOf, toFinding } from './findings';
+
+const LINES = 10;
+const FINDINGS = 50;
+/** Parts of a bar that are narrower than this share of it carry no text. */
+const WORDY = 0.07;
+
+/** A bar: an engine, or all DMA queues. */
+interface Bar {
+  readonly name: string;
+  readonly hue: Hue;
+  readonly time: LaneTime;
+  /** What the time is that nothing of it is said of. */
+  readonly rest: string;
+}
+
+export function createSummary(context: Context): View {
+  const element = el('section', { class: 'nki-summary', role: 'region', 'aria-label': 'Summary' });
+  const fill = (): void => {
+    const { run } = context;
+    replace(
+      element,
+      el('div', { class: 'nki-summary-top' }, timePart(run), bytesPart(run)),
+      findingsPart(context),
+      linesPart(context),
+    );
+  };
+  fill();
+  return { element, draw: () => undefined, reload: fill, dispose: () => undefined };
+}
+
+function part(title: string, quiet: string, ...content: (Node | null)[]): HTMLElement {
+  return el(
+    'section',
+    { class: 'nki-part', role: 'region', 'aria-label': title },
+    el(
+      'div',
+      { class: 'nki-part-head' },
+      el('h3', {}, title),
+      quiet !== '' && el('span', { class: 'nki-quiet' }, quiet),
+    ),
+    ...content,
+  );
+}
+
+// -- Time ------------------------------------------------------------------------------------------------------------
+
+function timePart(run: Run): HTMLElement {
+  const bars = barsOf(run);
+  const rows = bars.map(bar => timeRow(bar, run.makespan));
+  const legend = el(
+    'div',
+    { class: 'nki-legend' },
+    ...(
+      [
+        ['nki-solid', 'critical'],
+        ['nki-light', 'overlapped'],
+        ['nki-hatch', 'waiting'],
+        ['nki-empty', 'nothing queued'],
+      ] as const
+    ).map(([look, text]) => el('span', {}, el('i', { class: `nki-key ${look}`, 'aria-hidden': 'true' }), text)),
+  );
+  return part(
+    'Where the time goes',
+    `${format.time(run.makespan)} for each engine`,
+    el('div', { class: 'nki-bars', role: 'list' }, ...rows),
+    legend,
+    pathPart(run),
+  );
+}
+
+/** Engines with instructions in their order, then DMA: of several queues, the time that any of them works. */
+function barsOf(run: Run): readonly Bar[] {
+  const out: Bar[] = [];
+  const queues: LaneTime[] = [];
+  run.lanes.forEach((lane, index) => {
+    const time = run.laneTimes[index];
+    if (!time.rows) return;
+    if (lane.kind === 'dma') queues.push(time);
+    else out.push({ name: lane.label, hue: lane.hue, time, rest: 'nothing queued' });
+  });
+  if (queues.length === 1) out.push({ name: 'DMA', hue: 'dma', time: queues[0], rest: 'nothing queued' });
+  if (queues.length > 1) out.push(together(run, queues));
+  return out;
+}
+
+/** Queues work and wait side by side, so that only what all of them do together fits into the time of the run. */
+function together(run: Run, queues: readonly LaneTime[]): Bar {
+  const known = (run.summary.engine_busy_ns as Readonly<Record<string, number>> | undefined)?.dma;
+  const longest = Math.max(...queues.map(time => time.busy));
+  const busy = Math.min(Math.max(longest, (known ?? 0) * 1000), run.makespan);
+  const critical = Math.min(run.path.work.dma ?? 0, busy);
+  const rows = queues.reduce((sum, time) => sum + time.rows, 0);
+  return {
+    name: `DMA, ${queues.length} queues`,
+    hue: 'dma',
+    time: { busy, critical, waits: {}, empty: run.makespan - busy, rows },
+    rest: 'no transfer',
+  };
+}
+
+function timeRow({ name, hue, time, rest }: Bar, makespan: number): HTMLElement {
+  const whole = Math.max(makespan, 1);
+  const bar = el('div', { class: 'nki-bar' });
+  const said: string[] = [];
+  const add = (look: string, colour: Hue, amount: number, what: string, text: string): void => {
+    const share = amount / whole;
+    if (share <= 0) return;
+    said.push(`${what} ${format.percent(share)}`);
+    bar.append(
+      el(
+        'i',
+        {
+          class: `nki-bar-part ${look}`,
+          style: {
+            '--hue': `var(--nki-${colour})`,
+            '--on': `var(--nki-on-${colour})`,
+            width: `${(100 * share).toFixed(3)}%`,
+          },
+          title: `${what}: ${format.time(amount)}, ${format.percent(share)}`,
+        },
+        share >= WORDY && text !== '' && el('span', {}, text),
+      ),
+    );
+  };
+  add('nki-solid', hue, time.critical, 'critical', format.percent(time.critical / whole));
+  add('nki-light', hue, time.busy - time.critical, 'overlapped', '');
+  let first = true;
+  for (const [reason, amount] of Object.entries(time.waits)) {
+    const share = amount / whole;
+    const text = first && share > 0.3 ? `waits for ${words.shortReason(reason)} ${format.percent(share)}` : '';
+    add('nki-hatch', words.reasonHue(reason), amount, `waits for ${words.reason(reason)}`, text);
+    first = false;
+  }
+  if (time.empty > 0) said.push(`${rest} ${format.percent(time.empty / whole)}`);
+  return el(
+    'div',
+    { class: 'nki-bar-row', role: 'listitem', 'aria-label': `${name}: ${said.join(', ')}` },
+    swatch(hue),
+    el('span', { class: 'nki-bar-name nki-ellipsis', title: name }, name),
+    bar,
+    el('span', { class: 'nki-bar-busy', title: 'Share of the time at work' }, format.percent(time.busy / whole)),
+  );
+}
+
+/** The critical path, work and waits: they add up to the whole. */
+function pathPart(run: Run): HTMLElement | null {
+  const whole = Math.max(run.makespan, 1);
+  const rows = [
+    ...Object.entries(run.path.work).map(([name, time]) => ({
+      name: `${words.engine(name)} works`,
+      hue: name as Hue,
+      look: 'solid' as const,
+      time,
+    })),
+    ...Object.entries(run.path.waits).map(([name, time]) => ({
+      name: `waits for ${words.reason(name)}`,
+      hue: words.reasonHue(name),
+      look: 'hatch' as const,
+      time,
+    })),
+  ].sort((one, other) => other.time - one.time);
+  if (!rows.length) return null;
+  const list = el('ol', { class: 'nki-path-list' });
+  for (const { name, hue, look, time } of rows.slice(0, 6)) {
+    list.append(
+      el(
+        'li',
+        {},
+        swatch(hue, look),
+        el('span', { class: 'nki-ellipsis', title: name }, name),
+        el('span', { class: 'nki-number' }, format.time(time)),
+        el('span', { class: 'nki-number' }, format.percent(time / whole)),
+      ),
+    );
+  }
+  const rest = rows.slice(6).reduce((sum, row) => sum + row.time, 0);
+  if (rest > 0)
+    list.append(
+      el(
+        'li',
+        {},
+        el('i'),
+        el('span', {}, `${rows.length - 6} more`),
+        el('span', { class: 'nki-number' }, format.time(rest)),
+        el('span', { class: 'nki-number' }, format.percent(rest / whole)),
+      ),
+    );
+  return el('div', { class: 'nki-path' }, el('h4', {}, 'Critical path'), list);
+}
+
+// -- Bytes and memory --------------------------------------------------------------------------------------------------
+
+function bytesPart(run: Run): HTMLElement {
+  const list = el('dl', { class: 'nki-sums' });
+  const add = (name: string, value: string, more = ''): void => {
+    list.append(el('div', {}, el('dt', {}, name), el('dd', {}, value), el('dd', { class: 'nki-quiet' }, more)));
+  };
+  for (const [name, label] of [
+    ['hbm_read_bytes', 'Read from HBM'],
+    ['hbm_write_bytes', 'Written to HBM'],
+    ['dma_bytes', 'Moved by DMA'],
+  ] as const) {
+    const value = words.figure(run, name);
+    if (value !== null) add(label, format.bytes(value), format.rate(value, run.makespan));
+  }
+  const flops = words.figure(run, 'flops');
+  if (flops)
+    add(
+      'Arithmetic',
+      `${format.shortCount(flops)} flop`,
+      run.makespan > 0 ? `${format.significant(flops / run.makespan)} TFLOP/s` : '',
+    );
+  for (const [name, label, about] of [
+    ['mfu', 'MFU', 'of the Tensor peak'],
+    ['hfu', 'HFU', 'of the Tensor peak, all work'],
+    ['mbu', 'MBU', 'of the HBM bandwidth'],
+  ] as const) {
+    const value = words.figure(run, name);
+    if (value !== null) add(label, format.percent(value), about);
+  }
+  return part('Bytes and memory', '', list, memoryBar(run, 'sbuf', 'SBUF'), memoryBar(run, 'psum', 'PSUM'));
+}
+
+/** The peak within the capacity, or beyond it. */
+function memoryBar(run: Run, space: 'sbuf' | 'psum', label: string): HTMLElement | null {
+  const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
+  const capacity = run.capacity[space];
+  if (peak === null) return null;
+  const over = capacity > 0 && peak > capacity;
+  const scale = Math.max(peak, capacity, 1);
+  const bar = el(
+    'div',
+    { class: 'nki-bar nki-capacity', 'aria-hidden': 'true' },
+    el('i', {
+      class: 'nki-bar-part nki-used',
+      style: { width: `${((100 * Math.min(peak, capacity || peak)) / scale).toFixed(2)}%` },
+    }),
+    over &&
+      el('i', {
+        class: 'nki-bar-part nki-beyond',
+        style: { width: `${((100 * (peak - capacity)) / scale).toFixed(2)}%` },
+      }),
+  );
+  const text = capacity ? format.bytesOf(peak, capacity) : format.bytes(peak);
+  const about = over
+    ? `${format.bytes(peak - capacity)} over`
+    : capacity
+      ? `${format.percent(peak / capacity)} at the peak`
+      : 'at the peak';
+  return el(
+    'div',
+    { class: 'nki-memory-peak' },
+    el(
+      'div',
+      { class: 'nki-peak-text' },
+      el('b', {}, label),
+      el('span', { class: over ? 'nki-over' : '' }, text),
+      el('span', { class: 'nki-quiet' }, `per partition, ${about}`),
+    ),
+    bar,
+  );
+}
+
+// -- Findings and lines ------------------------------------------------------------------------------------------------
+
+function findingsPart(context: Context): HTMLElement {
+  const found = ranked(context.run);
+  if (!found.length) return part('Findings', '', el('p', { class: 'nki-quiet nki-part-text' }, 'Nothing was found.'));
+  const list = el('ul', { class: 'nki-findings' });
+  for (const finding of found.slice(0, FINDINGS)) list.append(findingRow(context, finding));
+  const more = found.length - FINDINGS;
+  if (more > 0) list.append(el('li', { class: 'nki-quiet' }, `and ${format.count(more)} more`));
+  return part('Findings', format.count(found.length), list);
+}
+
+function findingRow(context: Context, finding: Finding): HTMLElement {
+  const { run } = context;
+  const file = run.sources.length > 1 ? `${format.fileName(finding.file)} ` : '';
+  const isHere = hasPlace(run, finding);
+  const place = `${file}line ${finding.line}`;
+  return el(
+    'li',
+    { class: `nki-finding nki-finding-${finding.severity}` },
+    el(
+      'span',
+      { class: 'nki-finding-mark', role: 'img', 'aria-label': finding.severity },
+      icon(severityIcon(finding.severity), 14),
+    ),
+    el('span', { class: 'nki-code nki-quiet' }, finding.code),
+    el(
+      'div',
+      { class: 'nki-finding-text' },
+      el('b', {}, finding.message),
+      finding.help !== '' && el('span', { class: 'nki-quiet' }, ` ${finding.help}`),
+    ),
+    finding.line > 0 &&
+      (isHere
+        ? el('button', { type: 'button', class: 'nki-link', on: { click: () => toFinding(context, finding) } }, place)
+        : el(
+            'span',
+            { class: 'nki-quiet', title: finding.file },
+            sourceOf(run, finding) < 0 ? `${format.fileName(finding.file)} line ${finding.line}` : place,
+          )),
+  );
+}
+
+function linesPart(context: Context): HTMLElement | null {
+  const { run, store } = context;
+  const lines = run.lines.filter(line => line.critical > 0 || line.busy > 0).slice(0, LINES);
+  if (!lines.length) return null;
+  const largest = Math.max(...lines.map(line => line.share), 1e-9);
+  const rows = lines.map(line => {
+    const hue = run.lanes[line.lane]?.hue ?? 'sync';
+    const text = (run.sources[line.source]?.text.split(/\r\n|\r|\n/, line.line)[line.line - 1] ?? '').trim();
+    const go = (): void => {
+      store.set({ tab: 'explore' });
+      toLine(run, store, line);
+    };
+    return el(
+      'li',
+      {},
+      el('button', { type: 'button', class: 'nki-link', on: { click: go } }, `line ${line.line}`),
+      el('span', { class: 'nki-code nki-ellipsis', title: text }, text),
+      el(
+        'span',
+        { class: 'nki-line-bar', 'aria-hidden': 'true' },
+        el('i', { style: { '--hue': `var(--nki-${hue})`, width: `${((100 * line.share) / largest).toFixed(1)}%` } }),
+      ),
+      el(
+        'span',
+        { class: 'nki-number', title: `${format.time(line.critical)} on the critical path` },
+        format.percent(line.share),
+      ),
+      el('span', { class: 'nki-number nki-quiet' }, `${format.time(line.busy)} of work`),
+      el('span', { class: 'nki-number nki-quiet' }, format.plural(line.rows, 'step')),
+    );
+  });
+  return part('Lines that cost most', 'share of the critical path', el('ol', { class: 'nki-costly' }, ...rows));
+}

@@ -1,0 +1,81 @@
+/** What happened in a range of time, in one line. */
+import type { Hue, Run, Span } from '../../types';
+import { touching } from './bars';
+import { dmaBytes } from './counters';
+
+export interface Aggregates {
+  readonly instructions: number;
+  /** The lane that the shares are of. */
+  readonly label: string;
+  readonly busy: number;
+  readonly waiting: number;
+  /** Shares of the range by what was waited for, largest first. */
+  readonly waits: readonly { readonly hue: Hue; readonly share: number }[];
+  readonly bytes: number;
+  /** "i = 1, whole pass" or "". */
+  readonly pass: string;
+}
+
+/** More rows than this of a lane are not looked at one by one. */
+const LOOKED_AT = 100_000;
+const HUES_SHOWN = 3;
+
+export function aggregates(run: Run, area: Span, lane: number): Aggregates {
+  const length = Math.max(1, area.to - area.from);
+  let instructions = 0;
+  for (const one of run.lanes) instructions += run.buckets(one.id, area.from, area.to, 1).rows[0];
+  const sums = run.buckets(lane, area.from, area.to, 1);
+  return {
+    instructions,
+    label: run.lanes[lane].label,
+    busy: Math.min(1, sums.busy[0] / length),
+    waiting: Math.min(1, sums.waiting[0] / length),
+    waits: waitsByHue(run, area, lane),
+    bytes: dmaBytes(run, area.from, area.to),
+    pass: passOf(run, area),
+  };
+}
+
+function waitsByHue(run: Run, area: Span, lane: number): Aggregates['waits'] {
+  const steps = run.laneSteps(lane);
+  const [begin, end] = touching(run, steps, area.from, area.to);
+  if (end - begin > LOOKED_AT) return [];
+  const times = new Map<Hue, number>();
+  const { start, wait, setup, stall, setupStall, first } = run.rows;
+  const add = (step: number, reason: number, from: number, to: number): void => {
+    const inside = Math.min(to, area.to) - Math.max(from, area.from);
+    if (inside <= 0) return;
+    const hue = run.stallHue(step, reason);
+    times.set(hue, (times.get(hue) ?? 0) + inside);
+  };
+  for (let at = begin; at < Math.min(end + 1, steps.length); at++) {
+    const place = steps[at] - first;
+    const begins = start[place];
+    add(steps[at], stall[place], begins - wait[place], begins - setup[place]);
+    add(steps[at], setupStall[place], begins - setup[place], begins);
+  }
+  const sorted = [...times].sort((one, other) => other[1] - one[1]);
+  return sorted.slice(0, HUES_SHOWN).map(([hue, time]) => ({ hue, share: time / (area.to - area.from) }));
+}
+
+/** The engine lane that works most in a range. */
+export function busiest(run: Run, area: Span): number {
+  let best = 0;
+  let most = -1;
+  for (const lane of run.lanes) {
+    if (lane.kind !== 'engine') continue;
+    const busy = run.buckets(lane.id, area.from, area.to, 1).busy[0];
+    if (busy > most) [best, most] = [lane.id, busy];
+  }
+  return best;
+}
+
+/** The outermost loop pass that the whole range lies in, as far as its first and last row tell. */
+function passOf(run: Run, area: Span): string {
+  const first = run.stepAt(area.from) + 1;
+  const last = run.stepAt(area.to);
+  if (!run.has(first) || !run.has(last) || last < first) return '';
+  const ends = run.passes(last);
+  const common = run.passes(first).filter((pass, at) => ends[at]?.loop === pass.loop && ends[at].value === pass.value);
+  return common.map(pass => `${pass.loop} = ${pass.value}`).join(', ');
+}

@@ -1,0 +1,118 @@
+/** The dependencies of the selection as curves, the ones that decided first. */
+import { time } from '../../format';
+import type { Edge, Run } from '../../types';
+import { type Box, type Figure, placeOf } from './figure';
+
+/** So many at most; the rest is a number. */
+export const MOST_ARROWS = 12;
+/** So many have words on them, if there is room. */
+const NAMED = 4;
+
+export interface Arrow {
+  readonly from: Point;
+  readonly to: Point;
+  /** Solid; other kinds than the flow of data are dashed. */
+  readonly flow: boolean;
+  readonly binding: boolean;
+  /** "flow · pv[3] · 28 ns"; '' for none. */
+  readonly text: string;
+  /** The row at the other end. */
+  readonly step: number;
+  /** The time of an end that lies outside the window. */
+  readonly beyond: number | null;
+}
+
+interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+export interface Arrows {
+  readonly drawn: readonly Arrow[];
+  readonly more: number;
+}
+
+interface End {
+  readonly edge: Edge;
+  readonly forward: boolean;
+}
+
+/** Direct neighbours of a row, the binding ones first, then predecessors, then successors. */
+export function neighbours(run: Run, step: number): readonly End[] {
+  if (!run.has(step)) return [];
+  const before = run.predecessors(step).map(edge => ({ edge, forward: false }));
+  const behind = run.successors(step).map(edge => ({ edge, forward: true }));
+  const all = [...before, ...behind].filter(end => run.has(end.edge.step));
+  return [...all.filter(end => end.edge.binding), ...all.filter(end => !end.edge.binding)];
+}
+
+export function layoutArrows(figure: Figure, step: number): Arrows {
+  const own = placeOf(figure, step);
+  if (own === null) return { drawn: [], more: 0 };
+  const ends = neighbours(figure.run, step);
+  const drawn: Arrow[] = [];
+  for (const end of ends.slice(0, MOST_ARROWS)) {
+    const other = placeOf(figure, end.edge.step);
+    if (other !== null) drawn.push(arrow(figure, step, own, end, other, drawn.length < NAMED));
+  }
+  return { drawn, more: Math.max(0, ends.length - MOST_ARROWS) };
+}
+
+function arrow(figure: Figure, step: number, own: Box, end: End, other: Box, named: boolean): Arrow {
+  const [source, target] = end.forward ? [own, other] : [other, own];
+  const [first, second] = end.forward ? [step, end.edge.step] : [end.edge.step, step];
+  const far = end.forward ? other.x : other.x + other.width;
+  const outside = far < 0 || far > figure.scale.width;
+  const inside = (x: number): number => Math.min(Math.max(x, 0), figure.scale.width);
+  return {
+    from: { x: inside(source.x + source.width), y: middleOf(source) },
+    to: { x: inside(target.x), y: middleOf(target) },
+    flow: end.edge.kind === 'flow',
+    binding: end.edge.binding,
+    text: named || outside ? words(figure.run, end.edge.kind, first, second, outside ? end.edge.step : -1) : '',
+    step: end.edge.step,
+    beyond: outside ? timeOfEnd(figure.run, end.edge.step, end.forward) : null,
+  };
+}
+
+function middleOf(box: Box): number {
+  return box.y + box.height / 2;
+}
+
+function timeOfEnd(run: Run, step: number, forward: boolean): number {
+  const place = step - run.rows.first;
+  return forward ? run.rows.start[place] : run.rows.start[place] + run.rows.duration[place];
+}
+
+/** Kind, tile, and from the end of one to the start of the other; the time of an end that is not seen. */
+function words(run: Run, kind: string, from: number, to: number, outside: number): string {
+  const { start, duration, first } = run.rows;
+  const gap = start[to - first] - start[from - first] - duration[from - first];
+  const parts = kind === 'lane' ? [sameLane(run, from)] : [kind, run.label(from)];
+  if (outside >= 0) parts.push(`at ${time(start[outside - first])}`);
+  else if (gap >= 500) parts.push(time(gap));
+  return parts.filter(part => part !== '').join(' · ');
+}
+
+/** How the next row of a lane is called: it waits for nothing but its turn. */
+function sameLane(run: Run, step: number): string {
+  return run.lanes[run.rows.lane[step - run.rows.first]].kind === 'dma' ? 'same queue' : 'same engine';
+}
+
+/** Control points of the curve: level at both ends. */
+export function bend({ from, to }: Pick<Arrow, 'from' | 'to'>): readonly [Point, Point] {
+  const reach = Math.max(14, Math.min(120, Math.abs(to.x - from.x) / 2));
+  return [
+    { x: from.x + reach, y: from.y },
+    { x: to.x - reach, y: to.y },
+  ];
+}
+
+/** The middle of the curve, where its words stand. */
+export function middle(arrow: Pick<Arrow, 'from' | 'to'>): Point {
+  const [one, two] = bend(arrow);
+  return {
+    x: (arrow.from.x + 3 * one.x + 3 * two.x + arrow.to.x) / 8,
+    y: (arrow.from.y + 3 * one.y + 3 * two.y + arrow.to.y) / 8,
+  };
+}

@@ -1,0 +1,146 @@
+/** The left column: what each row is, and its share of the visible window. */
+import { el, setAttribute, setText } from '../../dom';
+import * as format from '../../format';
+import type { Run } from '../../types';
+import { ticks, type Unit } from '../../canvas/scale';
+import type { Figure } from './figure';
+import type { CounterStrip, DmaStrip, LaneStrip, Layout, Strip } from './strips';
+
+interface Cell {
+  readonly element: HTMLElement;
+  readonly name: HTMLElement;
+  readonly value: HTMLElement;
+  /** The second line, where there is one. */
+  readonly note: HTMLElement;
+}
+
+export interface Gutter {
+  readonly element: HTMLElement;
+  /** Other rows than before. */
+  arrange(layout: Layout, run: Run): void;
+  /** Other numbers in them. */
+  fill(figure: Figure): void;
+}
+
+export function createGutter(): Gutter {
+  const element = el('div', { class: 'nki-tl-gutter', 'aria-hidden': 'true' });
+  const cells = new Map<Strip, Cell>();
+  return {
+    element,
+    arrange(layout, run) {
+      cells.clear();
+      element.replaceChildren();
+      for (const strip of layout.strips) {
+        const cell = createCell(strip, run);
+        cells.set(strip, cell);
+        element.append(cell.element);
+      }
+    },
+    fill(figure) {
+      for (const [strip, cell] of cells) fillCell(strip, cell, figure);
+    },
+  };
+}
+
+function createCell(strip: Strip, run: Run): Cell {
+  const swatch = strip.kind === 'lane' ? strip.lane.hue : strip.kind === 'dma' ? 'dma' : null;
+  const name = el('span', { class: 'nki-tl-name', title: titleOf(strip, run) }, nameOf(strip));
+  const value = el('span', { class: 'nki-tl-share' });
+  const note = el('span', { class: 'nki-tl-note' });
+  const look = { height: `${strip.height}px`, top: `${strip.top}px` };
+  const square = swatch && el('i', { class: 'nki-tl-swatch', style: { background: `var(--nki-${swatch})` } });
+  const first = el('span', { class: 'nki-tl-first' }, square, name, value);
+  const element = el('div', { class: `nki-tl-cell nki-tl-cell-${strip.kind}`, style: look }, first, note);
+  return { element, name, value, note };
+}
+
+const COUNTERS = { sbuf: 'SBUF', psum: 'PSUM', rate: 'DMA rate' } as const;
+
+function nameOf(strip: Strip): string {
+  switch (strip.kind) {
+    case 'axis':
+      return '';
+    case 'path':
+      return 'Critical path';
+    case 'core':
+      return `Core ${strip.core}`;
+    case 'lane':
+      return strip.lane.label.replace(/, core \d+$/, '');
+    case 'dma':
+      return 'DMA';
+    case 'counter':
+      return COUNTERS[strip.counter];
+  }
+}
+
+function titleOf(strip: Strip, run: Run): string | null {
+  switch (strip.kind) {
+    case 'lane':
+      return `${strip.lane.label}: ${format.plural(run.laneTimes[strip.lane.id]?.rows ?? 0, 'instruction')}`;
+    case 'dma':
+      return strip.lanes.map(lane => lane.label).join('\n');
+    case 'counter':
+      return strip.counter === 'rate' ? 'Bytes per second of all DMA queues' : 'Bytes in use of the fullest partition';
+    case 'axis':
+    case 'path':
+    case 'core':
+      return null;
+  }
+}
+
+function fillCell(strip: Strip, cell: Cell, figure: Figure): void {
+  switch (strip.kind) {
+    case 'axis': {
+      setText(cell.value, unitShown(figure));
+      return;
+    }
+    case 'lane': {
+      fillLane(strip, cell, figure);
+      return;
+    }
+    case 'dma': {
+      fillDma(strip, cell, figure);
+      return;
+    }
+    case 'counter': {
+      setText(cell.note, counterNote(strip, figure));
+      return;
+    }
+    case 'path':
+    case 'core':
+  }
+}
+
+function unitShown({ scale }: Figure): Unit {
+  return ticks(scale.from, scale.to, scale.width).unit;
+}
+
+function fillLane(strip: LaneStrip, cell: Cell, figure: Figure): void {
+  const found = figure.lanes.get(strip);
+  if (found === undefined) return;
+  setShare(cell.value, found.busy, found.columns?.count ?? -1);
+}
+
+/** The share; where bars give way to columns, how many instructions there are. */
+function setShare(element: HTMLElement, busy: number, count: number): void {
+  setText(element, count < 0 ? format.percent(busy) : format.shortCount(count));
+  const more = count < 0 ? '' : `, ${format.plural(count, 'instruction')}`;
+  setAttribute(element, 'title', `${format.percent(busy)} busy in this window${more}`);
+}
+
+function fillDma(strip: DmaStrip, cell: Cell, figure: Figure): void {
+  const found = figure.dma.get(strip);
+  if (found === undefined) return;
+  setShare(cell.value, found.busy, found.columns?.count ?? -1);
+  if (strip.pitch === 0) return;
+  const hidden = found.hidden > 0 ? `\n${format.shortCount(found.hidden)} only here` : '';
+  setText(cell.note, `${strip.lanes.length} queues${hidden}`);
+  const told = `Transfers that overlap more than one other have no room above: ${format.count(found.hidden)}`;
+  setAttribute(cell.note, 'title', found.hidden > 0 ? told : null);
+}
+
+function counterNote(strip: CounterStrip, figure: Figure): string {
+  const curve = figure.curves.get(strip);
+  if (curve === undefined) return '';
+  return `max ${strip.counter === 'rate' ? format.rate(curve.most, 1e12) : format.bytes(curve.most)}`;
+}

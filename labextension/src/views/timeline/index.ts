@@ -1,0 +1,230 @@
+/** The timeline: who works, who waits, for whom. */
+import { createSurface, type Surface } from '../../canvas/surface';
+import { forgetWidths } from '../../canvas/text';
+import { ask } from '../../commands';
+import { el, setAttribute, setStyle, setText } from '../../dom';
+import { useStyle } from '../../styles';
+import type { Changes, Context, Run, State, View, ViewFactory } from '../../types';
+import { MOST_ARROWS } from './arrows';
+import { type Card, createCard } from './card';
+import { colouring } from './colour';
+import { type Box, type Figure, layoutFigure, placeOf } from './figure';
+import { createFoot } from './foot';
+import { createGutter } from './gutter';
+import { createHeader } from './header';
+import type { Hit } from './hit';
+import { createOverview, windowText } from './overview';
+import { paintOverlay } from './overlay';
+import { paintFigure } from './paint';
+import type { Pen } from './pen';
+import { onPointer, stepOf } from './pointer';
+import { type Layout, layoutStrips } from './strips';
+import css from './timeline.css';
+import { createTree } from './tree';
+import type { Scale } from './zoom';
+
+export const createTimeline: ViewFactory = context => new Timeline(context);
+
+const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme'];
+
+class Timeline implements View {
+  readonly element: HTMLElement;
+  private run: Run;
+  private readonly context: Context;
+  private readonly lanes: Surface = createSurface();
+  private readonly over: Surface = createSurface();
+  private readonly plot = el('div', { class: 'nki-tl-plot', tabindex: '0', role: 'group', 'aria-label': 'Lanes' });
+  private readonly more = el('button', { type: 'button', class: 'nki-tl-more', hidden: true });
+  private readonly nothing = el('p', { class: 'nki-tl-nothing', hidden: true }, 'No instructions');
+  private readonly body: HTMLElement;
+  private readonly card: Card = createCard();
+  private readonly gutter = createGutter();
+  private readonly tree = createTree();
+  private readonly header;
+  private readonly overview;
+  private readonly foot;
+  private readonly observer: ResizeObserver;
+  private layout: Layout = { strips: [], height: 0 };
+  private figure: Figure | null = null;
+  private pointed: Box | null = null;
+  private cardFor = '';
+  private areaLane = -1;
+  private dimmed = false;
+  /** What must be drawn anew whatever has changed. */
+  private stale = { layout: true, figure: true, whole: true };
+
+  constructor(context: Context) {
+    this.context = context;
+    this.run = context.run;
+    const run = (): Run => this.run;
+    this.header = createHeader(context);
+    this.overview = createOverview(context, run);
+    this.foot = createFoot(context);
+    this.over.element.classList.add('nki-tl-over');
+    this.plot.append(this.lanes.element, this.over.element, this.more, this.nothing);
+    setAttribute(this.plot, 'aria-describedby', this.tree.itemId);
+    this.body = el('div', { class: 'nki-tl-body' }, this.gutter.element, this.plot, this.card.element);
+    const parts = [this.header.element, this.overview.element, this.body, this.foot.element, this.tree.element];
+    this.element = el('section', { class: 'nki-tl', role: 'region' }, ...parts);
+    this.more.addEventListener('click', () => ask(this.more, 'details'));
+    this.listenToPointer();
+    this.observer = new ResizeObserver(() => this.resized());
+    this.observer.observe(this.plot);
+    document.fonts?.addEventListener('loadingdone', this.fontsCame);
+  }
+
+  private listenToPointer(): void {
+    onPointer({
+      context: this.context,
+      element: this.plot,
+      figure: () => this.figure,
+      point: (hit, box) => this.point(hit, box),
+      rest: (hit, box) => this.rest(hit, box),
+      areaOn: lane => (this.areaLane = lane),
+    });
+  }
+
+  private readonly fontsCame = (): void => {
+    forgetWidths();
+    this.redraw({ layout: false, figure: true, whole: false });
+  };
+
+  private resized(): void {
+    if (this.plot.clientWidth > 0) this.redraw({ layout: false, figure: true, whole: true });
+  }
+
+  private redraw(stale: { layout: boolean; figure: boolean; whole: boolean }): void {
+    for (const part of ['layout', 'figure', 'whole'] as const) this.stale[part] ||= stale[part];
+    this.draw(this.context.store.state, new Set());
+  }
+
+  reload(run: Run): void {
+    this.run = run;
+    this.redraw({ layout: true, figure: true, whole: true });
+  }
+
+  dispose(): void {
+    this.observer.disconnect();
+    document.fonts?.removeEventListener('loadingdone', this.fontsCame);
+  }
+
+  draw(state: State, changes: Changes): void {
+    if (this.element.isConnected) useStyle('timeline', css, this.element);
+    this.arrange(state, changes);
+    if (this.plot.clientWidth === 0) {
+      // Out of sight: all of it when it comes back.
+      this.stale = { layout: true, figure: true, whole: true };
+      return;
+    }
+    if (this.stale.whole || changes.has('theme')) this.overview.paint(this.run, this.context.palette());
+    this.overview.place(this.run, state);
+    const dimmed = state.selected >= 0 && this.run.has(state.selected);
+    const moved = WINDOW.some(name => changes.has(name));
+    if (moved || this.stale.figure || this.stale.layout || dimmed !== this.dimmed) this.drawLanes(state, dimmed);
+    if (state.playing || changes.has('window')) this.hideCard();
+    this.drawOver(state);
+    this.tree.update(this.run, state);
+    const footed = changes.has('area') || changes.has('colourBy') || changes.has('theme') || this.stale.layout;
+    if (footed) this.foot.draw(this.run, state, this.pen(this.over, state).colouring, this.areaLane);
+    this.stale = { layout: false, figure: false, whole: false };
+  }
+
+  /** Which rows there are, and their names. */
+  private arrange(state: State, changes: Changes): void {
+    this.header.draw(this.run, state);
+    if (!this.stale.layout && !changes.has('layout') && !changes.has('showCritical')) return;
+    this.stale.layout = true;
+    this.element.dataset.layout = state.layout;
+    this.layout = layoutStrips(this.run, state);
+    setStyle(this.body, { height: `${this.layout.height}px` });
+    this.gutter.arrange(this.layout, this.run);
+    this.nothing.hidden = this.run.steps > 0;
+  }
+
+  private pen(surface: Surface, state: State, dimmed = false): Pen {
+    const palette = this.context.palette();
+    const { context, ratio } = surface;
+    return { context, ratio, palette, dimmed, colouring: colouring(this.run, state.colourBy, palette) };
+  }
+
+  private drawLanes(state: State, dimmed: boolean): void {
+    const width = this.plot.clientWidth;
+    this.dimmed = dimmed;
+    this.lanes.resize(width, this.layout.height);
+    this.lanes.clear();
+    this.figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
+    paintFigure(this.pen(this.lanes, state, dimmed), this.figure);
+    this.gutter.fill(this.figure);
+    this.tree.fill(this.figure);
+    setAttribute(this.element, 'aria-label', `Timeline of ${this.run.kernel}, ${windowText(state.window)}`);
+  }
+
+  private drawOver(state: State): void {
+    if (this.figure === null) return;
+    this.over.resize(this.plot.clientWidth, this.layout.height);
+    this.over.clear();
+    const { more } = paintOverlay(this.pen(this.over, state), this.figure, { state, pointed: this.pointed });
+    this.drawMore(state, more);
+  }
+
+  /** How many dependencies the arrows leave out, beside the selection. */
+  private drawMore(state: State, more: number): void {
+    const place = more > 0 && this.figure ? placeOf(this.figure, state.selected) : null;
+    this.more.hidden = place === null;
+    if (place === null) return;
+    setText(this.more, `+ ${more} more`);
+    setAttribute(this.more, 'title', `${more + MOST_ARROWS} dependencies; open the list`);
+    const x = Math.min(Math.max(0, place.x), this.plot.clientWidth - 70);
+    setStyle(this.more, { left: `${x}px`, top: `${place.y + place.height + 6}px` });
+  }
+
+  private point(hit: Hit, box: Box | null): void {
+    const { store } = this.context;
+    const outlined = hit.kind === 'column' || (hit.kind === 'bar' && hit.bar.count > 1);
+    const pointed = outlined ? box : null;
+    const step = this.figure && (hit.kind === 'bar' || hit.kind === 'path') ? stepOf(this.figure, hit) : -1;
+    this.plot.dataset.on = hit.kind === 'other' && hit.strip.kind === 'axis' ? 'axis' : hit.kind;
+    if (this.cardFor !== keyOf(hit)) this.hideCard();
+    const changed = pointed?.x !== this.pointed?.x || pointed?.y !== this.pointed?.y;
+    this.pointed = pointed;
+    if (step !== store.state.hover.step) store.set({ hover: { step, tile: -1 } });
+    else if (changed) this.drawOver(store.state);
+  }
+
+  private rest(hit: Hit, box: Box | null): void {
+    if (box === null || this.figure === null || this.cardFor === keyOf(hit)) return;
+    const anchor = { ...box, x: box.x + this.plot.offsetLeft };
+    this.cardFor = this.card.show(this.figure, hit, anchor, this.body) ? keyOf(hit) : '';
+  }
+
+  private hideCard(): void {
+    this.cardFor = '';
+    this.card.hide();
+  }
+}
+
+/** The figure of a window; the one before if it is of the same window, rows and strips. */
+function sameFigure(before: Figure | null, run: Run, layout: Layout, scale: Scale): Figure {
+  const last = before?.scale;
+  const same = last?.from === scale.from && last.to === scale.to && last.width === scale.width;
+  if (before !== null && same && before.rows === run.rows && before.strips === layout.strips) return before;
+  return layoutFigure(run, layout, scale);
+}
+
+/** Equal for two hits on the same thing. */
+function keyOf(hit: Hit): string {
+  switch (hit.kind) {
+    case 'bar':
+      return `bar ${hit.bar.step}`;
+    case 'wait':
+      return `wait ${hit.wait.step} ${hit.wait.stall}`;
+    case 'column':
+      return `column ${hit.lane} ${hit.column}`;
+    case 'path':
+      return `path ${hit.step}`;
+    case 'lane':
+    case 'other':
+    case 'none':
+      return '';
+  }
+}

@@ -1,0 +1,134 @@
+/** Which rows the timeline has from top to bottom, and how high each is. */
+import type { Lane, Run, State } from '../../types';
+import { isUsed } from './counters';
+
+interface Place {
+  readonly top: number;
+  readonly height: number;
+}
+
+export interface AxisStrip extends Place {
+  readonly kind: 'axis';
+}
+export interface PathStrip extends Place {
+  readonly kind: 'path';
+}
+export interface LaneStrip extends Place {
+  readonly kind: 'lane';
+  readonly lane: Lane;
+  /** Height of a bar. */
+  readonly bar: number;
+}
+export interface DmaStrip extends Place {
+  readonly kind: 'dma';
+  readonly lanes: readonly Lane[];
+  /** Top of each track, and of the first of the thin rows; `pitch` is from one of these to the next. */
+  readonly tracks: readonly number[];
+  readonly queues: number;
+  readonly pitch: number;
+}
+export interface CounterStrip extends Place {
+  readonly kind: 'counter';
+  readonly counter: Counter;
+}
+/** The name of a core above its lanes, where there are several. */
+export interface CoreStrip extends Place {
+  readonly kind: 'core';
+  readonly core: number;
+}
+export type Strip = AxisStrip | PathStrip | CoreStrip | LaneStrip | DmaStrip | CounterStrip;
+export type Counter = 'sbuf' | 'psum' | 'rate';
+
+export const SIZES = {
+  axis: 22,
+  path: 16,
+  core: 16,
+  lane: 24,
+  bar: 16,
+  close: 32,
+  closeBar: 19,
+  sync: 20,
+  syncBar: 10,
+  dma: 34,
+  track: 13,
+  queue: 2,
+  pitch: 3,
+  counter: 30,
+} as const;
+
+/** Engines that are drawn even if they have nothing to do. */
+const ALWAYS = new Set(['tensor', 'vector', 'scalar', 'gpsimd']);
+/** Transfers of one queue, or of two, are all on the two tracks. */
+const QUEUES_SHOWN_FROM = 3;
+
+export interface Layout {
+  readonly strips: readonly Strip[];
+  readonly height: number;
+}
+
+/** The strips of a run. Lanes without any row are left out, the four engines apart. */
+export function layoutStrips(run: Run, state: Pick<State, 'layout' | 'showCritical'>): Layout {
+  const strips: Strip[] = [];
+  let top = 0;
+  const add = (strip: Strip): void => {
+    strips.push(strip);
+    top += strip.height;
+  };
+  add({ kind: 'axis', top, height: SIZES.axis });
+  if (state.showCritical) add({ kind: 'path', top, height: SIZES.path });
+  const cores = new Set(run.lanes.map(lane => lane.core));
+  for (const core of cores) {
+    if (cores.size > 1) add({ kind: 'core', core, top, height: SIZES.core });
+    const lanes = run.lanes.filter(lane => lane.core === core && drawn(run, lane));
+    for (const lane of lanes) if (lane.kind === 'engine') add(laneStrip(lane, top, state.layout === 'widest'));
+    const queues = lanes.filter(lane => lane.kind === 'dma');
+    if (queues.length > 0) add(dmaStrip(queues, top));
+  }
+  for (const counter of countersOf(state.layout).filter(one => hasData(run, one))) {
+    add({ kind: 'counter', counter, top, height: SIZES.counter });
+  }
+  return { strips, height: top };
+}
+
+function drawn(run: Run, lane: Lane): boolean {
+  return (lane.kind === 'engine' && ALWAYS.has(lane.hue)) || (run.laneTimes[lane.id]?.rows ?? 0) > 0;
+}
+
+function laneStrip(lane: Lane, top: number, close: boolean): LaneStrip {
+  if (lane.hue === 'sync') return { kind: 'lane', lane, top, height: SIZES.sync, bar: SIZES.syncBar };
+  const [height, bar] = close ? [SIZES.close, SIZES.closeBar] : [SIZES.lane, SIZES.bar];
+  return { kind: 'lane', lane, top, height, bar };
+}
+
+function dmaStrip(lanes: readonly Lane[], top: number): DmaStrip {
+  const rows = lanes.length >= QUEUES_SHOWN_FROM ? lanes.length : 0;
+  const thin = rows > 0 ? rows * SIZES.pitch + 4 : 0;
+  const tracks = [top + 3, top + 3 + SIZES.track + 2];
+  return {
+    kind: 'dma',
+    lanes,
+    top,
+    height: SIZES.dma + thin,
+    tracks,
+    queues: top + SIZES.dma,
+    pitch: rows > 0 ? SIZES.pitch : 0,
+  };
+}
+
+function hasData(run: Run, counter: Counter): boolean {
+  if (counter !== 'rate') return isUsed(run, counter);
+  return run.lanes.some(lane => lane.kind === 'dma' && drawn(run, lane));
+}
+
+function countersOf(layout: State['layout']): readonly Counter[] {
+  switch (layout) {
+    case 'narrow':
+      return [];
+    case 'medium':
+      return ['sbuf'];
+    case 'wide':
+      return ['sbuf', 'psum'];
+    case 'widest':
+      return ['sbuf', 'psum', 'rate'];
+  }
+}

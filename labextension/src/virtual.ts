@@ -1,0 +1,136 @@
+/** A scrolled list of rows of one height, of which only those in sight are elements. */
+import { el } from './dom';
+
+/** Browsers end elements somewhere above 17 million pixels; a longer list scrolls faster than it is long. */
+const TALLEST = 12_000_000;
+const BEYOND = 6;
+
+export interface VirtualOptions {
+  readonly rowHeight: number;
+  readonly class: string;
+  /** Stands above the rows and stays in sight. */
+  readonly head?: HTMLElement;
+  /** Attributes of the element that scrolls. */
+  readonly attributes?: Readonly<Record<string, unknown>>;
+  readonly render: (index: number) => HTMLElement;
+  /** Put on a row that is in sight what changes without a new one: selection. */
+  readonly update?: (element: HTMLElement, index: number) => void;
+}
+
+export interface Virtual {
+  readonly element: HTMLElement;
+  /** Rows in the list; all are rendered anew. */
+  setCount(count: number): void;
+  /** Only selection changed. */
+  update(): void;
+  /** All rows are rendered anew. */
+  refresh(): void;
+  /** Scroll so that a row is in sight, in the middle if it was not. */
+  readonly reveal: (index: number) => void;
+  /** The element of a row, if it is in sight. */
+  rowAt(index: number): HTMLElement | null;
+  /** First row in sight, and how many fit. */
+  inSight(): { readonly first: number; readonly fits: number };
+  dispose(): void;
+}
+
+export function createVirtual(options: VirtualOptions): Virtual {
+  const { rowHeight, render } = options;
+  const rows = el('div', { class: 'nki-virtual-rows', role: 'presentation' });
+  const spacer = el('div', { class: 'nki-virtual-space', role: 'presentation' }, rows);
+  const element = el('div', { class: `nki-virtual ${options.class}`, tabindex: 0, ...options.attributes });
+  if (options.head) element.append(options.head);
+  element.append(spacer);
+  let count = 0;
+  let frame = 0;
+  let shown = new Map<number, HTMLElement>();
+
+  // Measured when they change: to ask for them while drawing would lay out the whole page.
+  let sight = rowHeight;
+  let scrolled = 0;
+  let isMeasured = false;
+  /** A row to show as soon as it is known how many fit. */
+  let pending = -1;
+  const measure = (): void => {
+    sight = Math.max(element.clientHeight - (options.head?.offsetHeight ?? 0), rowHeight);
+    scrolled = element.scrollTop;
+    isMeasured = element.clientHeight > 0;
+  };
+  /** Pixels of the list for one of the scroll bar. */
+  const scale = (): number => {
+    const full = count * rowHeight;
+    return full > TALLEST ? (full - sight) / (TALLEST - sight) : 1;
+  };
+  const top = (): number => Math.min(scrolled * scale(), Math.max(0, count * rowHeight - sight));
+  const draw = (): void => {
+    frame = 0;
+    const above = top();
+    const first = Math.max(0, Math.floor(above / rowHeight) - BEYOND);
+    const end = Math.min(count, Math.ceil((above + sight) / rowHeight) + BEYOND);
+    const next = new Map<number, HTMLElement>();
+    for (let index = first; index < end; index += 1) {
+      const row = shown.get(index) ?? render(index);
+      options.update?.(row, index);
+      next.set(index, row);
+    }
+    if (!sameKeys(shown, next)) rows.replaceChildren(...next.values());
+    shown = next;
+    rows.style.transform = `translateY(${Math.round(scrolled - above + first * rowHeight)}px)`;
+  };
+  const later = (): void => {
+    if (!frame) frame = requestAnimationFrame(draw);
+  };
+  const reveal = (index: number): void => {
+    pending = isMeasured ? -1 : index;
+    const begin = index * rowHeight;
+    const above = top();
+    if (begin >= above && begin + rowHeight <= above + sight) return;
+    element.scrollTop = Math.max(0, begin - (sight - rowHeight) / 2) / scale();
+    scrolled = element.scrollTop;
+    draw();
+  };
+  const resize = new ResizeObserver(() => {
+    measure();
+    if (isMeasured && pending >= 0) reveal(pending);
+    later();
+  });
+  resize.observe(element);
+  const scroll = (): void => {
+    scrolled = element.scrollTop;
+    later();
+  };
+  element.addEventListener('scroll', scroll, { passive: true });
+
+  return {
+    element,
+    setCount(next) {
+      count = next;
+      shown.clear();
+      rows.replaceChildren();
+      spacer.style.height = `${Math.min(count * rowHeight, TALLEST)}px`;
+      measure();
+      draw();
+    },
+    update() {
+      for (const [index, row] of shown) options.update?.(row, index);
+    },
+    refresh() {
+      shown.clear();
+      rows.replaceChildren();
+      draw();
+    },
+    reveal,
+    rowAt: index => shown.get(index) ?? null,
+    inSight: () => ({ first: Math.floor(top() / rowHeight), fits: Math.max(1, Math.floor(sight / rowHeight)) }),
+    dispose() {
+      cancelAnimationFrame(frame);
+      resize.disconnect();
+    },
+  };
+}
+
+function sameKeys(one: ReadonlyMap<number, unknown>, other: ReadonlyMap<number, unknown>): boolean {
+  if (one.size !== other.size) return false;
+  for (const [key, value] of other) if (one.get(key) !== value) return false;
+  return true;
+}

@@ -1,0 +1,225 @@
+/** The visualizer: one run in one element. */
+import { el, replace } from './dom';
+import type { Explorer } from './explore';
+import { createExplorer, everything, layoutOf } from './explore';
+import { bindKeys, keyList } from './keys';
+import { createLive } from './live';
+import type { Action, Skeleton } from './states';
+import { notice, skeleton } from './states';
+import type { OwnedStore } from './store';
+import { createStore } from './store';
+import { useStyle } from './styles';
+import headerStyle from './header.css';
+import panelStyle from './panels.css';
+import shellStyle from './shell.css';
+import summaryStyle from './summary.css';
+import tableStyle from './table.css';
+import tokens from './tokens.css';
+import { palette, watchTheme } from './tokens';
+import type { Context, Palette, Run, Store } from './types';
+import { spoken } from './words';
+
+/** How long a recording may take to open before a skeleton stands for it. */
+const PATIENCE_MS = 150;
+
+export interface VisualizerOptions {
+  /** Where the focus goes when Escape is pressed twice; else the notebook cell around the visualizer. */
+  readonly leave?: () => void;
+}
+
+export interface Visualizer {
+  /** Null while there is no run. */
+  readonly store: Store | null;
+  /** Show a run. The present one, if it got more or other rows, keeps its state. */
+  setRun(run: Run): void;
+  /** How much of a recording has been read, in bytes; `total` 0: unknown. */
+  setProgress(read: number, total: number): void;
+  /** Show an error in place of everything. */
+  setError(title: string, text: string): void;
+  /** Say something above the views, such as that the kernel is gone; '' takes it away. */
+  setNotice(title: string, text?: string, actions?: readonly Action[]): void;
+  dispose(): void;
+}
+
+/** Show a run in `root`, or that it is being opened where it is null. */
+export function mount(root: HTMLElement, run: Run | null, options: VisualizerOptions = {}): Visualizer {
+  return new Mounted(root, run, options);
+}
+
+class Mounted implements Visualizer {
+  private run: Run | null = null;
+  private owned: OwnedStore | null = null;
+  private explorer: Explorer | null = null;
+  private waiting: Skeleton | null = null;
+  private colours: Palette | null = null;
+  private readonly frame: HTMLElement;
+  private readonly body = el('div', { class: 'nki-body' });
+  private readonly note = el('div', { class: 'nki-note', hidden: true });
+  private readonly live = createLive();
+  private readonly keys = keyList();
+  private readonly ends: (() => void)[] = [];
+  private endRun: (() => void)[] = [];
+  private patience = 0;
+
+  constructor(
+    private readonly root: HTMLElement,
+    run: Run | null,
+    private readonly options: VisualizerOptions,
+  ) {
+    const styles = { tokens, shell: shellStyle, header: headerStyle, panels: panelStyle, table: tableStyle };
+    for (const [name, css] of Object.entries({ ...styles, summary: summaryStyle })) useStyle(name, css, root);
+    this.frame = el(
+      'section',
+      { class: 'nki-visualizer', role: 'region', 'aria-label': 'Run', tabindex: -1 },
+      this.note,
+      this.body,
+      this.live.element,
+      this.keys,
+    );
+    root.classList.add('nki-root');
+    root.append(this.frame);
+    this.ends.push(watchTheme(root, theme => this.themed(theme)));
+    const observer = new ResizeObserver(() => this.resized());
+    observer.observe(root);
+    this.ends.push(() => observer.disconnect());
+    if (run) this.setRun(run);
+    else this.patience = window.setTimeout(() => this.showSkeleton(), PATIENCE_MS);
+  }
+
+  get store(): Store | null {
+    return this.owned;
+  }
+
+  setRun(run: Run): void {
+    if (run === this.run && this.owned && this.explorer) {
+      this.explorer.reload();
+      this.owned.adopt(run, true);
+      return;
+    }
+    this.clear();
+    this.run = run;
+    const store = createStore(run);
+    store.set({ theme: this.palette().theme, layout: this.layout() });
+    this.frame.dataset.layout = store.state.layout;
+    this.frame.setAttribute('aria-label', `Run of ${run.kernel || 'kernel'}`);
+    const speak = (text: string): void => this.live.speak(text);
+    const context: Context = { run, store, palette: () => this.palette(), speak };
+    const explorer = createExplorer(context, () => this.keys.showModal());
+    this.owned = store;
+    this.explorer = explorer;
+    replace(this.body, ...explorer.elements);
+    explorer.draw(store.state, everything(store.state));
+    this.endRun.push(
+      store.listen((state, changes) => {
+        const focused = this.frame.contains(document.activeElement);
+        this.frame.dataset.layout = state.layout;
+        explorer.draw(state, changes);
+        // What had the focus may have been replaced; the keys are to go on working.
+        if (focused && !this.hasFocus()) this.frame.focus({ preventScroll: true });
+        if (focused && changes.has('step') && !state.playing && state.step >= 0) speak(spoken(run, state.step));
+      }),
+      bindKeys({
+        root: this.frame,
+        commands: explorer.commands,
+        stepBack: () => this.stepBack(),
+        leave: () => this.leave(),
+      }),
+    );
+  }
+
+  setProgress(read: number, total: number): void {
+    if (this.run) return;
+    if (!this.waiting && !this.patience) this.showSkeleton();
+    this.waiting?.progress(read, total);
+  }
+
+  setError(title: string, text: string): void {
+    this.clear();
+    replace(this.body, notice('error', title, text));
+  }
+
+  setNotice(title: string, text = '', actions: readonly Action[] = []): void {
+    this.note.hidden = title === '';
+    replace(this.note, title === '' ? null : notice('information', title, text, actions));
+  }
+
+  dispose(): void {
+    this.clear();
+    for (const end of this.ends) end();
+    this.live.dispose();
+    this.frame.remove();
+    this.root.classList.remove('nki-root');
+  }
+
+  private clear(): void {
+    clearTimeout(this.patience);
+    this.patience = 0;
+    this.waiting = null;
+    for (const end of this.endRun) end();
+    this.endRun = [];
+    this.explorer?.dispose();
+    this.owned?.dispose();
+    this.explorer = null;
+    this.owned = null;
+    this.run = null;
+    replace(this.body);
+  }
+
+  private showSkeleton(): void {
+    this.patience = 0;
+    this.waiting = skeleton();
+    replace(this.body, this.waiting.element);
+  }
+
+  private palette(): Palette {
+    return (this.colours ??= palette(this.root));
+  }
+
+  private themed(theme: 'light' | 'dark'): void {
+    this.colours = null;
+    this.owned?.set({ theme });
+  }
+
+  private layout(): ReturnType<typeof layoutOf> {
+    // Before it is laid out, an element has no width: most pages are wide.
+    return layoutOf(this.root.clientWidth || 1200);
+  }
+
+  private resized(): void {
+    if (!this.owned || !this.explorer || !this.root.clientWidth) return;
+    const layout = this.layout();
+    if (layout !== this.owned.state.layout) this.owned.set({ layout });
+    else this.explorer.draw(this.owned.state, new Set<'layout'>(['layout']));
+  }
+
+  /** One step back from what is open or selected. */
+  private stepBack(): boolean {
+    const store = this.owned;
+    if (this.keys.open) {
+      this.keys.close();
+      return true;
+    }
+    if (!store) return false;
+    const { hover, selected, tile, area } = store.state;
+    if (hover.step >= 0 || hover.tile >= 0) store.set({ hover: { step: -1, tile: -1 } });
+    else if (selected >= 0 || tile >= 0) store.set({ selected: -1, tile: -1 });
+    else if (area) store.set({ area: null });
+    else return false;
+    return true;
+  }
+
+  /** Whether the focus is on something in sight: browsers take it from what was hidden only later. */
+  private hasFocus(): boolean {
+    const active = document.activeElement;
+    return active !== null && this.frame.contains(active) && active.closest('[hidden]') === null;
+  }
+
+  private leave(): void {
+    if (this.options.leave) {
+      this.options.leave();
+      return;
+    }
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+    this.root.closest<HTMLElement>('.jp-Cell')?.focus();
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * The widget of notebooks (anywidget). nki_lab/widgets/visualizer.py is the other side and says what is sent: the page
+ * asks for the run or for steps, and puts the parts of each answer together. Only `step` is kept equal on both sides.
+ */
+
+import { Feed } from './feed';
+import { Parts } from './parts';
+import type { Part } from './parts';
+import type { Store } from './types';
+import { mount } from './visualizer';
+
+/** What is used of a widget's model. */
+export interface Model {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  on(event: string, listener: (...args: never[]) => void): void;
+  off(event: string, listener: (...args: never[]) => void): void;
+  send(content: unknown): void;
+}
+
+interface Content {
+  readonly kind?: string;
+  readonly text?: string;
+}
+
+const STEP_MS = 100; // the kernel hears of a step at most so often
+
+/** What the views of one model share: its run, which is asked for once. */
+class Source {
+  readonly feed: Feed;
+  private readonly parts = new Parts();
+  /** The step that came from here last; what else the model has came from the kernel. */
+  private sent: unknown;
+
+  constructor(readonly model: Model) {
+    this.feed = new Feed({
+      requestSteps: (first, count) => model.send({ kind: 'steps', first, count }),
+    });
+    model.on('msg:custom', this.take);
+    model.send({ kind: 'load' });
+  }
+
+  private readonly take = (content: Content, buffers: readonly ArrayBufferView[] = []): void => {
+    if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
+    if (content.kind !== 'part' || buffers.length === 0) return;
+    const part = content as unknown as Part;
+    const { whole, read } = this.parts.add(part, buffers[0]);
+    if (whole === null) this.feed.progress(read, part.total);
+    else this.feed.accept(whole);
+  };
+
+  /** Keep the step of a store and the model's equal; returns what ends that. */
+  follow(store: Store): () => void {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const send = (): void => {
+      timer = undefined;
+      const { step } = store.state;
+      if (step === this.model.get('step')) return;
+      this.sent = step;
+      this.model.set('step', step);
+      this.model.save_changes();
+    };
+    const receive = (): void => {
+      const step = this.model.get('step');
+      // A view that moves does not move the other views of its model; the kernel moves all.
+      if (step === this.sent) return;
+      this.sent = undefined;
+      if (typeof step === 'number' && step >= 0) store.goToStep(step);
+    };
+    receive();
+    this.model.on('change:step', receive);
+    const unlisten = store.listen((_, changes) => {
+      if (changes.has('step')) timer ??= setTimeout(send, STEP_MS);
+    });
+    return () => {
+      clearTimeout(timer);
+      unlisten();
+      this.model.off('change:step', receive);
+    };
+  }
+}
+
+const sources = new WeakMap<Model, Source>();
+
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const source = sources.get(model) ?? new Source(model);
+  sources.set(model, source);
+  const visualizer = mount(el, null);
+  const detach = source.feed.attach(visualizer, store => source.follow(store));
+  return () => {
+    detach();
+    visualizer.dispose();
+  };
+}
+
+export default { render };

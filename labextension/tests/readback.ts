@@ -1,0 +1,61 @@
+/**
+ * Prints what a page reads of messages, as JSON: the tests of nki_lab.wire bundle this, run it with node and compare.
+ * Arguments: a file with messages, each behind its length (uint32), and how many buckets.
+ */
+
+import { createRun } from '../src/run';
+import type { LoadedRun } from '../src/run';
+import { decode } from '../src/wire';
+
+declare const process: { readonly argv: readonly string[]; readonly stdout: { write(text: string): void } };
+declare const nodeRead: (path: string) => Uint8Array;
+
+function told(run: LoadedRun, buckets: number): unknown {
+  const { rows } = run;
+  const steps = Array.from({ length: rows.count }, (_, i) => rows.first + i);
+  return {
+    head: [run.kernel, run.target, run.steps, run.makespan, run.stalls, run.findings, run.fault],
+    rows: Object.fromEntries(
+      Object.entries(rows).map(([name, values]) => [
+        name,
+        ArrayBuffer.isView(values) ? Array.from(values as Float64Array) : values,
+      ]),
+    ),
+    ops: steps.map(step => run.op(step)),
+    passes: steps.map(step => run.passes(step).map(pass => [pass.loop, pass.value])),
+    accesses: steps.map(step => run.accesses(step).map(access => [access.view, access.role])),
+    predecessors: steps.map(step => run.predecessors(step)),
+    successors: steps.map(step => run.successors(step)),
+    labels: steps.map(step => [run.label(step), run.awaited(step)]),
+    views: steps.flatMap(step => run.accesses(step).map(access => run.view(access.view))),
+    buffers: run.buffers,
+    critical: Array.from(run.criticalPath),
+    lanes: run.lanes.map(lane => ({
+      lane,
+      steps: Array.from(run.laneSteps(lane.id)),
+      buckets: Object.fromEntries(
+        Object.entries(run.buckets(lane.id, 0, Math.max(run.makespan, 1), buckets)).map(([name, values]) => [
+          name,
+          ArrayBuffer.isView(values) ? Array.from(values as Float64Array) : (values as number),
+        ]),
+      ),
+    })),
+    usage: (['sbuf', 'psum'] as const).map(space =>
+      Array.from(run.usage(space, 0, Math.max(run.makespan, 1), 1_000_000)),
+    ),
+    lines: run.lines,
+  };
+}
+
+const [, , path, buckets] = process.argv;
+const bytes = nodeRead(path);
+const sizes = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+let run: LoadedRun | null = null;
+for (let at = 0; at < bytes.length;) {
+  const size = sizes.getUint32(at, true);
+  const message = decode(bytes.subarray(at + 4, at + 4 + size));
+  if (run === null) run = createRun(message);
+  else run.add(message);
+  at += 4 + size;
+}
+if (run !== null) process.stdout.write(JSON.stringify(told(run, Number(buckets))));

@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  // Style sheets are texts here, as build.mjs makes them. Their ids get another ending than .css, or else the ordinary
+  // handling of style sheets takes them over and empties them.
+  plugins: [
+    {
+      name: 'css-as-text',
+      enforce: 'pre',
+      resolveId(source: string, importer?: string) {
+        return source.endsWith('.css') && importer !== undefined
+          ? `\0${join(dirname(importer), source)}.txt`
+          : undefined;
+      },
+      load(id: string) {
+        const file = /^\0(.*\.css)\.txt$/.exec(id)?.[1];
+        return file === undefined ? undefined : `export default ${JSON.stringify(readFileSync(file, 'utf8'))};`;
+      },
+    },
+  ],
+  test: {
+    environment: 'happy-dom',
+    include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
+    restoreMocks: true,
+  },
+});

@@ -1,0 +1,65 @@
+"""A recording in a few lines of HTML, for places that show nothing livelier: a picture, and the numbers around it."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.export import picture, words
+from nki_lab.export.found import capacities, findings
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.digest import digest
+
+_FINDINGS: Final = 5
+_QUIET: Final = 'style="color:#767676"'
+_COLOURS: Final = {kind: f"#{value:06x}" for kind, value in picture.HUES.items()}
+
+
+def card(recording: Recording, note: str = "") -> str:
+    """The card. `note` says where there is more. Styles stand at the elements: some pages drop style sheets."""
+    summary, count = recording.summary, len(recording)
+    told = digest(recording)
+    about = "about " if words.is_unsure(summary) else ""
+    said = [str(summary.get("target") or ""), f"{words.number(count)} instruction{'s' * (count != 1)}",
+            f"{about}{words.duration(told.makespan)}"]  # fmt: skip
+    if "fault" in summary:
+        said.append("up to the fault")
+    head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, said)))}"
+    sentences = " ".join(words.held_back(told))
+    peaks = [f"{space} {words.size(peak)}{f' of {words.size(capacity)}' if capacity else ''}"
+             for space, peak, capacity in capacities(summary)]  # fmt: skip
+    found = findings(recording)
+    items = [f"<div>{_finding(item)}</div>" for item in found[:_FINDINGS]]
+    if len(found) > _FINDINGS:
+        items.append(f"<div {_QUIET}>and {len(found) - _FINDINGS} more findings</div>")
+    lines = [head, escape(sentences), _drawing(recording), f"<span {_QUIET}>{escape('; '.join(peaks))}</span>"]
+    body = "".join(f"<div>{line}</div>" for line in lines if line)
+    tail = f"<div {_QUIET}>{escape(note)}</div>" if note else ""
+    return f'<div style="line-height:1.5;max-width:1100px">{body}{"".join(items)}{tail}</div>'
+
+
+def _drawing(recording: Recording) -> str:
+    """The picture with a name and a share beside each of its rows."""
+    drawn = picture.lines(recording)
+    if not drawn:
+        return ""
+    names = "".join(
+        f'<div style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
+        f'<span style="color:{_COLOURS[line.kind]}">■</span> {escape(line.name)} '
+        f"{words.share(min(1.0, line.busy))}</div>"
+        for line in drawn
+    )
+    height = picture.height(len(drawn))
+    data = base64.b64encode(picture.png(recording)).decode("ascii")
+    image = f'<img alt="Timeline" src="data:image/png;base64,{data}" style="width:100%;height:{height}px">'
+    return (
+        f'<div style="display:flex;gap:12px;margin:6px 0"><div style="flex:none;font-size:11px">{names}</div>'
+        f'<div style="flex:1;min-width:0">{image}</div></div>'
+    )
+
+
+def _finding(item: Diagnostic) -> str:
+    where = f" (line {item.line})" if item.line else ""
+    return escape(f"{item.severity}: {item.code} {item.message}{where}")

@@ -1,0 +1,67 @@
+"""A recording as one HTML file that needs nothing else: the views, the run itself, and a report as text.
+
+The page draws what notebooks draw, by the same scripts. No network, no other file; where scripts do not run, the text
+is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from html import escape
+from typing import Final
+
+from nki_lab.export import words
+from nki_lab.export.files import replacing
+from nki_lab.export.text import report
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.wire import RANGE, WHOLE, compact, encode
+from nki_lab.wire.assets import script
+
+MESSAGE_ID: Final = "nki-lab-message"
+"""The element that the views' script reads the run from: its message in the zlib format, in base64."""
+
+# Not even a damaged name can make the page ask the network for something.
+_POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_STYLE: Final = """
+:root { color-scheme: light dark; }
+body { margin: 0; background: light-dark(#fff, #16181c); color: light-dark(#14161a, #f1f3f5); }
+#nki-lab { box-sizing: border-box; max-width: 2560px; margin: 0 auto; padding: 16px; }
+noscript pre { margin: 16px; overflow-x: auto; }
+"""
+_CLOSING: Final = ("</script", "<\\/script")  # inside a script's strings both mean the same
+
+
+def html(recording: Recording) -> str:
+    """The page of a recording. Of a run of more than a million rows it carries the first rows, and sums of all."""
+    name = str(recording.summary.get("kernel") or "kernel")
+    count = len(recording)
+    steps = range(count if count <= WHOLE else RANGE)
+    fault = int(recording.summary.get("fault", -1))
+    message = base64.b64encode(compact(encode(recording, steps=steps, fault=fault))).decode("ascii")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(name)}: {words.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
+        f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n'
+        f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n</body>\n</html>\n"
+    )
+
+
+def _text(recording: Recording) -> str:
+    """The report, and where the times are from: those of a profile may come from a device."""
+    if "profile" in recording.summary:
+        return f"{report(recording)}\nRead from a Neuron Explorer profile by nki_lab.\n"
+    return f"{report(recording)}\nSimulated by nki_lab; no device was used.\n"
+
+
+def write(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write the page of a recording into a file. Raises NKI021 if the disk does not take it."""
+    content = html(recording).encode()
+    with replacing(path) as stream:
+        stream.write(content)
+
+
+__all__ = ["MESSAGE_ID", "html", "write"]

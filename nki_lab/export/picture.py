@@ -1,0 +1,141 @@
+"""A recording as a small picture, drawn without a browser: lanes over time, and SBUF below them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from nki_lab.export import words
+from nki_lab.export.colours import of_lane, of_reason
+from nki_lab.kernel_runtime.recording import LaneBuckets, MemorySteps, Recording
+
+WIDTH: Final = 960
+LANES: Final = 12
+"""Rows that are drawn at most: engines, then all DMA queues of a core as one."""
+
+LANE: Final = 16
+"""Pixels of a row."""
+
+# Of those:
+_BAR: Final = 10  # its work
+_FOOT: Final = 2  # how much of the time it waits, below
+_AREA: Final = 24
+_GAP: Final = 4
+HUES: Final = {
+    "tensor": 0x2B70DC, "vector": 0x07805F, "scalar": 0xBD8408, "gpsimd": 0x8A2A9E, "sync": 0x838D9A, "dma": 0xB8400C,
+    "cc": 0x2B2F6B,
+}  # fmt: skip
+_LINE: Final = 0xE3E6EA
+_GREY: Final = 0xCFD4DA
+
+Pixels = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Line(NamedTuple):
+    """A row of the picture: its name, the kind of its hue, its lanes, and the share of the run in which it works."""
+
+    name: str
+    kind: str
+    lanes: tuple[int, ...]
+    busy: float
+
+
+def lines(recording: Recording) -> list[Line]:
+    """The rows of the picture from top to bottom: engines with work, then DMA."""
+    cores = {lane.core for lane in recording.lanes}
+    found: dict[tuple[bool, int, str], list[int]] = {}
+    for lane in recording.lanes:
+        kind = of_lane(lane)
+        name = words.ENGINES["dma"] if kind == "dma" else words.ENGINES.get(lane.name, lane.name)
+        shown = f"{name}, core {lane.core}" if len(cores) > 1 else name
+        found.setdefault((kind == "dma", lane.core, shown), []).append(lane.number)
+    busy, end = recording.lane_times[:, 0], max(1, recording.makespan)
+    made = [
+        Line(name, of_lane(recording.lanes[numbers[0]]), tuple(numbers), float(busy[numbers].sum() / end))
+        for (_, _, name), numbers in sorted(found.items(), key=lambda item: item[0][:2])
+    ]
+    return [line for line in made if line.busy][:LANES]
+
+
+def height(count: int) -> int:
+    """Pixels of a picture of `count` rows."""
+    return count * LANE + _GAP + _AREA
+
+
+def png(recording: Recording, width: int = WIDTH) -> bytes:
+    """The picture as a PNG file of a few kilobytes: opacity is the share of time at work, as in the timeline."""
+    drawn = lines(recording)
+    image: Pixels = np.full((height(len(drawn)), width, 3), 255, np.float32)
+    end = max(1, recording.makespan)
+    for place, line in enumerate(drawn):
+        image[(place + 1) * LANE - 1] = _colour(_LINE)
+        _line(image[place * LANE : (place + 1) * LANE], recording, line, end)
+    _usage(image[-_AREA:], recording, end)
+    return _file(image.round().astype(np.uint8))
+
+
+def _line(part: Pixels, recording: Recording, line: Line, end: int) -> None:
+    """Work as a bar, and the waits of a single lane as a foot in the colour of what most of them are for."""
+    width = part.shape[1]
+    bounds = np.linspace(0, end, width + 1)
+    span = bounds[1] - bounds[0]
+    top = (LANE - _BAR - _FOOT) // 2
+    busy: Any = 0.0
+    for number in line.lanes:
+        found = recording.window(number, 0, end, limit=0, buckets=4 * width)
+        if not isinstance(found, LaneBuckets):  # a lane without rows
+            continue
+        edges = np.minimum(found.edges, end)
+        busy = busy + _resampled(edges, found.busy, bounds) / span
+        if len(line.lanes) == 1:
+            waiting = _resampled(edges, found.waiting, bounds) / span
+            causes = found.stall[np.clip(np.searchsorted(edges, bounds[:-1], "right") - 1, 0, len(found.stall) - 1)]
+            hues = np.array([_colour(HUES[of_reason(name)]) for name in recording.stalls], np.float32)
+            _mix(part[top + _BAR : top + _BAR + _FOOT], hues[causes], waiting)
+    _mix(part[top : top + _BAR], _colour(HUES[line.kind]), busy)
+
+
+def _usage(part: Pixels, recording: Recording, end: int) -> None:
+    """SBUF in use over time, as an area that fills the height at the run's peak."""
+    height, width = part.shape[:2]
+    found = recording.memory(0, end, limit=width, buckets=width)
+    edges = found.time if isinstance(found, MemorySteps) else found.edges[:-1]
+    middle = (np.arange(width) + 0.5) * end / width
+    used = found.sbuf[np.clip(np.searchsorted(edges, middle, "right") - 1, 0, len(found.sbuf) - 1)]
+    peak = max(1, int(found.sbuf.max(initial=0)))
+    part[np.arange(height)[:, None] >= height - np.round(used * (height - 1) / peak)] = _colour(_GREY)
+
+
+def _resampled(edges: Any, sums: Any, bounds: Any) -> Any:
+    """Sums between `edges` as sums between `bounds`, each spread evenly over its bucket."""
+    return np.diff(np.interp(bounds, edges, np.concatenate(([0], np.cumsum(sums)))))
+
+
+def _mix(part: Pixels, colour: Any, share: Any) -> None:
+    """Lay a colour over a stripe; what is at work for an instant can still be seen."""
+    opacity = np.where(share > 0.001, 0.2 + 0.8 * np.minimum(share, 1), 0)[None, :, None]
+    part[:] = part * (1 - opacity) + colour * opacity
+
+
+def _colour(value: int) -> Any:
+    return np.array([value >> 16, value >> 8 & 255, value & 255], np.float32)
+
+
+def _file(image: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
+    """RGB pixels as a PNG file; each line is told as its difference from the one above."""
+    height, width = image.shape[:2]
+    flat = image.reshape(height, -1)
+    above = np.vstack((np.zeros_like(flat[:1]), flat[:-1]))
+    lines = np.hstack((np.full((height, 1), 2, np.uint8), flat - above))
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

@@ -1,0 +1,363 @@
+"""Moving data across partitions of a quadrant, and picking elements by computed indices."""
+
+
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import F32, INT32, UINT16, UINT32
+from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+
+KEEP: Final = 255
+"""Entry of a shuffle mask that leaves a partition of dst as it is."""
+
+_CORE: Final = 16  # partitions that one of the eight GpSimd cores reaches
+
+
+def _rows(use: Use) -> Mapping[str, tuple[int, ...]]:
+    """Each operand as partitions by elements."""
+    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
+
+
+def _one_dtype(dst: str, src: str) -> Callable[[Use], str | None]:
+    def test(use: Use) -> str | None:
+        into, of = use.dtypes[dst], use.dtypes[src]
+        if into is None or of is None or into is of:
+            return None
+        return f"{src} is {of.name} and {dst} is {into.name}"
+
+    return test
+
+
+def _mask(use: Use) -> str | None:
+    mask = use.attrs["shuffle_mask"]
+    if len(mask) != 32:
+        return f"shuffle_mask has {len(mask)} entries"
+    strange = [entry for entry in mask if not (0 <= entry < 32 or entry == KEEP)]
+    return f"shuffle_mask has the entry {strange[0]}" if strange else None
+
+
+def _quadrants(use: Use) -> str | None:
+    views = {name: use.types[name] for name in ("dst", "src")}
+    active = -(-max(view.shape[0] for view in views.values()) // 32) * 32
+    starts = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active, (0,))
+    for name, view in views.items():
+        if view.start_partition not in starts and view.start_partition + view.shape[0] <= use.arch.pmax:
+            allowed = ", ".join(map(str, starts))
+            return f"{name} starts at partition {view.start_partition}, {active} active partitions start at {allowed}"
+    return None
+
+
+def _same_free(use: Use) -> str | None:
+    dst, src = use.types["dst"].free_size, use.types["src"].free_size
+    return None if dst == src else f"src has {src} elements per partition and dst has {dst}"
+
+
+@instruction(engine="vector", see="NKI API, nki.isa.nc_stream_shuffle")
+class nc_stream_shuffle:
+    """dst[32 q + i] = src[32 q + shuffle_mask[i]]: moves whole partitions within each quadrant of 32.
+
+    One mask of 32 entries serves all quadrants; 255 leaves a partition of dst as it is. Copied bit by bit; dst may be
+    src itself. A mask of one number repeated copies one partition to the others of its quadrant.
+    """
+
+    dst = out("Q F", ONCHIP, "destination")
+    src = arg("P G", ONCHIP, "source; may have fewer partitions")
+    shuffle_mask = attr("integers", "32 numbers: source partition of each, or 255")
+
+    mask = predicate("NKI012", "shuffle_mask is 32 numbers from 0 to 31, or 255", _mask, operand="shuffle_mask",
+                     help="give a list of 32 partitions", accepts={"shuffle_mask": [255] * 32},
+                     refuses={"shuffle_mask": [32] * 32})  # fmt: skip
+    one_dtype = predicate("NKI207", "src and dst have one dtype", _one_dtype("dst", "src"), operand="src",
+                          help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 32x512"},
+                          refuses={"src": "sbuf bfloat16 32x512"})  # fmt: skip
+    sizes = predicate("NKI203", "src and dst have as many elements in each partition", _same_free, operand="src",
+                      help="slice the longer one", accepts={"src": "sbuf float32 1x512"},
+                      refuses={"src": "sbuf float32 32x511"})  # fmt: skip
+    starts = predicate("NKI210", "32 active partitions start at a quadrant, 64 at a half, more at 0", _quadrants,
+                       operand="src", help="move the tile to a partition where so many may start",
+                       accepts={"src": "sbuf float32 32x512 of 64x512 row 32"},
+                       refuses={"src": "sbuf float32 32x512 of 64x512 row 32",
+                                "dst": "sbuf float32 64x512"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 32x512", "src": "sbuf float32 32x512", "shuffle_mask": [0] * 32}
+    shapes = _rows
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def merges(use: Use) -> bool:
+        return KEEP in use.attrs["shuffle_mask"] or use.types["src"].shape[0] < use.types["dst"].shape[0]
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        rows = np.arange(out.dst.shape[0])
+        mask = np.array(use.attrs["shuffle_mask"])[rows % 32]
+        source = rows - rows % 32 + mask
+        # guess: a partition that src does not have leaves dst as it is; the documentation does not say.
+        moved = (mask != KEEP) & (source < ins.src.shape[0])
+        out.dst[moved] = ins.src[source[moved]]
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "dst"))
+
+    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
+                    order=("src", "dst", "shuffle_mask"))  # fmt: skip
+
+
+def _as_many(use: Use) -> str | None:
+    dst, indices = use.types["dst"].free_size, use.types["indices"].free_size
+    return None if dst == indices else f"dst has {dst} elements per partition and indices has {indices}"
+
+
+def _require_inside(indices: Any, size: int, operand: str, name: str) -> None:
+    """NKI310 where an index points beyond a row."""
+    wrong = indices >= size
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise error_of(
+            diagnose("NKI310", f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} "
+                     "elements", operand=operand, limit=f"0 <= index < {size}",
+                     help="clip the indices, or correct what computes them")
+        )  # fmt: skip
+
+
+@instruction(engine="gpsimd", see="NKI API, nki.isa.nc_n_gather")
+class nc_n_gather:
+    """dst[p, j] = data[p, indices[p, j]] within each partition, on GpSimd. Copied bit by bit.
+
+    Free dimensions count in row-major order. An index beyond the row is refused.
+    """
+
+    dst = out("P J", (SBUF,), "picked elements")
+    data = arg("P F", (SBUF,), "tile to pick from")
+    indices = arg("P I", (SBUF,), "free index of each element", dtypes=(UINT32,))
+
+    one_dtype = predicate("NKI207", "data and dst have one dtype", _one_dtype("dst", "data"), operand="data",
+                          help="cast data with nisa.tensor_copy first", accepts={"data": "sbuf float32 128x64"},
+                          refuses={"data": "sbuf bfloat16 128x512"})  # fmt: skip
+    sizes = predicate("NKI203", "dst has an element for each index", _as_many, operand="dst",
+                      help="give dst and indices as many elements in each partition",
+                      accepts={"dst": "sbuf float32 128x2x8"}, refuses={"dst": "sbuf float32 128x15"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x16", "data": "sbuf float32 128x512", "indices": "sbuf uint32 128x16"}
+    shapes = _rows
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        _require_inside(ins.indices, ins.data.shape[1], "indices", "nc_n_gather")
+        np.copyto(out.dst, np.take_along_axis(ins.data, ins.indices.astype(np.int64), axis=1), casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "indices") * _CORE, confidence="guess",
+                           source="not published: a core serves its 16 partitions one after the other")  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no nc_n_gather")
+
+
+def _cores(use: Use) -> str | None:
+    rows, indexed = use.types["src_buffer"].shape[0], use.types["index"].shape[0]
+    if rows != indexed:
+        return f"src_buffer has {rows} partitions and index has {indexed}"
+    return None if rows % _CORE == 0 else f"src_buffer has {rows} partitions"
+
+
+def _elements(use: Use) -> str | None:
+    each = use.attrs["num_elem_per_idx"]
+    return None if each in (1, 2, 4, 8, 16, 32) else f"num_elem_per_idx is {each}"
+
+
+def _valid(use: Use) -> int:
+    """Indices that each core uses."""
+    given = use.attrs["num_valid_indices"]
+    return int(use.types["index"].free_size * _CORE if given is None else given)
+
+
+def _valid_count(use: Use) -> str | None:
+    have = use.types["index"].free_size * _CORE
+    valid = _valid(use)
+    if not 0 < valid <= have:
+        return f"num_valid_indices is {valid}, a core has {have} indices"
+    return None if valid <= 4096 else f"a core gathers {valid} indices"
+
+
+def _gathered(use: Use) -> str | None:
+    size = _valid(use) * int(use.attrs["num_elem_per_idx"])
+    have = use.types["dst"].free_size
+    rows = use.types["dst"].shape[0]
+    if rows != use.types["src_buffer"].shape[0]:
+        return f"dst has {rows} partitions and src_buffer has {use.types['src_buffer'].shape[0]}"
+    return None if size == have else f"dst has {have} elements per partition, the indices give {size}"
+
+
+@instruction(engine="gpsimd", see="NKI API, nki.isa.local_gather")
+class local_gather:
+    """dst[p] = the elements of src_buffer[p] at the indices of p's GpSimd core. Copied bit by bit.
+
+    Each of the eight cores serves 16 partitions, and takes its indices from the same 16 partitions of `index`,
+    partition by partition first: index j of a core stands in partition j % 16. An index counts elements of a row, and
+    picks `num_elem_per_idx` elements from there on. `num_valid_indices` is how many a core uses, all by default.
+    """
+
+    dst = out("P J", (SBUF,), "picked elements")
+    src_buffer = arg("Q F", (SBUF,), "tile to pick from")
+    index = arg("R I", (SBUF,), "indices of each core", dtypes=(UINT16,))
+    num_elem_per_idx = attr("number", "elements picked from each index on", default=1)
+    num_valid_indices = attr("any", "indices that each core uses; None for all", default=None)
+
+    one_dtype = predicate("NKI207", "src_buffer and dst have one dtype", _one_dtype("dst", "src_buffer"),
+                          operand="src_buffer", help="cast src_buffer with nisa.tensor_copy first",
+                          accepts={"src_buffer": "sbuf float32 128x512"},
+                          refuses={"src_buffer": "sbuf bfloat16 128x512"})  # fmt: skip
+    cores = predicate("NKI203", "src_buffer and index have the same partitions, a multiple of 16", _cores,
+                      operand="src_buffer", help="use whole groups of 16 partitions",
+                      accepts={"src_buffer": "sbuf float32 128x64"},
+                      refuses={"src_buffer": "sbuf float32 120x512", "index": "sbuf uint16 120x4"})  # fmt: skip
+    elements = predicate("NKI012", "num_elem_per_idx is 1, 2, 4, 8, 16 or 32", _elements, operand="num_elem_per_idx",
+                         help="use one of these", accepts={"num_elem_per_idx": 2, "dst": "sbuf float32 128x128"},
+                         refuses={"num_elem_per_idx": 3, "dst": "sbuf float32 128x192"})  # fmt: skip
+    count = predicate("NKI220", "a core uses up to 4096 indices, and those it has", _valid_count,
+                      operand="num_valid_indices", help="gather in several calls",
+                      accepts={"num_valid_indices": 64}, refuses={"num_valid_indices": 65})  # fmt: skip
+    sizes = predicate("NKI203", "dst holds what the indices pick", _gathered, operand="dst",
+                      help="give dst num_valid_indices * num_elem_per_idx elements in each partition",
+                      accepts={"dst": "sbuf float32 128x8x8"}, refuses={"dst": "sbuf float32 128x63"})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x64", "src_buffer": "sbuf float32 128x512", "index": "sbuf uint16 128x4"}
+    shapes = _rows
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        each, valid = int(use.attrs["num_elem_per_idx"]), _valid(use)
+        rows, size = ins.src_buffer.shape
+        groups = ins.index.reshape(rows // _CORE, _CORE, -1).transpose(0, 2, 1).reshape(rows // _CORE, -1)
+        picked = groups[:, :valid].astype(np.int64)
+        _require_inside(picked + (each - 1), size, "index", "local_gather")
+        places = (picked[:, :, None] + np.arange(each)).reshape(rows // _CORE, -1)
+        taken = np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1)
+        np.copyto(out.dst, taken, casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        each, dtype = int(use.attrs["num_elem_per_idx"]), use.dtypes["src_buffer"]
+        assert dtype is not None
+        rate = ((28 + 4 * each) / (4 * each)) / min(4 / dtype.nbytes, each)
+        # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
+        return engine_cost(arch, use, _valid(use) * each * rate, confidence="inferred")
+
+    legacy = Legacy(
+        result=lambda v: (
+            (v["src_buffer"].shape[0], (v.get("num_valid_indices") or v["index"].shape[-1] * _CORE)
+             * (v.get("num_elem_per_idx") or 1)), v["src_buffer"].dtype, "sbuf",
+        ),
+        order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"),
+    )  # fmt: skip
+
+
+def _one_more(use: Use) -> str | None:
+    dst, src = use.types["dst"].free_size, use.types["src"].free_size
+    return None if dst == src + 1 else f"dst has {dst} elements per partition and src has {src}"
+
+
+@instruction(engine="gpsimd", since=3, see="NKI API, nki.isa.nonzero_with_count")
+class nonzero_with_count:
+    """dst = the free indices of src's elements that are not zero, then padding, and in the last place their number.
+
+    Only the first partition of each GpSimd core is read and written: 0, 16, ... 112; the others keep their values.
+    """
+
+    dst = out("P T", (SBUF,), "indices, padding and the count; one element more than src", dtypes=(INT32,))
+    src = arg("P F", (SBUF,), "tile to search", dtypes=(F32, INT32))
+    index_offset = attr("number", "added to each index", default=0)
+    padding_val = attr("number", "written after the last index", default=-1)
+
+    sizes = predicate("NKI203", "dst has one element more than src", _one_more, operand="dst",
+                      help="allocate dst with a place for the count", accepts={"dst": "sbuf int32 128x65"},
+                      refuses={"dst": "sbuf int32 128x64"})  # fmt: skip
+
+    example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
+    shapes = _rows
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
+
+    def merges(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        first = -use.types["src"].start_partition % _CORE
+        for row in range(first, ins.src.shape[0], _CORE):
+            found = np.flatnonzero(ins.src[row] != 0)
+            out.dst[row] = use.attrs["padding_val"]
+            out.dst[row, : len(found)] = found + use.attrs["index_offset"]
+            out.dst[row, -1] = len(found)
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "src"), source="not published: one element a cycle",
+                           confidence="guess")  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no nonzero_with_count")
+
+
+def _bounds_size(use: Use) -> str | None:
+    dst, ids = use.types["dst"].free_size, use.types["segment_ids"].free_size
+    return None if dst == 2 * ids else f"dst has {dst} elements, segment_ids has {ids}"
+
+
+@instruction(engine="gpsimd", see="NKI API, nki.isa.sequence_bounds")
+class sequence_bounds:
+    """dst[0, 0] = where each element's run of equal segment ids begins, dst[0, 1] = one past where it ends.
+
+    Id 0 is padding: it begins at the number of elements and ends at -1.
+    """
+
+    dst = out("1 B", (SBUF,), "starts, then ends: (1, 2, N)", dtypes=(F32, INT32))
+    segment_ids = arg("1 N", (SBUF,), "ids that are not negative", dtypes=(F32, INT32))
+
+    sizes = predicate("NKI203", "dst has two elements for each id", _bounds_size, operand="dst",
+                      help="allocate dst as (1, 2, N)", accepts={"dst": "sbuf int32 1x2x64"},
+                      refuses={"dst": "sbuf int32 1x64"})  # fmt: skip
+
+    example = {"dst": "sbuf int32 1x2x64", "segment_ids": "sbuf int32 1x64"}
+    shapes = _rows
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        ids = ins.segment_ids[0]
+        count = len(ids)
+        changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
+        begins = np.concatenate(([0], changes))
+        ends = np.concatenate((changes, [count]))
+        run = np.zeros(count, np.int64)
+        run[changes] = 1
+        run = np.cumsum(run)
+        out.dst[0, :count] = np.where(ids == 0, count, begins[run])
+        out.dst[0, count:] = np.where(ids == 0, -1, ends[run])
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "segment_ids"), source="not published: one element a cycle",
+                           confidence="guess")  # fmt: skip
+
+    legacy = Legacy(result=lambda v: ((1, 2, v["segment_ids"].shape[-1]), v["segment_ids"].dtype, "sbuf"),
+                    keywords=("segment_ids",))  # fmt: skip

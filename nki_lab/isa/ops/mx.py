@@ -1,0 +1,273 @@
+"""Microscaling formats (MX): quantization on the Vector Engine and scaled products on the Tensor Engine.
+
+A packed element holds four numbers of consecutive places, the first in its lowest bits. Eight partitions by four
+places, 32 numbers, share one scale: a power of two, stored as its exponent plus 127. In a tile of several quadrants of
+32 partitions each quadrant has its four rows of scales at its own beginning, or four, eight or twelve rows further on
+where the scale operand is a slice that begins there.
+"""
+
+
+# mypy: disable-error-code="misc"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import (
+    BF16,
+    F16,
+    F32,
+    FP4_E2M1FN_X4,
+    FP8_E4M3FN_X4,
+    FP8_E5M2_X4,
+    FP8_E8M0,
+    PACKED,
+    UINT8,
+    DType,
+)
+from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.spec import PSUM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
+
+_SCALES: Final = (FP8_E8M0, UINT8)
+_OFFSETS: Final = (4, 8, 12)  # rows further on in a quadrant where scales may begin
+_ELEMENT: Final = {FP8_E5M2_X4: ml_dtypes.float8_e5m2, FP8_E4M3FN_X4: ml_dtypes.float8_e4m3fn}
+# Exponent of the largest power of two that each format holds.
+_LARGEST: Final = {FP8_E5M2_X4: 15, FP8_E4M3FN_X4: 8}
+_FP4: Final = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float32)
+_BIAS: Final = 127
+_GUIDE: Final = "Trainium3 architecture guide"
+
+
+def unpacked(packed: Any, dtype: DType) -> Any:
+    """The numbers of packed elements as float32, with a last dimension of four."""
+    packed = np.ascontiguousarray(packed)
+    if dtype is FP4_E2M1FN_X4:
+        bits = packed.view(np.uint16)[..., None] >> np.array([0, 4, 8, 12], np.uint16)
+        return _FP4[bits & 15]
+    return packed.view(np.uint8).reshape(*packed.shape, 4).view(_ELEMENT[dtype]).astype(np.float32)
+
+
+def scale_row(partition: Any) -> Any:
+    """The row of a scale tile that belongs to a partition of the data."""
+    return partition // 32 * 32 + partition % 32 // 8
+
+
+def _factors(scales: Any, rows: int) -> Any:
+    """The scale of each partition and packed element, as float32; byte 255 is NaN."""
+    taken = scales[scale_row(np.arange(rows))]
+    if taken.dtype != np.uint8:
+        return taken.astype(np.float32)
+    return np.where(taken == 255, np.float32(np.nan), np.ldexp(np.float32(1), taken.astype(np.int32) - _BIAS))
+
+
+def _rows_needed(data: str, scale: str) -> Callable[[Use], str | None]:
+    def test(use: Use) -> str | None:
+        rows, have = use.types[data].shape[0], use.types[scale].shape[0]
+        need = int(scale_row(rows - 1)) + 1
+        if have < need:
+            return f"{scale} has {have} partitions, the scales of {rows} partitions of {data} take {need}"
+        return None
+
+    return test
+
+
+def _quadrants(operand: str) -> Callable[[Use], str | None]:
+    def test(use: Use) -> str | None:
+        rows = use.types[operand].shape[0]
+        return None if rows % 32 == 0 or rows > use.arch.pmax else f"{operand} has {rows} partitions"
+
+    return test
+
+
+def _rows(use: Use) -> Mapping[str, tuple[int, ...]]:
+    """Each operand as partitions by elements."""
+    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
+
+
+def _four_to_one(use: Use) -> str | None:
+    src, dst, scale = (use.types[name].free_size for name in ("src", "dst", "dst_scale"))
+    if src % 4:
+        return f"src has {src} elements per partition"
+    if dst != src // 4 or scale != src // 4:
+        return f"src has {src} elements per partition, dst {dst} and dst_scale {scale}"
+    return None
+
+
+@instruction(engine="vector", since=4, see="NKI API, nki.isa.quantize_mx")
+class quantize_mx:
+    """dst = src in a packed 8-bit MX format, and dst_scale = the scale of each 8 x 4 block.
+
+    A block's scale is 2 to the exponent of its largest magnitude, less the largest exponent of the format plus one, so
+    that no element overflows; elements are divided by it and rounded to nearest even. Scales go to the first four rows
+    of each quadrant of dst_scale; its other rows keep their values.
+    """
+
+    dst = out("P G", (SBUF,), "packed elements, a quarter of src's", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4))
+    src = arg("P F", (SBUF,), "tile to quantize", dtypes=(F16, BF16))
+    dst_scale = out("S H", (SBUF,), "scales: rows 0 to 3 of each quadrant, a column for each packed element",
+                    dtypes=_SCALES, offsets=_OFFSETS)  # fmt: skip
+
+    quadrants = predicate("NKI210", "src has whole quadrants of 32 partitions", _quadrants("src"), operand="src",
+                          help="pad the tile to a multiple of 32 partitions",
+                          accepts={"src": "sbuf bfloat16 32x512", "dst": "sbuf float8_e4m3fn_x4 32x128",
+                                   "dst_scale": "sbuf uint8 4x128"},
+                          refuses={"src": "sbuf bfloat16 16x512", "dst": "sbuf float8_e4m3fn_x4 16x128"})  # fmt: skip
+    sizes = predicate("NKI203", "dst and dst_scale have a quarter of src's elements per partition", _four_to_one,
+                      operand="dst", help="allocate dst and dst_scale with a quarter of src's columns",
+                      accepts={"dst": "sbuf float8_e5m2_x4 128x128"},
+                      refuses={"dst": "sbuf float8_e5m2_x4 128x129"})  # fmt: skip
+    rows = predicate("NKI203", "dst_scale reaches the last quadrant's four rows", _rows_needed("src", "dst_scale"),
+                     operand="dst_scale", help="allocate it with as many partitions as src",
+                     accepts={"dst_scale": "sbuf uint8 100x128"},
+                     refuses={"dst_scale": "sbuf uint8 99x128"})  # fmt: skip
+
+    example = {"dst": "sbuf float8_e4m3fn_x4 128x128", "src": "sbuf bfloat16 128x512",
+               "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
+    shapes = _rows
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def merges(use: Use) -> bool:
+        return True
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        kind: Any = use.dtypes["dst"]
+        data = np.ascontiguousarray(ins.src).astype(np.float32)
+        rows, columns = data.shape
+        blocks = data.reshape(rows // 8, 8, columns // 4, 4)
+        largest = np.abs(blocks).max(axis=(1, 3))
+        _, exponent = np.frexp(largest)
+        power = np.where(largest > 0, exponent - _LARGEST[kind], -_BIAS).clip(-_BIAS, _BIAS)
+        # guess: a block with NaN or infinity has the scale NaN; the documentation does not say.
+        broken = ~np.isfinite(largest)
+        power[broken] = 0
+        scaled = blocks * np.ldexp(np.float32(1), -power)[:, None, :, None]
+        narrow = scaled.reshape(data.shape).astype(_ELEMENT[kind])
+        out.dst[...] = narrow.view(np.uint8).view(np.uint32).reshape(out.dst.shape)
+        target = scale_row(np.arange(0, rows, 8))
+        if out.dst_scale.dtype == np.uint8:
+            out.dst_scale[target] = np.where(broken, 255, power + _BIAS)
+        else:
+            out.dst_scale[target] = np.where(broken, np.float32(np.nan), np.ldexp(np.float32(1), power))
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        return engine_cost(arch, use, free_size(use, "src") / 4, source=_GUIDE, confidence="documented")
+
+    legacy = Unmodelled("Beta 1 has no MX formats")
+
+
+def _even(use: Use) -> str | None:
+    return None if use.dims["M"] % 2 == 0 else f"stationary has {use.dims['M']} columns"
+
+
+def _tile(use: Use) -> str | None:
+    position, size = use.attrs["tile_position"], use.attrs["tile_size"]
+    if bool(position) != bool(size):
+        return "tile_position and tile_size come together"
+    if not size:
+        return None
+    rows, columns = size
+    if rows not in (32, 64, 128) or columns != 128:
+        return f"tile_size is ({rows}, {columns})"
+    if position[1] != 0 or position[0] % rows or not 0 <= position[0] < 128:
+        return f"tile_position is {tuple(position)} with tile_size ({rows}, {columns})"
+    return None if use.dims["K"] <= rows else f"{use.dims['K']} contraction rows do not fit a tile of {rows}"
+
+
+@instruction(engine="tensor", since=4, see="NKI API, nki.isa.nc_matmul_mx")
+class nc_matmul_mx:
+    """dst[M, N] = product of packed MX tiles with their scales, summed over 4 K numbers, accumulated in PSUM.
+
+    Each packed element holds four contraction rows; stationary and moving may have different MX formats. Products and
+    sums are float32. `accumulate` works as in nc_matmul. N goes up to what a PSUM partition holds: 4096 columns of
+    float32 or 8192 of bfloat16.
+    """
+
+    dst = out("M N", (PSUM,), "result of M partitions and N columns", dtypes=(F32, BF16))
+    stationary = arg("K M", (SBUF,), "packed tile held in the array", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4,
+                                                                              FP4_E2M1FN_X4))  # fmt: skip
+    moving = arg("K N", (SBUF,), "packed tile streamed through the array", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4,
+                                                                                   FP4_E2M1FN_X4))  # fmt: skip
+    stationary_scale = arg("S M", (SBUF,), "scales of stationary, as nisa.quantize_mx lays them out", dtypes=_SCALES,
+                           offsets=_OFFSETS)  # fmt: skip
+    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS)
+    tile_position = attr("pair", "(row, 0) where the array tile starts; with tile_size", default=())
+    tile_size = attr("pair", "(rows, 128) of the array tile: 32, 64 or 128 rows", default=())
+    accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
+                      choices=(None, True, False))  # fmt: skip
+
+    contraction = limit("K <= pmax", "NKI211", operand="stationary",
+                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    quadrants = predicate("NKI211", "K is a multiple of 32 partitions", _quadrants("stationary"),
+                          operand="stationary", help="pad the operands to whole quadrants",
+                          accepts={"stationary": "sbuf float8_e4m3fn_x4 32x64",
+                                   "moving": "sbuf float8_e4m3fn_x4 32x512",
+                                   "stationary_scale": "sbuf uint8 4x64", "moving_scale": "sbuf uint8 4x512"},
+                          refuses={"stationary": "sbuf float8_e4m3fn_x4 16x64",
+                                   "moving": "sbuf float8_e4m3fn_x4 16x512"})  # fmt: skip
+    columns = limit("M <= gemm_stationary_fmax", "NKI212", operand="stationary",
+                    help="split the stationary tile along its free dimension")  # fmt: skip
+    even = predicate("NKI212", "M is even", _even, operand="stationary", help="pad stationary by a column",
+                     accepts={"dst": "psum bfloat16 64x512"},
+                     refuses={"dst": "psum float32 63x512", "stationary": "sbuf float8_e4m3fn_x4 128x63",
+                              "stationary_scale": "sbuf uint8 128x63"})  # fmt: skip
+    held = predicate("NKI203", "stationary_scale reaches the last quadrant's four rows",
+                     _rows_needed("stationary", "stationary_scale"), operand="stationary_scale",
+                     help="pass the scale tile that nisa.quantize_mx wrote",
+                     accepts={"stationary_scale": "sbuf uint8 100x64"},
+                     refuses={"stationary_scale": "sbuf uint8 99x64"})  # fmt: skip
+    streamed = predicate("NKI203", "moving_scale reaches the last quadrant's four rows",
+                         _rows_needed("moving", "moving_scale"), operand="moving_scale",
+                         help="pass the scale tile that nisa.quantize_mx wrote",
+                         accepts={"moving_scale": "sbuf uint8 100x512"},
+                         refuses={"moving_scale": "sbuf uint8 99x512"})  # fmt: skip
+    tile = predicate("NKI210", "array tiles are (32, 64 or 128 rows, 128) at (multiple of the rows, 0)", _tile,
+                     operand="tile_size", help="give tile_position=(row, 0) and tile_size=(rows, 128), or neither",
+                     accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
+                     refuses={"tile_position": (0, 0), "tile_size": (64, 128)})  # fmt: skip
+
+    example = {"dst": "psum float32 64x512", "stationary": "sbuf float8_e4m3fn_x4 128x64",
+               "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",
+               "moving_scale": "sbuf uint8 128x512"}  # fmt: skip
+    history = {"stationary": "stationary", "accumulation": "dst"}
+    shapes = _rows
+
+    def accumulates(use: Use) -> bool:
+        """Whether a call may read dst: everything but accumulate=False."""
+        return use.attrs["accumulate"] is not False
+
+    def precision(use: Use) -> str:
+        return "native"
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
+        product = _scaled(ins, use, "stationary").T @ _scaled(ins, use, "moving")
+        former = out.dst.astype(np.float32)
+        if state.add is True:
+            product += former
+        elif state.add is not False:
+            product += np.where(state.add.reshape(product.shape), former, np.float32(0))
+        np.copyto(out.dst, product, casting="unsafe")
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        cycles = max(min(arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
+        return Cost(interval=float(cycles), latency=cycles + arch.matmul_latency_cycles, source=_GUIDE,
+                    confidence="documented")  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no MX formats")
+
+
+def _scaled(ins: Any, use: Use, operand: str) -> Any:
+    """An operand's numbers with their scales: (4 K, columns) float32."""
+    kind = use.dtypes[operand]
+    assert kind in PACKED
+    packed = getattr(ins, operand)
+    rows, columns = packed.shape
+    values = unpacked(packed, kind) * _factors(getattr(ins, f"{operand}_scale"), rows)[..., None]
+    return np.ascontiguousarray(values.transpose(0, 2, 1)).reshape(4 * rows, columns)

@@ -1,0 +1,13 @@
+"""The way through a program with device loops: how often each ran, and what registers held.
+
+A program holds the body of a device loop once. A `Path` says which way one run took; `executed` lays the program out
+along it, as a program without loops whose rows are what the chip executes. Numerics makes a path from values, and
+`known_path` finds it where the program itself, or the user, says how often its loops run.
+"""
+
+from nki_lab.kernel_runtime.path.findings import loop_findings
+from nki_lab.kernel_runtime.path.follow import UNKNOWN, Path, PathLog, endless
+from nki_lab.kernel_runtime.path.known import check_trip_counts, known_path
+from nki_lab.kernel_runtime.path.unroll import executed
+
+__all__ = ["UNKNOWN", "Path", "PathLog", "check_trip_counts", "endless", "executed", "known_path", "loop_findings"]

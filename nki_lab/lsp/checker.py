@@ -1,0 +1,151 @@
+"""When what is examined, and what of it the editor is told: the newest version only, and nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.lsp.carrying import Carrier
+from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.texts import Module, Texts
+from nki_lab.lsp.worker import Answer, Job
+from nki_lab.query import Examination
+
+QUIET_SECONDS: Final = 0.02
+"""After a keystroke, so long without another before a text is examined."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """A file or notebook over its versions."""
+
+    key: str
+    revision: int = 0
+    module: Module | None = None  # as of `revision`
+    syntax: tuple[Diagnostic, ...] | None = None  # of `revision`; None while it is not looked at
+    known: Examination = field(default_factory=Examination)  # of `known_module`
+    known_module: Module | None = None
+    known_syntax: frozenset[Diagnostic] = frozenset()
+    waiting: asyncio.TimerHandle | None = None
+    told: set[str] = field(default_factory=set)  # URIs whose findings were told
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything is known of the newest version."""
+        return self.known_module is not None and self.known_module is self.module
+
+
+class Checker:
+    """Examines what is open whenever it changes, and reports to `tell(unit, final)`."""
+
+    def __init__(self, texts: Texts, target: Callable[[str], str], tell: Callable[[Unit, bool], None]) -> None:
+        self._texts = texts
+        self._target = target
+        self._tell = tell
+        self.examiner = Examiner(self._answered)
+        self.units: dict[str, Unit] = {}
+
+    # -- what happens --------------------------------------------------------------------------------------------
+
+    def changed(self, uri: str, *, quiet: float = QUIET_SECONDS) -> None:
+        """A text has another content now."""
+        key = self._texts.unit(uri)
+        unit = self.units.setdefault(key, Unit(key))
+        unit.revision += 1
+        unit.module = unit.syntax = None
+        if unit.waiting is not None:
+            unit.waiting.cancel()
+        unit.waiting = asyncio.get_running_loop().call_later(quiet, self._examine, unit)
+
+    def closed(self, key: str) -> Unit | None:
+        """A file or notebook is closed."""
+        unit = self.units.pop(key, None)
+        if unit is not None:
+            if unit.waiting is not None:
+                unit.waiting.cancel()
+            unit.changed.set()
+            self.examiner.forget(key)
+        return unit
+
+    def again(self) -> None:
+        """Settings have changed: everything is examined anew."""
+        for key in list(self.units):
+            self.changed(key, quiet=0)
+
+    def _examine(self, unit: Unit) -> None:
+        unit.waiting = None
+        module = self._texts.module(unit.key)
+        if module is None:
+            return
+        unit.module = module
+        target = self._target(module.file)
+        self.examiner.examine(Job(unit.key, unit.revision, module.file, module.sources, module.is_notebook, target))
+
+    def _answered(self, answer: Answer) -> None:
+        unit = self.units.get(answer.key)
+        if unit is None or unit.revision != answer.revision or unit.module is None:
+            return
+        if answer.examination is None and not answer.failure:
+            unit.syntax = answer.syntax
+            self._note(unit, final=False)
+            return
+        syntax = unit.syntax or ()
+        unit.known = answer.examination if answer.examination is not None else Examination(findings=syntax)
+        unit.known_module = unit.module
+        unit.known_syntax = frozenset(syntax)
+        self._note(unit, final=True)
+
+    def _note(self, unit: Unit, *, final: bool) -> None:
+        unit.changed.set()
+        unit.changed = asyncio.Event()
+        self._tell(unit, final)
+
+    # -- what is asked -------------------------------------------------------------------------------------------
+
+    async def settled(self, uri: str, seconds: float, *, fully: bool = True) -> Unit | None:
+        """The unit of a text, once everything is known of its newest version, but after `seconds` at the latest.
+
+        Not `fully`, its syntax is enough. None where the text is not open.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds
+        while (unit := self.units.get(self._texts.unit(uri))) is not None:
+            left = deadline - asyncio.get_running_loop().time()
+            if unit.is_settled or (not fully and unit.syntax is not None) or left <= 0:
+                return unit
+            try:
+                await asyncio.wait_for(unit.changed.wait(), left)
+            except TimeoutError:
+                return unit
+        return None
+
+    def module(self, uri: str) -> Module | None:
+        """The module of a text as it is now, examined or not."""
+        unit = self.units.get(self._texts.unit(uri))
+        if unit is not None and unit.module is not None:
+            return unit.module
+        return self._texts.module(self._texts.unit(uri))
+
+
+def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
+    """The findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were before."""
+    if unit.is_settled and unit.known_module is module:
+        return list(unit.known.findings)
+    earlier: Iterable[Diagnostic] = ()
+    if unit.known_module is not None:
+        carrier = Carrier(unit.known_module.lines, module.lines)
+        kept = [item for item in unit.known.findings if item not in unit.known_syntax]
+        earlier = carrier.findings(kept, module.file)
+    return sorted([*(unit.syntax or ()), *earlier], key=lambda item: (item.line, item.column, item.code))
+
+
+def known_of(unit: Unit, module: Module) -> Examination:
+    """What is known of the variables and calls of a module, as far as its lines have been examined."""
+    if unit.known_module is None:
+        return Examination()
+    if unit.known_module is module:
+        return unit.known
+    return Carrier(unit.known_module.lines, module.lines).examination(unit.known)

@@ -1,0 +1,122 @@
+"""Between the editor's protocol and ours: positions in code units, findings, severities."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from lsprotocol import types as lsp
+
+from nki_lab import codes
+from nki_lab.diagnostic import Diagnostic, Span
+
+SOURCE: Final = "nki-lab"
+LINE_END: Final = re.compile(r"\r\n|\n|\r")
+"""What the protocol ends a line with, and Python too."""
+
+_ENCODINGS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
+_UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+_SEVERITIES: Final = {
+    "error": lsp.DiagnosticSeverity.Error,
+    "warning": lsp.DiagnosticSeverity.Warning,
+    "information": lsp.DiagnosticSeverity.Information,
+    "hint": lsp.DiagnosticSeverity.Hint,
+}
+
+
+def to_units(line: str, column: int, encoding: str) -> int:
+    """The code units before the 0-based character `column` of a line."""
+    before = line[: max(0, column)]
+    if before.isascii():
+        return len(before)
+    return len(before.encode(_ENCODINGS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
+
+
+def from_units(line: str, units: int, encoding: str) -> int:
+    """The 0-based character that `units` code units stand before; inside a character its start, beyond the end that."""
+    if line.isascii():
+        return min(max(0, units), len(line))
+    left = units
+    for column, character in enumerate(line):
+        left -= len(character.encode(_ENCODINGS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
+        if left < 0:
+            return column
+    return len(line)
+
+
+def range_of(span: Span, line_text: Callable[[int], str], encoding: str) -> lsp.Range:
+    """The range of a span, whose lines are those of one document; `line_text` gives a 1-based line."""
+    start = lsp.Position(span.line - 1, to_units(line_text(span.line), span.column - 1, encoding))
+    end = lsp.Position(span.end_line - 1, to_units(line_text(span.end_line), span.end_column - 1, encoding))
+    return lsp.Range(start, max(start, end, key=lambda place: (place.line, place.character)))
+
+
+Place = Callable[[Span], lsp.Location | None]
+"""Where in the editor's documents a span stands; None where no document has it."""
+
+
+def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[str, lsp.Diagnostic] | None:
+    """The URI of a finding's document, and the finding as an editor shows it; None where no document has its place.
+
+    With `related` other places are handed over as such, else they are sentences of the message.
+    """
+    where = place(found.span) if found.span is not None else None
+    if where is None:
+        return None
+    others: list[lsp.DiagnosticRelatedInformation] = []
+    said = [found.message, found.note]
+    for item in found.related:
+        location = place(item.span) if item.span is not None and related else None
+        if location is not None:
+            others.append(lsp.DiagnosticRelatedInformation(location, item.message))
+        else:
+            said.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
+    said += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
+    return where.uri, lsp.Diagnostic(
+        range=where.range,
+        message="\n".join(part for part in said if part),
+        severity=_SEVERITIES[found.severity],
+        code=found.code,
+        source=SOURCE,
+        tags=_tags(found.code),
+        related_information=others or None,
+        data={"code": found.code, "title": codes.get(found.code).title},
+    )
+
+
+def _tags(code: str) -> list[lsp.DiagnosticTag] | None:
+    """Deprecated spellings are struck through."""
+    return [lsp.DiagnosticTag.Deprecated] if code in ("NKI601", "NKI602", "NKI603", "NKI604") else None
+
+
+def markdown(text: str) -> lsp.MarkupContent:
+    """A text of ours as an editor renders it."""
+    return lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
+
+
+def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: str) -> int:
+    """The character of `text` at a position; `starts` are the offsets of its lines. Places outside are drawn in."""
+    line = position.line
+    if line >= len(starts):
+        return len(text)
+    if line < 0:
+        return 0
+    start = starts[line]
+    end = starts[line + 1] if line + 1 < len(starts) else len(text)
+    content = text[start:end].rstrip("\r\n")
+    return start + from_units(content, position.character, encoding)
+
+
+def line_starts(text: str) -> list[int]:
+    """The offset of each line of a text."""
+    return [0, *(found.end() for found in LINE_END.finditer(text))]
+
+
+def plain(value: Any) -> Any:
+    """What a client sent as settings, as dictionaries: the protocol's library hands out objects."""
+    if hasattr(value, "_asdict"):
+        return {key: plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,136 @@
+"""The server's side of the process that evaluates kernels: started when needed, started again when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import nki_lab.diagnostic
+from nki_lab.lsp.worker import Answer, Close, Job
+
+PATIENCE_SECONDS: Final = 30.0
+"""A job without an answer after so long has hung, whatever its own budgets say: its process is ended."""
+
+_ROOT: Final = str(Path(nki_lab.diagnostic.__file__).resolve().parents[1])
+# -P, and our folder last: a user's `ast.py` beside the kernel is not imported.
+_COMMAND: Final = f"import sys; sys.path.append({_ROOT!r}); from nki_lab.lsp.worker import main; main()"
+
+log = logging.getLogger(__name__)
+
+
+class Examiner:
+    """Hands jobs to the process, and its answers to `answered`, on the event loop."""
+
+    def __init__(self, answered: Callable[[Answer], None], *, patience: float = PATIENCE_SECONDS) -> None:
+        self._answered = answered
+        self._patience = patience
+        self._process: asyncio.subprocess.Process | None = None
+        self._open: dict[str, Job] = {}  # what has no final answer yet
+        self._waits: dict[str, asyncio.TimerHandle] = {}
+        self._starting: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def examine(self, job: Job) -> None:
+        """Ask for an examination; earlier jobs of the same key are given up."""
+        self._open[job.key] = job
+        self._watch(job)
+        self._send(job)
+
+    def forget(self, key: str) -> None:
+        """A document is closed."""
+        self._open.pop(key, None)
+        self._unwatch(key)
+        if self._process is not None:
+            self._send(Close(key, True))
+
+    def start(self) -> None:
+        """Start the process, where it does not run."""
+        if self._process is None and self._starting is None and not self._closed:
+            self._starting = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        for key in list(self._waits):
+            self._unwatch(key)
+        self._open.clear()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+        if self._starting is not None:
+            await asyncio.wait([self._starting], timeout=5)
+
+    def _send(self, message: Job | Close) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            self.start()  # what is open is sent when it runs
+            return
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        process.stdin.write(len(data).to_bytes(4, "big") + data)
+
+    async def _run(self) -> None:
+        """One life of the process."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-c", _COMMAND,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26,
+            )  # fmt: skip
+        except OSError as error:
+            log.error("kernels are not evaluated, their process cannot be started: %s", error)
+            self._give_up(f"{error}")
+            return
+        self._process = process
+        for job in list(self._open.values()):
+            self._watch(job)
+            self._send(job)
+        assert process.stdout is not None
+        try:
+            while True:
+                head = await process.stdout.readexactly(4)
+                answer = pickle.loads(await process.stdout.readexactly(int.from_bytes(head, "big")))
+                self._take(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._process = self._starting = None
+            if process.returncode is None:
+                process.kill()
+            status = await process.wait()
+        if not self._closed:
+            log.warning("the process that evaluates kernels ended with %s", status)
+            self._give_up(f"the process that evaluates kernels ended with {status}")
+
+    def _take(self, answer: Answer) -> None:
+        job = self._open.get(answer.key)
+        if job is None or job.revision != answer.revision:
+            return
+        if answer.examination is not None or answer.failure:
+            del self._open[answer.key]
+            self._unwatch(answer.key)
+        if answer.failure:
+            log.error("examining %s failed: %s", job.file, answer.failure)
+        self._answered(answer)
+
+    def _give_up(self, reason: str) -> None:
+        """Whatever was open stays without an examination: it, or one of it, may be what ended the process."""
+        for job in list(self._open.values()):
+            self._take(Answer(job.key, job.revision, failure=reason))
+
+    def _watch(self, job: Job) -> None:
+        self._unwatch(job.key)
+        loop = asyncio.get_running_loop()
+        self._waits[job.key] = loop.call_later(self._patience, self._hung, job)
+
+    def _unwatch(self, key: str) -> None:
+        waiting = self._waits.pop(key, None)
+        if waiting is not None:
+            waiting.cancel()
+
+    def _hung(self, job: Job) -> None:
+        log.error("examining %s took longer than %g seconds: its process is ended", job.file, self._patience)
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()

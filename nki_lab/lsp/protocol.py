@@ -1,0 +1,85 @@
+"""The protocol as this server speaks it: it keeps the texts itself, and its exit status tells how it ended."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Generator
+from typing import Any, Protocol
+
+from lsprotocol import types as lsp
+from pygls.protocol import LanguageServerProtocol, lsp_method
+
+if typing.TYPE_CHECKING:
+    from nki_lab.lsp.texts import Texts
+
+
+class Host(Protocol):
+    """What the protocol tells its server."""
+
+    texts: Texts
+    encoding: str
+
+    def text_changed(self, uri: str, *, opened: bool = False) -> None: ...
+    def unit_closed(self, uri: str, cells: list[str]) -> None: ...
+    def leave(self, status: int) -> None: ...
+
+
+class Dialogue(LanguageServerProtocol):
+    """Takes in texts and notebooks.
+
+    The library's own copy of a text ends lines where Python's `splitlines` does, form feeds included, and would go out
+    of step with the editor's.
+    """
+
+    @property
+    def host(self) -> Host:
+        """The server."""
+        host: Any = self._server
+        return typing.cast("Host", host)
+
+    @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
+        """A text is opened."""
+        self.host.texts.open(params.text_document)
+        self.host.text_changed(params.text_document.uri, opened=True)
+
+    @lsp_method(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
+        """A text is typed in."""
+        text = self.host.texts.texts.get(params.text_document.uri)
+        if text is not None:
+            text.apply(params.text_document.version, params.content_changes, self.host.encoding)
+            self.host.text_changed(text.uri)
+
+    @lsp_method(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: lsp.DidCloseTextDocumentParams) -> None:
+        """A text is closed."""
+        uri = params.text_document.uri
+        self.host.texts.close(uri)
+        self.host.unit_closed(uri, [uri])
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
+    def lsp_notebook_document__did_open(self, params: lsp.DidOpenNotebookDocumentParams) -> None:
+        """A notebook is opened."""
+        self.host.texts.open_notebook(params)
+        self.host.text_changed(params.notebook_document.uri, opened=True)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    def lsp_notebook_document__did_change(self, params: lsp.DidChangeNotebookDocumentParams) -> None:
+        """Cells come, go, move, or are typed in."""
+        uri = params.notebook_document.uri
+        if uri in self.host.texts.notebooks:
+            self.host.texts.change_notebook(params, self.host.encoding)
+            self.host.text_changed(uri)
+
+    @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def lsp_notebook_document__did_close(self, params: lsp.DidCloseNotebookDocumentParams) -> None:
+        """A notebook is closed."""
+        uri = params.notebook_document.uri
+        self.host.unit_closed(uri, self.host.texts.close_notebook(uri))
+
+    @lsp_method(lsp.EXIT)
+    def lsp_exit(self, *_params: object) -> Generator[Any, Any, None]:
+        """The editor leaves: status 0 after `shutdown`, 1 without."""
+        self.host.leave(0 if self._shutdown else 1)
+        yield from ()

@@ -1,0 +1,46 @@
+"""`textDocument/inlayHint`: the shape of each tile, where its name is bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types as lsp
+
+from nki_lab.diagnostic import Span
+from nki_lab.lsp.checker import known_of
+
+if TYPE_CHECKING:
+    from nki_lab.lsp.server import Server
+
+METHOD: Final = lsp.TEXT_DOCUMENT_INLAY_HINT
+OPTIONS: Final = lsp.InlayHintOptions(resolve_provider=False)
+
+PATIENCE_SECONDS: Final = 2.0
+
+
+async def answer(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+    """Shape, dtype and memory of tensors under the first known signature."""
+    uri = params.text_document.uri
+    unit = await server.checker.settled(uri, PATIENCE_SECONDS)
+    module = server.checker.module(uri)
+    if unit is None or module is None:
+        return []
+    hints = []
+    for (line, column), variable in sorted(known_of(unit, module).variables.items(), key=lambda item: item[0]):
+        text = module.lines[line - 1] if 0 < line <= len(module.lines) else ""
+        end = len(text.encode("utf-8", "surrogatepass")[:column].decode(errors="ignore")) + len(variable.name)
+        if not variable.shape or text[end:].lstrip().startswith(":"):
+            continue  # no tensor, or annotated
+        place = module.location(Span(module.file, line, end + 1, line, end + 1), server.encoding)
+        if place is None or place.uri != uri or not _covers(params.range, place.range.start):
+            continue
+        shape = "×".join(map(str, variable.shape))
+        dtype = variable.dtype.name if variable.dtype is not None else "?"
+        tip = f"{variable.partition_bytes} bytes per partition" if variable.partition_bytes else None
+        label = f": {shape} {dtype} {variable.memory}"
+        hints.append(lsp.InlayHint(place.range.start, label, lsp.InlayHintKind.Type, tooltip=tip))
+    return hints
+
+
+def _covers(asked: lsp.Range, place: lsp.Position) -> bool:
+    return asked.start.line <= place.line <= asked.end.line

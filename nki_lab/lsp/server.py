@@ -1,0 +1,165 @@
+"""The server: what it offers, what it tells the editor by itself, and how it is started."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from types import ModuleType
+from typing import Any, Final, Protocol, cast
+
+from lsprotocol import types as lsp
+from pygls.lsp.server import LanguageServer
+
+from nki_lab.lsp.checker import Checker, Unit, findings_of
+from nki_lab.lsp.convert import diagnostic_of
+from nki_lab.lsp.protocol import Dialogue
+from nki_lab.lsp.requests import code_action, configuration, diagnostics, explain, hover, initialized, inlay_hint
+from nki_lab.lsp.settings import Settings
+from nki_lab.lsp.texts import Module, Texts
+
+NAME: Final = "nki-lab"
+REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, initialized)
+
+_PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
+_NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
+    notebook_selector=[
+        lsp.NotebookDocumentFilterWithCells(
+            notebook=lsp.NotebookDocumentFilterNotebookType(notebook_type="jupyter-notebook"), cells=_PYTHON
+        ),
+        lsp.NotebookDocumentFilterWithCells(cells=_PYTHON),
+    ]
+)
+
+log = logging.getLogger(__name__)
+
+
+class Request(Protocol):
+    """A module of `requests`: the method it answers, what the server says of it, and the answer."""
+
+    METHOD: str
+    OPTIONS: Any
+
+    def answer(self, server: Server, params: Any) -> Awaitable[Any]: ...
+
+
+class Server(LanguageServer):
+    """The open texts, the checker, and one editor to tell."""
+
+    def __init__(self) -> None:
+        version = str(vars(sys.modules["nki_lab"])["__version__"])  # upstairs, and loaded already
+        super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
+        self.texts = Texts()
+        self.settings = Settings(self.complain)
+        self.checker = Checker(self.texts, lambda path: self.settings.arch(path).target, self._tell)
+        self.status = 1  # of the process, until the editor says good-bye
+        self.on_leave: Callable[[], None] = lambda: None
+        self._told: dict[str, list[lsp.Diagnostic]] = {}
+        self._early: set[str] = set()  # units that were asked for findings before everything was known
+        for module in REQUESTS:
+            self._offer(module)
+        self.command(explain.COMMAND)(explain.run)
+
+    def _offer(self, module: ModuleType) -> None:
+        request = cast("Request", module)
+
+        async def handler(params: Any) -> Any:
+            return await request.answer(self, params)
+
+        self.feature(request.METHOD, request.OPTIONS)(handler)
+
+    # -- the editor ------------------------------------------------------------------------------------------------
+
+    @property
+    def encoding(self) -> str:
+        """The code units of positions: "utf-8", "utf-16" or "utf-32"."""
+        return str(getattr(self.server_capabilities.position_encoding, "value", "utf-16"))
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the editor asks for findings; then it is not told any unasked."""
+        text = self.client_capabilities.text_document
+        return text is not None and text.diagnostic is not None
+
+    @property
+    def shows_related(self) -> bool:
+        """Whether the editor shows other places of a finding."""
+        text = self.client_capabilities.text_document
+        found = (text.diagnostic if self.pulls else text.publish_diagnostics) if text is not None else None
+        return bool(getattr(found, "related_information", False))
+
+    def complain(self, text: str) -> None:
+        """Say in the editor's log what is wrong around the kernels."""
+        self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, text))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """A message that made no sense, or a mistake of ours: for the log, not for the user's screen."""
+        log.error("%s", error, exc_info=error)
+
+    def leave(self, status: int) -> None:
+        """The editor says good-bye."""
+        self.status = status
+        self.on_leave()
+
+    # -- texts -----------------------------------------------------------------------------------------------------
+
+    def text_changed(self, uri: str, *, opened: bool = False) -> None:
+        """A text has another content; it is looked at once nothing more is typed."""
+        if opened:
+            self.checker.changed(uri, quiet=0)
+        else:
+            self.checker.changed(uri)
+
+    def unit_closed(self, uri: str, cells: list[str]) -> None:
+        """A file or notebook is closed: its findings go."""
+        unit = self.checker.closed(uri)
+        for item in {*cells, *(unit.told if unit is not None else ())}:
+            if self._told.pop(item, None):
+                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
+
+    # -- findings --------------------------------------------------------------------------------------------------
+
+    def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
+        """The findings in a unit by the URIs of its texts, each of which has a list."""
+        reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
+        for item in findings_of(unit, module):
+            shown = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            if shown is not None and shown[0] in reports:
+                reports[shown[0]].append(shown[1])
+        return reports
+
+    def expect(self, unit: Unit) -> None:
+        """Have the editor ask again when everything is known of a unit."""
+        self._early.add(unit.key)
+
+    @property
+    def can_refresh(self) -> bool:
+        """Whether the editor can be asked to ask again."""
+        workspace = self.client_capabilities.workspace
+        return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
+
+    def _tell(self, unit: Unit, final: bool) -> None:
+        module = unit.module
+        if module is None:
+            return
+        if self.pulls:
+            if final and unit.key in self._early:
+                self._early.discard(unit.key)
+                if self.can_refresh:
+                    self.workspace_diagnostic_refresh(None)
+            return
+        reports = self.reports(unit, module)
+        for uri in unit.told - reports.keys():  # cells that are gone
+            reports[uri] = []
+        unit.told = {uri for uri, _ in module.parts}
+        for uri, found in reports.items():
+            text = self.texts.texts.get(uri)
+            self._publish(uri, found, None if text is None else text.version, final=final)
+
+    def _publish(self, uri: str, found: list[lsp.Diagnostic], version: int | None, *, final: bool = True) -> None:
+        """Tell the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
+        if not final and not found and uri not in self._told:
+            return
+        if self._told.get(uri) != found or (found and final):
+            self._told[uri] = found
+            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))

@@ -1,0 +1,29 @@
+"""What jupyter-lsp is told: the notebook server starts `nki-ls` for NKI cells.
+
+Python cells have servers already; where the environment variable NKI_LAB_LSP_PYTHON is set, this one is offered too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Final
+
+KEY: Final = "nki-ls"
+PYTHON_VARIABLE: Final = "NKI_LAB_LSP_PYTHON"
+
+
+def spec(_manager: object = None) -> dict[str, dict[str, Any]]:
+    """The language server's entry, as the entry point group `jupyter_lsp_spec_v1` expects it."""
+    python = bool(os.environ.get(PYTHON_VARIABLE))
+    return {
+        KEY: {
+            "version": 2,
+            # -P: nothing that lies beside the notebooks is imported in place of a module.
+            "argv": [sys.executable, "-P", "-m", "nki_lab.lsp"],
+            "languages": ["nki", "python"] if python else ["nki"],
+            "mime_types": ["text/x-nki", *(["text/python", "text/x-ipython"] if python else [])],
+            "display_name": KEY,
+            "urls": {},
+        }
+    }

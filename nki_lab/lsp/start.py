@@ -1,0 +1,47 @@
+"""How the server is started: `nki-lab lsp`, `python -m nki_lab.lsp`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import logging
+import sys
+from collections.abc import Sequence
+
+from nki_lab.diagnostic import diagnose, error_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--stdio", action="store_true", help="speak over standard input and output (default)")
+    group.add_argument("--tcp", metavar="HOST:PORT", type=_address, help="speak over one TCP connection")
+    parser.add_argument("--verbose", action="store_true", help="log every message to standard error")
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve one editor; gives the exit status: 0 where it said good-bye in order."""
+    for package in ("pygls", "lsprotocol"):
+        if importlib.util.find_spec(package) is None:
+            raise error_of(diagnose("NKI022", f"the language server needs {package}", help=f"pip install {package}"))
+    level = logging.DEBUG if arguments.verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
+    if not arguments.verbose:
+        logging.getLogger("pygls").setLevel(logging.CRITICAL)
+    from nki_lab.lsp.transport import serve_stdio, serve_tcp
+
+    return serve_tcp(*arguments.tcp) if arguments.tcp else serve_stdio()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line `argv`, that of the process where not given."""
+    parser = argparse.ArgumentParser(prog="python -m nki_lab.lsp", description="The language server for NKI kernels.")
+    add_arguments(parser)
+    return serve(parser.parse_args(argv))

@@ -1,0 +1,233 @@
+"""What the editor has open: texts, notebooks, and the modules that they make."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from lsprotocol import types as lsp
+
+from nki_lab.diagnostic import Span
+from nki_lab.lsp import magics
+from nki_lab.lsp.convert import LINE_END, from_units, line_starts, offset_of, range_of
+
+PRELUDE: Final = (
+    "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
+)
+"""What stands above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
+
+
+class Text:
+    """One text of the editor's: a file, or a cell."""
+
+    def __init__(self, item: lsp.TextDocumentItem) -> None:
+        self.uri = item.uri
+        self.version = item.version
+        self.language = item.language_id
+        self.text = item.text
+        self._starts: list[int] | None = None
+        self._lines: list[str] | None = None
+
+    def apply(self, version: int, changes: Iterable[lsp.TextDocumentContentChangeEvent], encoding: str) -> None:
+        """Take in what was typed, change by change."""
+        for change in changes:
+            if isinstance(change, lsp.TextDocumentContentChangePartial):
+                if self._starts is None:
+                    self._starts = line_starts(self.text)
+                start, end = (
+                    offset_of(self.text, self._starts, place, encoding)
+                    for place in (change.range.start, change.range.end)
+                )
+                self.text = self.text[: min(start, end)] + change.text + self.text[max(start, end) :]
+            else:
+                self.text = change.text
+            self._starts = self._lines = None
+        self.version = version
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines, without their ends."""
+        if self._lines is None:
+            self._lines = LINE_END.split(self.text)
+        return self._lines
+
+    def line(self, number: int) -> str:
+        """A 1-based line, empty beyond the last."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+
+@dataclass(slots=True)
+class Notebook:
+    """A notebook: its cells in order."""
+
+    uri: str
+    version: int
+    cells: list[lsp.NotebookCell]
+
+
+@dataclass(frozen=True)
+class Module:
+    """What is checked as one: a file, or the code cells of a notebook one below the other.
+
+    `parts` are the editor's texts as they were when the module was made, `starts` the lines above each of them.
+    """
+
+    uri: str
+    sources: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[str, ...]], ...]
+    starts: tuple[int, ...]
+    is_notebook: bool  # or otherwise made of several sources
+
+    @cached_property
+    def file(self) -> str:
+        """The file's path, the URI where it is none."""
+        return path_of(self.uri) or self.uri
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines that are checked."""
+        return tuple(line for source in self.sources for line in LINE_END.split(source))
+
+    @property
+    def text(self) -> str:
+        """The whole, with newline characters between the lines."""
+        return "\n".join(self.lines)
+
+    def location(self, span: Span, encoding: str) -> lsp.Location | None:
+        """Where a span of this module stands in the editor; None where it is not in one of its texts."""
+        if span.file != self.file:
+            path = Path(span.file)
+            return lsp.Location(path.as_uri(), _unread_range(span)) if path.is_absolute() else None
+        number = bisect_right(self.starts, span.line - 1) - 1
+        if number < 0:
+            return None
+        uri, lines = self.parts[number]
+        start = self.starts[number]
+        last = min(span.end_line - start, len(lines))
+        end = span.end_column if last == span.end_line - start else len(lines[last - 1]) + 1
+        inside = Span(span.file, span.line - start, span.column, last, end)
+        if not 0 < inside.line <= len(lines):
+            return None
+        return lsp.Location(uri, range_of(inside, lambda line: lines[line - 1], encoding))
+
+    def place(self, uri: str, position: lsp.Position, encoding: str) -> tuple[int, int] | None:
+        """The 1-based line and character of a position in one of its texts."""
+        for (part, lines), start in zip(self.parts, self.starts, strict=True):
+            if part == uri and 0 <= position.line < len(lines):
+                column = from_units(lines[position.line], position.character, encoding)
+                return start + position.line + 1, column + 1
+        return None
+
+
+def _unread_range(span: Span) -> lsp.Range:
+    """A range in a file that is not open: its lines are not at hand, and taken for ASCII."""
+    return lsp.Range(lsp.Position(span.line - 1, span.column - 1), lsp.Position(span.end_line - 1, span.end_column - 1))
+
+
+def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
+    """The module that a text, or the cells of a notebook, make.
+
+    A text in language `nki` is what an extension has cut out of the cells of a notebook: names of the other cells are
+    not at hand.
+    """
+    alone = not is_notebook and texts[0].language == "nki"
+    opened = is_notebook and any(magics.binds_unseen(text.text) for text in texts)
+    sources = [PRELUDE] if alone or opened else []
+    starts, above = [], len(sources)
+    for text in texts:
+        is_cell = is_notebook or alone or text.uri.endswith(".ipynb")
+        source = magics.python_of("\n".join(text.lines)) if is_cell else text.text
+        starts.append(above)
+        above += len(text.lines)
+        sources.append(source)
+    parts = tuple((text.uri, tuple(text.lines)) for text in texts)
+    return Module(uri, tuple(sources), parts, tuple(starts), is_notebook or len(sources) > 1)
+
+
+def path_of(uri: str) -> str:
+    """The path of a `file:` URI; empty for others. Windows drives lose the slash above them."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return ""
+    path = unquote(parts.path)
+    if len(path) > 2 and path[0] == "/" and path[2] == ":":
+        path = path[1:]
+    return f"//{parts.netloc}{path}" if parts.netloc else path
+
+
+@dataclass(slots=True)
+class Texts:
+    """Everything open, by URI."""
+
+    texts: dict[str, Text] = field(default_factory=dict)
+    notebooks: dict[str, Notebook] = field(default_factory=dict)
+    _owner: dict[str, str] = field(default_factory=dict)
+
+    def unit(self, uri: str) -> str:
+        """The URI of what a text is checked with: its notebook's, else its own."""
+        return self._owner.get(uri, uri)
+
+    def open(self, item: lsp.TextDocumentItem, notebook: str = "") -> None:
+        """Take in a text; `notebook` is the URI of the one that it is a cell of."""
+        self.texts[item.uri] = Text(item)
+        if notebook:
+            self._owner[item.uri] = notebook
+
+    def close(self, uri: str) -> None:
+        """Forget a text."""
+        self.texts.pop(uri, None)
+        self._owner.pop(uri, None)
+
+    def module(self, unit: str) -> Module | None:
+        """The module of a text or notebook; None where it is not open."""
+        notebook = self.notebooks.get(unit)
+        if notebook is None:
+            text = self.texts.get(unit)
+            return None if text is None else module_of(unit, [text], is_notebook=False)
+        code = [cell.document for cell in notebook.cells if cell.kind == lsp.NotebookCellKind.Code]
+        return module_of(unit, [self.texts[uri] for uri in code if uri in self.texts], is_notebook=True)
+
+    def open_notebook(self, params: lsp.DidOpenNotebookDocumentParams) -> None:
+        """Take in a notebook with its cells."""
+        given = params.notebook_document
+        self.notebooks[given.uri] = Notebook(given.uri, given.version, list(given.cells))
+        for item in params.cell_text_documents:
+            self.open(item, given.uri)
+
+    def change_notebook(self, params: lsp.DidChangeNotebookDocumentParams, encoding: str) -> list[str]:
+        """Take in changes of a notebook; gives the cells that are gone."""
+        notebook = self.notebooks[params.notebook_document.uri]
+        notebook.version = params.notebook_document.version
+        changes = params.change.cells
+        if changes is None:
+            return []
+        gone = self._restructure(notebook, changes.structure) if changes.structure is not None else []
+        for item in changes.text_content or ():
+            text = self.texts.get(item.document.uri)
+            if text is not None:
+                text.apply(item.document.version, item.changes, encoding)
+        return gone
+
+    def _restructure(self, notebook: Notebook, structure: lsp.NotebookDocumentCellChangeStructure) -> list[str]:
+        """Cells come, go and move."""
+        array = structure.array
+        notebook.cells[array.start : array.start + array.delete_count] = array.cells or ()
+        for item in structure.did_open or ():
+            self.open(item, notebook.uri)
+        gone = [item.uri for item in structure.did_close or ()]
+        for uri in gone:
+            self.close(uri)
+        return gone
+
+    def close_notebook(self, uri: str) -> list[str]:
+        """Forget a notebook; gives its cells."""
+        notebook = self.notebooks.pop(uri, None)
+        cells = [] if notebook is None else [cell.document for cell in notebook.cells]
+        for cell in cells:
+            self.close(cell)
+        return cells

@@ -1,0 +1,207 @@
+"""The process that evaluates kernels beside the server, so that a long evaluation keeps nobody waiting.
+
+Messages are pickled, each after its length in four bytes. Standard input brings jobs, standard output takes answers.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import queue
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from nki_lab.diagnostic import Diagnostic
+
+MEMORY_BYTES: Final = 8 << 30
+"""Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
+
+IDLE_SECONDS: Final = 1.0
+"""After so long without work, garbage is collected,"""
+GARBAGE: Final = 3_000_000
+"""and after a job that leaves so many objects more than there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A version of a document to be examined; `sources` are the cells of a notebook, or the one text of a file."""
+
+    key: str
+    revision: int
+    file: str
+    sources: tuple[str, ...]
+    is_notebook: bool
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A document is closed, or nobody waits for its examination any more."""
+
+    key: str
+    forget: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came out for a job: first its syntax findings, then its examination, or why there is none."""
+
+    key: str
+    revision: int
+    syntax: tuple[Diagnostic, ...] = ()
+    examination: Any = None
+    failure: str = ""
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Write one message."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    stream.write(len(data).to_bytes(4, "big") + data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    """Read one message; None at the end."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    return pickle.loads(stream.read(int.from_bytes(head, "big")))
+
+
+class Worker:
+    """Examines documents one at a time. While kernels are evaluated, the syntax of others is looked at in between."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        from nki_lab.query import Document
+
+        self._new = Document
+        self._output = output
+        self._documents: dict[str, Any] = {}
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._newest: dict[str, int] = {}
+        self._read: list[Job] = []  # their syntax is done
+
+    def listen(self, source: BinaryIO) -> None:
+        """Take messages until the end of `source`; runs beside `work`."""
+        message: Any = True
+        while message is not None:
+            try:
+                message = receive(source)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                message = None
+            if isinstance(message, Job):
+                self._newest[message.key] = message.revision
+            elif isinstance(message, Close):
+                self._newest[message.key] = -1
+            self._inbox.put(message)
+
+    def work(self) -> None:
+        """Examine until the end of the input."""
+        while True:
+            if not self._read:
+                try:
+                    message = self._inbox.get(timeout=IDLE_SECONDS)
+                except queue.Empty:
+                    gc.collect()
+                    message = self._inbox.get()
+                if not self._take(message):
+                    return
+            if not self._drain():
+                return
+            if self._read:
+                self._examine(self._read.pop(0))
+
+    def _drain(self) -> bool:
+        """Look at the syntax of everything that waits; False at the end of the input."""
+        while True:
+            try:
+                message = self._inbox.get_nowait()
+            except queue.Empty:
+                return True
+            if not self._take(message):
+                self._inbox.put(message)
+                return False
+
+    def _take(self, message: Any) -> bool:
+        if isinstance(message, Close):
+            if message.forget:
+                self._documents.pop(message.key, None)
+        elif isinstance(message, Job) and self._is_current(message):
+            self._read_syntax(message)
+        return message is not None
+
+    def _is_current(self, job: Job) -> bool:
+        return self._newest.get(job.key) == job.revision
+
+    def _read_syntax(self, job: Job) -> None:
+        document = self._documents.get(job.key)
+        if document is None or document.file != job.file:
+            document = self._documents[job.key] = self._new(job.file)
+        try:
+            found = document.update(job.sources if job.is_notebook else job.sources[0])
+        except Exception as error:  # noqa: BLE001 - the server goes on after a mistake of ours, and says so
+            self._failed(job, error)
+            return
+        send(self._output, Answer(job.key, job.revision, syntax=tuple(found)))
+        self._read = [item for item in self._read if item.key != job.key]
+        self._read.append(job)
+
+    def _examine(self, job: Job) -> None:
+        from nki_lab.isa.arch import arch_of
+        from nki_lab.kernel_runtime.frontend.evaluator import Budget, Stopped
+        from nki_lab.query import Question
+
+        def stop() -> bool:
+            return not self._drain() or not self._is_current(job)
+
+        budget = Budget(seconds=4.0, stop=stop)
+        question = Question(arch=arch_of(job.target), budget=budget, seconds=12.0)
+        try:
+            found = self._documents[job.key].examine(question)
+        except Stopped:
+            return
+        except Exception as error:  # noqa: BLE001 - the same
+            self._failed(job, error)
+            return
+        send(self._output, Answer(job.key, job.revision, examination=found))
+        if gc.get_count()[0] > GARBAGE:
+            gc.collect()
+
+    def _failed(self, job: Job, error: Exception) -> None:
+        self._documents.pop(job.key, None)
+        send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
+
+
+def main() -> None:
+    """Work until standard input ends."""
+    source, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(2, 1)  # what anything prints goes to the log
+    _bound_memory()
+    worker = Worker(output)
+    gc.collect()
+    gc.freeze()
+    gc.disable()  # trees and closures of a large module are made and dropped as a whole; see IDLE_SECONDS
+    threading.Thread(target=worker.listen, args=(source,), daemon=True).start()
+    try:
+        worker.work()
+    except (BrokenPipeError, KeyboardInterrupt):
+        sys.exit(1)
+
+
+def _bound_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    bound = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The notebook's door: `%load_ext nki_lab`, then cells that start with `%%nki`."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, Final
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_silenced
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.dialects import activate
+from nki_lab.dialects.environment import chosen
+from nki_lab.dialects.kernel import Kernel
+from nki_lab.dialects.launches import collected
+from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.magic import cell as cells
+from nki_lab.magic import completion, shown
+from nki_lab.magic.runs import Runs, line
+from nki_lab.result.inputs import maker
+
+# What the check before a run says of itself; the run that follows has no such limits.
+_OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
+
+
+@magics_class
+class NkiMagics(Magics):
+    """The cell magic `%%nki`."""
+
+    @output_can_be_silenced
+    @magic_arguments()
+    @argument("--target", help="trn1, trn2 or trn3; without it the environment, the configuration, or trn3 decides")
+    @argument("--check-only", action="store_true", help="check the cell and run nothing")
+    @argument("--no-check", action="store_true", help="run without checking first; the run itself checks all the same")
+    @argument("--strict", action="store_true", help="refuse what the device compiler would reject")
+    @argument("--no-view", action="store_true", help="a line for each run in place of the visualizer")
+    @argument("--save", metavar="DIR", help="save the recording of the last run, for nki_lab.open")
+    @argument("--inputs", metavar="KIND", help="values for arguments given as nki_lab.spec(...), for example "
+              "randn(seed=0); without it such calls are timed and compute nothing")  # fmt: skip
+    @cell_magic
+    def nki(self, line: str, cell: str) -> Any:
+        """Check, run and draw a cell with kernels and calls of kernels.
+
+        The cell is checked first: what is found stands under it, and a cell with a fault is not run. Then it runs like
+        any other; each call of a kernel in it is a run, by plain call, nki.simulate, nki_lab.run or nki_lab.profile.
+        The last run is drawn, of the others there is a line.
+        """
+        __tracebackhide__ = True
+        arguments = parse_argstring(self.nki, line)
+        try:
+            return self._cell(arguments, cell)
+        except NkiError as error:  # of the first line: those of the cell have been told
+            if not hasattr(error, "_render_traceback_"):
+                _render(error, [_headline(item) for item in error.diagnostics])
+            raise
+
+    def _cell(self, arguments: Any, body: str) -> Any:
+        __tracebackhide__ = True
+        with chosen(target=arguments.target, strict=arguments.strict) as arch:
+            runs = Runs(maker(arguments.inputs) if arguments.inputs else None)
+            try:
+                cell = cells.read(self.shell, body)
+            except SyntaxError as error:
+                raise _not_python(self.shell, error) from None
+            found: list[Diagnostic] = []
+            seconds = 0.0
+            if not arguments.no_check:
+                found, seconds = cells.check(cell, self.shell.user_ns, arch)
+            if arguments.check_only:
+                shown.publish(shown.findings(found, cell, seconds=seconds))
+                return None
+            found = [item for item in found if item.code not in _OF_THE_CHECK]
+            self._refuse(found, cell, seconds, strict=arguments.strict)
+            if found:
+                shown.publish(shown.findings(found, cell, seconds=seconds))
+            silent = DisplayHook.semicolon_at_end_of_expression(body)
+            value = self._run(cell, runs, found, arguments, silent=silent)
+            if runs.last is None:
+                names = [name for name in cell.functions() if issubclass(type(self.shell.user_ns.get(name)), Kernel)]
+                shown.publish(shown.nothing_called(names, seconds))
+            elif arguments.save:
+                runs.last.save(arguments.save)
+            return None if arguments.no_view and runs.is_last(value) else value
+
+    def _refuse(self, found: list[Diagnostic], cell: cells.Cell, seconds: float, *, strict: bool) -> None:
+        """Show the findings and end the cell where one of them would end its run."""
+        __tracebackhide__ = True
+        ending = ("fault", "reject") if strict else ("fault",)
+        faults = [item for item in found if item.outcome in ending and item.severity == "error"]
+        if faults:
+            title = f"Not run: {shown.counts(faults)}"
+            shown.publish(shown.findings(found, cell, title=title, seconds=seconds))
+            error = NkiError(faults)
+            _render(error, [title])
+            raise error
+
+    def _run(self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, *, silent: bool) -> Any:
+        """Run the cell, show what ran in it, and give the value of its last line."""
+        __tracebackhide__ = True
+        value = None
+        failed = True
+        try:
+            with collected(runs):
+                value = cells.execute(cell, self.shell)
+            failed = False
+        except NkiError as error:
+            runs.findings.update(dict.fromkeys(error.diagnostics))
+            shown_as = NkiError(error.diagnostics) if isinstance(error, SyntaxError) else error
+            _render(shown_as, _failure(error, cell))
+            raise shown_as from None
+        except BaseException as error:
+            _strip(self.shell, error, cell)
+            raise
+        finally:
+            self._show(cell, runs, told, arguments, drawn_later=not (failed or silent) and runs.is_last(value))
+        return value
+
+    def _show(self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, *, drawn_later: bool) -> None:
+        """What was found while running and not before, then the runs. A run that the cell gives, IPython displays."""
+        fresh = [item for item in runs.findings if not any(_same(item, other) for other in told)]
+        if fresh:
+            shown.publish(shown.findings(fresh, cell))
+        if runs.last is None:
+            return
+        if arguments.no_view or not runs.last.has_recording:
+            shown.publish(shown.lines(runs, last=line(runs.last)))
+            return
+        shown.publish(shown.lines(runs))
+        if not drawn_later:
+            from IPython.display import display
+
+            display(runs.last)
+
+
+def _same(one: Diagnostic, other: Diagnostic) -> bool:
+    """Whether check and run found the same; they word origins differently."""
+    return (one.code, one.file, one.line) == (other.code, other.file, other.line)
+
+
+# -- errors of a cell --------------------------------------------------------------------------------------------------
+
+
+class _NotPythonError(Exception):
+    """Ends a cell that is no Python."""
+
+
+def _not_python(shell: Any, error: SyntaxError) -> Exception:
+    """The error that shows a syntax error as IPython does. As a SyntaxError it would be shown with our frames."""
+    said = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    made = type(type(error).__name__, (_NotPythonError,), {"__module__": __name__})(str(error))
+    _render(made, said)
+    return made
+
+
+def _render(error: BaseException, lines: list[str]) -> None:
+    """Have IPython show these lines in place of a traceback."""
+    error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+
+
+def _headline(item: Diagnostic) -> str:
+    return f"{item.code} {item.message}{f'; {item.help}' if item.help else ''}"
+
+
+def _failure(error: NkiError, cell: cells.Cell) -> list[str]:
+    """The end of a cell that a fault stopped: the findings stand above it, this says which call led to them."""
+    step, called = error.__traceback__, 0
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == cell.name:
+            called = step.tb_lineno
+            break
+        step = step.tb_next
+    first = error.diagnostics[0]
+    where = shown.place(first, cell)
+    said = [f"{first.code} {first.message}{f' ({where})' if where else ''}"]
+    if called and called != first.line:
+        said.append(f"called at line {called}")
+    return said
+
+
+def _strip(shell: Any, error: BaseException, cell: cells.Cell) -> None:
+    """Have IPython show the traceback from the cell's own frame on, without frames of this package."""
+
+    def shown_frames() -> list[str]:
+        steps = []
+        step = error.__traceback__
+        while step is not None and step.tb_frame.f_code.co_filename != cell.name:
+            step = step.tb_next
+        while step is not None:
+            if not is_ours(step.tb_frame):
+                steps.append(step)
+            step = step.tb_next
+        kept: types.TracebackType | None = None
+        for item in reversed(steps):
+            kept = types.TracebackType(kept, item.tb_frame, item.tb_lasti, item.tb_lineno)
+        said: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, kept, tb_offset=0)
+        return said
+
+    if not issubclass(type(error), SyntaxError | UsageError):  # IPython has its own ways with these
+        error._render_traceback_ = shown_frames  # type: ignore[attr-defined]
+
+
+def load(shell: Any) -> None:
+    """Make `%%nki` known to a shell, and NKI importable in it."""
+    shell.register_magics(NkiMagics)
+    completion.install(shell, NkiMagics.nki.parser)
+    try:
+        activate()
+    except NkiError as error:  # a real NKI is installed; the cells' kernels are that one's until the user decides
+        print(error)

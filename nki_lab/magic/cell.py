@@ -1,0 +1,163 @@
+"""A `%%nki` cell: its source under a name of its own, what is found in it before it runs, and its run."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import linecache
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import Arch
+
+_CONSTANTS: Final = (bool, int, float, complex, str, type(None))
+_LONGEST: Final = 200  # characters of a constant that is handed to the check
+_DIALECTS: Final = ("nki", "neuronxcc")
+_SECONDS: Final = 2.0
+"""How long the check before a run may take for one signature of a kernel; the run checks the rest."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """The code of a cell. Line 1 of `text` is empty, so that lines count as the cell shows them."""
+
+    name: str
+    text: str
+    number: int
+    tree: ast.Module = field(repr=False)
+
+    def functions(self) -> list[str]:
+        """The functions that the cell defines, by name."""
+        return [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+
+
+def read(shell: Any, body: str) -> Cell:
+    """The cell of a magic's body, known to tracebacks and to `inspect.getsource`; SyntaxError where it is no Python."""
+    # IPython drops empty lines at the beginning; lines would count from somewhere else then.
+    empty = len(body[: len(body) - len(body.lstrip())].split("\n")) - 1
+    text = "\n" * (1 + empty) + shell.transform_cell(body)
+    number = shell.execution_count
+    name = _enter(shell, text, number)
+    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
+    return Cell(name, text, number, tree)
+
+
+def _enter(shell: Any, text: str, number: int) -> str:
+    """Make the text readable under a name that no other text has; IPython then says `Cell In[number]` for it."""
+    lines = text.splitlines(keepends=True)
+    for again in itertools.count(1):
+        name = f"<nki-cell-{number}>" if again == 1 else f"<nki-cell-{number}-{again}>"
+        known = linecache.cache.get(name)
+        if known is None or known[2:3] == (lines,):
+            break
+    linecache.cache[name] = (len(text), None, lines, name)
+    names = getattr(shell.compile, "_filename_map", None)  # what `CachingCompiler.cache` fills for ordinary cells
+    if isinstance(names, dict):
+        names[name] = number
+    return name
+
+
+def check(cell: Cell, namespace: Mapping[str, Any], arch: Arch) -> tuple[list[Diagnostic], float]:
+    """What is found in the cell without running it, and the seconds that took.
+
+    Modules, arrays and constants of the notebook that the cell names are known by what they are now.
+    """
+    from nki_lab import query
+    from nki_lab.kernel_runtime.frontend.evaluator import Budget
+
+    start = time.perf_counter()
+    source = prelude(cell.tree, namespace) + cell.text
+    found = query.check(cell.name, source=source, target=arch, budget=Budget(seconds=_SECONDS))
+    return [item for item in found if item.line != 1], time.perf_counter() - start
+
+
+def prelude(tree: ast.Module, namespace: Mapping[str, Any]) -> str:
+    """One line of Python that says what the names mean that the cell takes from the notebook.
+
+    It stands where the magic's own line stood. What only a run can know is imported from nowhere: it is unknown.
+    """
+    # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
+    bound = {name for node in tree.body for name in _defined(node)}
+    read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    statements = [_meaning(name, namespace[name]) for name in read if name in namespace and name not in bound]
+    return "; ".join(["import nki_lab as _nki_lab", *statements]) if statements else ""
+
+
+def _defined(node: ast.stmt) -> Iterator[str]:
+    """Names that a statement defines or imports."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (item.asname or item.name.partition(".")[0] for item in node.names)
+
+
+def _meaning(name: str, value: Any) -> str:
+    """The statement that binds `name` to what the check can know of `value`."""
+    from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+    from nki_lab.kernel_runtime.frontend.evaluator.evaluation import spec_of
+
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}" if _is_path(value.__name__) else f"from notebook import {name}"
+    if isinstance(value, TensorSpec):
+        return f"{name} = _nki_lab.spec({value.shape}, {value.dtype.name!r})"
+    if _is_constant(value) and len(repr(value)) <= _LONGEST:
+        return f"{name} = {value!r}"
+    module = getattr(type(value) if not callable(value) else value, "__module__", None)
+    home = _home(value) if isinstance(module, str) else ""
+    if home:
+        return f"{home} as {name}"
+    # Reading a shape runs nothing of the user's in arrays; in an object of a class of theirs it might.
+    spec = spec_of(value) if isinstance(value, np.ndarray) or _is_array(value) else None
+    if spec is not None:
+        return f"{name} = _nki_lab.spec({spec.shape}, {spec.dtype.name!r})"
+    return f"from notebook import {name}"
+
+
+def _is_path(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
+def _is_array(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
+
+
+def _is_constant(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return len(value) <= _LONGEST and all(_is_constant(item) for item in value)
+    if type(value) is float:
+        return math.isfinite(value)  # the others have no literal
+    return type(value) in _CONSTANTS
+
+
+def _home(value: Any) -> str:
+    """The import of a name of the dialects, NumPy or ml_dtypes that is `value`; "" for anything else."""
+    import sys
+
+    name = getattr(value, "__name__", None)
+    if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes") and isinstance(name, str):
+        return f"from {value.__module__} import {name}"
+    for path, module in list(sys.modules.items()):
+        if path.partition(".")[0] in _DIALECTS and module is not None:
+            for key, item in list(vars(module).items()):
+                if item is value and key.isidentifier() and not key.startswith("_"):
+                    return f"from {path} import {key}"
+    return ""
+
+
+def execute(cell: Cell, shell: Any) -> Any:
+    """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
+    __tracebackhide__ = True
+    body = list(cell.tree.body)
+    last = body.pop() if body and isinstance(body[-1], ast.Expr) and shell.ast_node_interactivity != "none" else None
+    spaces = shell.user_global_ns, shell.user_ns
+    exec(shell.compile(ast.Module(body, cell.tree.type_ignores), cell.name, "exec"), *spaces)
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(shell.compile(ast.Expression(last.value), cell.name, "eval"), *spaces)

@@ -1,0 +1,25 @@
+"""What editors and the command line ask about source text: findings, hovers, explanations.
+
+Pure functions of text. Nothing of the user's is executed or imported; kernels are evaluated within a budget.
+"""
+
+from nki_lab.query.checking import check
+from nki_lab.query.document import Document, Examination
+from nki_lab.query.hovers import findings_text, hover
+from nki_lab.query.kernels import Question
+from nki_lab.query.memory import moved_finding
+from nki_lab.query.mending import Mending, mendings
+from nki_lab.query.names import explain
+
+__all__ = [
+    "Document",
+    "Examination",
+    "Mending",
+    "Question",
+    "check",
+    "explain",
+    "findings_text",
+    "hover",
+    "mendings",
+    "moved_finding",
+]

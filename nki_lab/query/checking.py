@@ -1,0 +1,98 @@
+"""`check`: the findings in a file, a text or a function."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.frontend.evaluator import Budget, Signature
+from nki_lab.kernel_runtime.frontend.target import choice
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.query.document import examine
+from nki_lab.query.kernels import Question
+from nki_lab.query.memory import Memory
+from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
+from nki_lab.rules.parsing import first_line
+
+
+def check(
+    path: str | Path | None = None,
+    *,
+    source: str | bytes | None = None,
+    function: Callable[..., Any] | str | None = None,
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    target: str | Arch | None = None,
+    options: Options | None = None,
+    budget: Budget | None = None,
+) -> list[Diagnostic]:
+    """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
+
+    With `source`, `path` only names it. `function` is a function or kernel object, whose file is read, or the name of
+    one in the text; then other kernels are left out. `args` and `kwargs` are what it is called with: `spec`s, arrays of
+    which only the shape counts, or constants. Without them shapes come from `nki.typing` annotations and from calls in
+    the text, at most four signatures a kernel. A file that cannot be read is NKI018; what is no Python is NKI101, and
+    the rest of the file is checked.
+    """
+    arch = arch_of(target if target is not None else choice.outside())
+    try:
+        text, file, name, line = _source_of(path, source, function)
+        facts = syntax_facts(text, file, [name] if name else None, as_typed=True)
+    except NkiError as error:
+        return list(error.diagnostics)
+    if name:
+        facts = _limited(facts, name, line)
+    explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {})) if args or kwargs else None
+    question = Question(arch=arch, options=options, explicit=explicit, budget=budget or Budget())
+    return list(examine(facts, check_syntax(facts), question, Memory()).findings)
+
+
+def _source_of(path: Any, source: Any, function: Any) -> tuple[str | bytes, str, str, int]:
+    """Text, file name, function name and line of what is to be checked; NKI018 where it cannot be read."""
+    name = function if isinstance(function, str) else ""
+    if source is not None:
+        return source, str(path) if path is not None else "<source>", name, 0
+    if path is not None:
+        try:
+            return Path(path).read_bytes(), str(path), name, 0
+        except (OSError, ValueError) as error:
+            raise _unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
+    code = getattr(_plain(function), "__code__", None)
+    if code is None:
+        raise _unreadable(
+            str(getattr(function, "__name__", function)), "it is no function, and no path or source is given"
+        )
+    lines = linecache.getlines(code.co_filename, getattr(_plain(function), "__globals__", None))
+    if not lines:
+        raise _unreadable(code.co_filename, "its source is not at hand")
+    return "".join(lines), code.co_filename, code.co_name, code.co_firstlineno
+
+
+def _plain(function: Any) -> Any:
+    """The function inside a kernel object or a partial."""
+    for _ in range(8):
+        inner = getattr(function, "function", None) or getattr(function, "func", None)
+        if inner is None or inspect.isfunction(function):
+            break
+        function = inner
+    return inspect.unwrap(function) if inspect.isfunction(function) else function
+
+
+def _unreadable(file: str, reason: str) -> NkiError:
+    name = file.replace("\0", "\\0")
+    return NkiError((diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), help="check the path"),))
+
+
+def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:
+    """The facts of one kernel (the one at `line`, where that is given) and of what it reaches."""
+    entries = [item for item in facts.functions if item.is_entry and item.node.name == name]
+    at = [item for item in entries if line and first_line(item.node) <= line <= (item.node.end_lineno or line)]
+    kernel = (at or entries)[-1:]
+    kept = tuple(item for item in facts.functions if kernel and item.kernel is kernel[0].node)
+    return replace(facts, functions=kept, _index={})

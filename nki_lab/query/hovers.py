@@ -1,0 +1,222 @@
+"""What stands at a place in a text, as Markdown."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+
+from nki_lab import codes
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.isa.spec import Instruction, Operand, show_value
+from nki_lab.kernel_runtime.frontend.evaluator import Variable
+from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of as site_of
+from nki_lab.kernel_runtime.frontend.target import choice
+from nki_lab.query.document import Document, Examination
+from nki_lab.query.issued import Instructed, Issued
+from nki_lab.query.kernels import Question
+from nki_lab.query.memory import Place
+from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
+from nki_lab.rules import SyntaxFacts, syntax_facts
+from nki_lab.rules.parsing import first_line
+
+
+def hover(
+    source: str,
+    line: int,
+    column: int,
+    file: str = "",
+    *,
+    target: str | Arch | None = None,
+    known: Examination | None = None,
+) -> str | None:
+    """What stands at a 1-based line and character column, as Markdown; None where there is nothing to say.
+
+    Instructions and functions are shown with their declaration and with what the call under the first known signature
+    came to; dtypes with their format, variables of a kernel with what they stand for. `known` is what an examination of
+    the text gave; without it the text is examined.
+    """
+    arch = arch_of(target if target is not None else choice.outside())
+    try:
+        facts = _facts(source, file or "<source>")
+    except NkiError:
+        return None
+    node, call = _node_at(facts, line, column)
+    if node is None:
+        return None
+    if isinstance(node, ast.keyword) and call is not None:
+        instruction = instruction_of(facts.dotted(call.func))
+        operand = None if instruction is None else instruction.operands.get(node.arg or "")
+        if instruction is None or operand is None:
+            return None
+        found = (known or _examined(source, file, arch.target)).issued.get(site_of(call)[:2])
+        return _argument(instruction, operand, arch, found)
+    if isinstance(node, ast.Attribute | ast.Name):
+        name = facts.dotted(node)
+        if documentation(name) is not None:
+            if call is None or not _functions_around(facts, node.lineno):
+                return documentation(name, arch)
+            came_to = (known or _examined(source, file, arch.target)).issued.get(site_of(call)[:2])
+            return documentation(name, arch, _call_text(came_to))
+    if isinstance(node, ast.Name | ast.arg) and _functions_around(facts, node.lineno):
+        variables = (known or _examined(source, file, arch.target)).variables
+        variable = _variable(facts, node, variables)
+        return None if variable is None else shown(variable)
+    return None
+
+
+def findings_text(found: list[Diagnostic]) -> str:
+    """What the codes of findings mean on the chip, and what to write instead."""
+    parts = []
+    for code in dict.fromkeys(item.code for item in found):
+        entry = codes.get(code)
+        why = _section(entry.body, "Why it matters on the chip")
+        instead = _section(entry.body, "Use instead")
+        parts.append(f"**{code}** {entry.title}\n\n{why}\n\n{instead}".rstrip())
+    return "\n\n---\n\n".join(parts)
+
+
+def _section(body: str, title: str) -> str:
+    return body.partition(f"## {title}\n")[2].partition("\n## ")[0].strip()
+
+
+@lru_cache(maxsize=8)
+def _facts(source: str, file: str) -> SyntaxFacts:
+    return syntax_facts(source, file, as_typed=True)
+
+
+@lru_cache(maxsize=8)
+def _examined(source: str, file: str, target: str) -> Examination:
+    document = Document(file or "<source>")
+    document.update(source)
+    return document.examine(Question(arch=arch_of(target)))
+
+
+# -- what is meant -------------------------------------------------------------------------------------------------
+
+
+def _node_at(facts: SyntaxFacts, line: int, column: int) -> tuple[ast.AST | None, ast.Call | None]:
+    """The innermost name, attribute, parameter or keyword at a place; the call around a keyword, or of a function."""
+    best: ast.AST | None = None
+    smallest = 1 << 62
+    called: dict[int, ast.Call] = {}
+    for node in _nodes_near(facts, line):
+        if isinstance(node, ast.Call):
+            called[id(node.func)] = node
+            for keyword in node.keywords:
+                start = facts.character(keyword.lineno, keyword.col_offset) + 1
+                if keyword.arg and keyword.lineno == line and start <= column < start + len(keyword.arg):
+                    return keyword, node
+        if isinstance(node, ast.Name | ast.Attribute | ast.arg):
+            span = facts.span(node)
+            size = (span.end_line - span.line) * 10_000 + span.end_column - span.column
+            inside = (span.line, span.column) <= (line, column) < (span.end_line, span.end_column)
+            if isinstance(node, ast.arg):
+                inside = span.line == line and span.column <= column < span.column + len(node.arg)
+            if inside and size < smallest:
+                best, smallest = node, size
+    return best, called.get(id(best))
+
+
+def _nodes_near(facts: SyntaxFacts, line: int) -> list[ast.AST]:
+    """The nodes of the statements that cover a line."""
+    found: list[ast.AST] = []
+    stack: list[ast.AST] = [
+        node for node in facts.tree.body if first_line(node) <= line <= (node.end_lineno or node.lineno)
+    ]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        for child in ast.iter_child_nodes(node):
+            covers = not isinstance(child, ast.stmt) or first_line(child) <= line <= (child.end_lineno or child.lineno)
+            if covers:
+                stack.append(child)
+    return found
+
+
+def _functions_around(facts: SyntaxFacts, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of kernel code that cover a line, the innermost last."""
+    nodes = [item.node for item in facts.functions]
+    return [node for node in nodes if first_line(node) <= line <= (node.end_lineno or node.lineno)]
+
+
+def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place, Variable]) -> Variable | None:
+    """What a name stands for where it was last bound above the place, in the same function or one around it."""
+    name = node.id if isinstance(node, ast.Name) else node.arg
+    for inner in reversed(_functions_around(facts, node.lineno)):
+        places = [
+            place for place, item in known.items()
+            if item.name == name and inner.lineno <= place[0] <= (inner.end_lineno or place[0])
+        ]  # fmt: skip
+        before = [place for place in places if place <= (node.lineno, node.col_offset)]
+        if places:
+            return known[max(before) if before else min(places)]
+    return None
+
+
+def shown(variable: Variable) -> str:
+    """A variable and what it stands for."""
+    text = f"`{variable.name}`: {variable.text}"
+    return f"{text}, {variable.partition_bytes} bytes per partition" if variable.partition_bytes else text
+
+
+# -- what it came to -----------------------------------------------------------------------------------------------
+
+
+def _argument(instruction: Instruction, operand: Operand, arch: Arch, call: Issued | None) -> str:
+    """The documentation of an instruction's argument, with the limits that are about it."""
+    name = operand.name
+    given = dict(call.instructions[0].operands).get(name) if call is not None and call.instructions else None
+    lines = [f"**{name}**{place_of(operand)}", *([f"here: {given}"] if given else []), operand.doc]
+    if operand.dtypes:
+        lines.append(f"dtypes: {', '.join(item.name for item in operand.dtypes)}")
+    if operand.choices:
+        lines.append(f"one of {', '.join(show_value(item) for item in operand.choices)}")
+    elif operand.enum is not None:
+        lines.append(f"one of {', '.join(f'nisa.{operand.enum.__name__}.{item.name}' for item in operand.enum)}")
+    rules = [limit_text(item, arch) for item in instruction.limits if item.operand == name]
+    rules += [item.text for item in instruction.predicates if item.operand == name]
+    if rules:
+        lines.append(f"limits on {arch.target}:\n" + "\n".join(f"- {rule}" for rule in rules))
+    return "\n\n".join(lines)
+
+
+def _call_text(call: Issued | None) -> str:
+    """What a call came to, for a reader who weighs its cost."""
+    if call is None:
+        return ""
+    if len(call.instructions) == 1:
+        return _instructed(call.instructions[0], call.target)
+    lines = [f"**Here** on {call.target}, {call.total} instructions:", ""]
+    return "\n".join([*lines, *(f"- {item.count} × `nisa.{item.name}`, {_where(item)}" for item in call.instructions)])
+
+
+def _instructed(item: Instructed, target: str) -> str:
+    times = f", issued {item.count} times" if item.count > 1 else ""
+    lines = [f"**Here** on {target}: {_where(item)}{times}", ""]
+    lines += [f"- `{name}`: {view}" for name, view in item.operands]
+    lines += [f"- {_filled(text, value, bound)}" for text, value, bound in item.limits]
+    if item.time_source:
+        lines += ["", f"*time {item.time_source}*"]
+    return "\n".join(lines)
+
+
+def _filled(text: str, value: str, bound: str) -> str:
+    left = text.partition("=")[0].rstrip("<> ")
+    return f"{left} = {value} of {bound}" if "<=" in text else f"{text} (here {value}, {bound})"
+
+
+def _where(item: Instructed) -> str:
+    """The engine, the time until it can start the next instruction, and until the result is there."""
+    engine = ENGINES.get(item.engine, item.engine)
+    if not item.time_source:
+        return f"{engine}, time not modelled"
+    if item.engine == "dma":
+        return f"{engine}, {item.bytes} bytes, {_nanoseconds(item.time[0])} at the full rate"
+    interval, latency = (_nanoseconds(value) for value in item.time)
+    return f"{engine}, {item.cycles:.0f} cycles ({interval}), result after {latency}"
+
+
+def _nanoseconds(value: float) -> str:
+    return f"{value / 1000:.3g} µs" if value >= 1000 else f"{value:.3g} ns"

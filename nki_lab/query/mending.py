@@ -1,0 +1,78 @@
+"""What would mend a finding: the text that its help names, and where it goes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, Span
+
+_NEAR: Final = re.compile(r"did you mean (.+)\?")
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_IDENTITY: Final = re.compile(r"\bis(\s+not)?\b")
+_CLOSE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """An edit: `text` in the place of `span`. It is `sure` where nothing else could be meant."""
+
+    title: str
+    span: Span
+    text: str
+    sure: bool
+
+
+def mendings(found: Diagnostic, lines: Sequence[str]) -> tuple[Mending, ...]:
+    """The edits that would mend a finding in a text of these lines, the likeliest first; none for most findings."""
+    span = found.span
+    if span is None or not 0 < span.line <= len(lines):
+        return ()
+    if found.code == "NKI110":
+        return _compared(span, lines)
+    if found.code == "NKI114":
+        return _tuple(span, lines)
+    near = _NEAR.fullmatch(found.help)
+    return () if near is None else _respelt(found, span, lines[span.line - 1], near[1].split(" or "))
+
+
+def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[Mending, ...]:
+    """The word that the message complains about, as it is spelt right: in the place of the finding, or before it."""
+    words = [word for word in _WORD.findall(found.message) if word not in options]
+    ranked = sorted(set(words), key=lambda word: -difflib.SequenceMatcher(None, word, options[0]).ratio())
+    end = span.end_column - 1 if span.end_line == span.line else len(line)
+    for word in ranked:
+        if difflib.SequenceMatcher(None, word.casefold(), options[0].casefold()).ratio() < _CLOSE:
+            break
+        places = [item for item in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", line) if item.end() <= end]
+        if places:
+            inside = [item for item in places if item.start() >= span.column - 1]
+            at = inside[-1] if inside else places[-1]
+            where = Span(span.file, span.line, at.start() + 1, span.line, at.end() + 1)
+            sure = len(options) == 1
+            return tuple(Mending(f"Change {word} to {option}", where, option, sure) for option in options)
+    return ()
+
+
+def _compared(span: Span, lines: Sequence[str]) -> tuple[Mending, ...]:
+    if span.end_line != span.line:
+        return ()
+    text = lines[span.line - 1][: span.end_column - 1]
+    places = list(_IDENTITY.finditer(text, span.column - 1))
+    if len(places) != 1:
+        return ()
+    at, sign = places[0], "!=" if places[0][1] else "=="
+    where = Span(span.file, span.line, at.start() + 1, span.line, at.end() + 1)
+    return (Mending(f"Compare with {sign}", where, sign, True),)
+
+
+def _tuple(span: Span, lines: Sequence[str]) -> tuple[Mending, ...]:
+    text = lines[span.line - 1][span.column - 1 : span.end_column - 1]
+    if span.end_line != span.line or not (text.startswith("[") and text.endswith("]")) or " for " in text:
+        return ()
+    inner = text[1:-1].strip()
+    comma = "," if inner and "," not in inner else ""
+    return (Mending("Write a tuple", span, f"({inner}{comma})", True),)

@@ -1,0 +1,165 @@
+"""What is written about the names of NKI: instructions, functions, dtypes, operators, codes."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import Any, Final
+
+from nki_lab import codes
+from nki_lab.isa.activation import ACTIVATIONS
+from nki_lab.isa.alu import ALU
+from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import DTYPES, DType
+from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
+from nki_lab.kernel_runtime.frontend import language
+from nki_lab.query.issued import limit_names
+
+_DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
+_LEGACY: Final = "neuronxcc."
+
+ENGINES: Final = {
+    "tensor": "Tensor Engine",
+    "vector": "Vector Engine",
+    "scalar": "Scalar Engine",
+    "gpsimd": "GpSimd Engine",
+    "sync": "Sync Engine",
+    "dma": "DMA",
+}
+"""What engines are called in prose, by their names in declarations."""
+
+
+def explain(name: str) -> str | None:
+    """The text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
+
+    None for anything else.
+    """
+    found = codes.find(name)
+    if found is not None:
+        names = f" ({', '.join(found.aliases)})" if found.aliases else ""
+        return f"# {found.code} {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
+    bare = name.strip()
+    for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
+        bare = bare.removeprefix(prefix)
+    for module in (
+        ("nki.language", "nki.isa") if name.strip().startswith(("nl.", "nki.l")) else ("nki.isa", "nki.language")
+    ):
+        text = documentation(f"{module}.{bare}")
+        if text is not None:
+            return text
+    if bare in ALU:
+        return f"`nl.{bare}`\n\n{ALU[bare].doc}"
+    return f"`nl.{bare}`\n\n{ACTIVATIONS[bare].formula}" if bare in ACTIVATIONS else None
+
+
+def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
+    """The Markdown of a name of `nki.language` or `nki.isa`, spelt in full; None for other names.
+
+    Limits are shown with the numbers of `arch`. `here` is what is known of the place that mentions the name.
+    """
+    instruction = instruction_of(dotted)
+    if instruction is not None:
+        return _instruction(instruction, arch, here)
+    module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    if module not in _DOCUMENTED and not module.startswith("nki.isa."):
+        return None
+    if module == "nki.language" and name in DTYPES:
+        return _dtype(DTYPES[name])
+    if module.startswith("nki.isa."):
+        kind = language.instruction_names().get(module.rpartition(".")[2])
+        member = getattr(kind, "__members__", {}).get(name)
+        return None if member is None else f"`nisa.{type(member).__name__}.{name}`\n\n{inspect.getdoc(type(member))}"
+    names = language.names() if module == "nki.language" else language.instruction_names()
+    value = names.get(name)
+    text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
+    if not text:
+        return None
+    parts = [f"```python\n{_heading(f'{_DOCUMENTED[module]}.{name}', value)}\n```", here, text]
+    return "\n\n".join(part for part in parts if part)
+
+
+def instruction_of(dotted: str) -> Instruction | None:
+    """The instruction that a name spelt in full means."""
+    module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    return TABLE.get(name) if module == "nki.isa" else None
+
+
+def _heading(name: str, value: Any) -> str:
+    """A function's signature, as far as it says one."""
+    if not inspect.isfunction(value):
+        return name
+    signature = inspect.signature(value)
+    bare = [item.replace(annotation=item.empty, default=_shown(item.default)) for item in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+
+
+class _Text(str):
+    """A value as it is written in NKI."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _shown(default: Any) -> Any:
+    name = getattr(default, "name", None)
+    return _Text(f"nl.{name}") if isinstance(name, str) and name in language.names() else default
+
+
+def _dtype(kind: DType) -> str:
+    bits = f", {kind.exponent_bits} exponent and {kind.mantissa_bits} fraction bits" if kind.exponent_bits else ""
+    since = f", NeuronCore-v{kind.since} and later" if kind.since > 2 else ""
+    span = f"{kind.lowest:g} to {kind.max_finite:g}"
+    return f"`nl.{kind.name}`\n\n{kind.nbytes} bytes an element, {kind.kind}{bits}; values {span}{since}."
+
+
+# -- instructions --------------------------------------------------------------------------------------------------
+
+
+def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
+    """Signature, this call, what it does, operands, limits with the target's numbers, engine."""
+    parts = [f"```python\n{_call(instruction)}\n```", here, instruction.doc]
+    parts.append("**Arguments**\n\n" + "\n".join(f"- {_operand(item)}" for item in instruction.operands.values()))
+    rules = [(item.code, limit_text(item, arch)) for item in instruction.limits]
+    rules += [(item.code, item.text) for item in instruction.predicates]
+    if rules:
+        on = f" on {arch.target} ({arch.name})" if arch is not None else ""
+        parts.append(f"**Limits**{on}\n\n" + "\n".join(f"- {text} ({code})" for code, text in rules))
+    parts.append(_engine(instruction, arch))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _call(instruction: Instruction) -> str:
+    """The signature, broken between arguments."""
+    opening = f"nisa.{instruction.name}("
+    return textwrap.fill(f"nisa.{instruction.signature()}", 96, subsequent_indent=" " * len(opening))
+
+
+def _operand(operand: Operand) -> str:
+    dtypes = f", {' '.join(kind.name for kind in operand.dtypes)}" if operand.dtypes else ""
+    return f"**{operand.name}**{place_of(operand)}{dtypes}: {operand.doc}"
+
+
+def place_of(operand: Operand) -> str:
+    """Dimensions and memories of a tensor operand."""
+    return f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
+
+
+def limit_text(item: Limit, arch: Arch | None) -> str:
+    """A limit with its number on a target, where the target alone decides it: `K <= pmax = 128`."""
+    if arch is None or item.right_text.isdecimal():
+        return item.text
+    names = limit_names(arch)
+    if not set(item.right.co_names) <= set(names):
+        return item.text
+    return f"{item.left_text} {item.compare} {item.right_text} = {eval(item.right, {'__builtins__': {}}, names)}"
+
+
+def _engine(instruction: Instruction, arch: Arch | None) -> str:
+    engines = " or ".join(ENGINES[name] for name in instruction.engines)
+    since = f", NeuronCore-v{instruction.since} and later" if instruction.since > 2 else ""
+    lacks = ""
+    if arch is not None and not instruction.since <= arch.generation <= (instruction.until or arch.generation):
+        lacks = f" **{arch.name} ({arch.target}) does not have it.**"
+    return f"Runs on: {engines}{since}.{lacks} See: {instruction.see}."

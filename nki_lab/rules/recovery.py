@@ -1,0 +1,208 @@
+"""Reading around a mistake: the lines that keep a text from parsing are left out, and what they mention is in doubt."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+TRIES: Final = 24
+"""Lines that are left out one by one; after that the statement at module level that holds the mistake goes."""
+BLOCKS: Final = 8
+"""Statements at module level that are left out before the text counts as unreadable."""
+
+UNKNOWN_NAME: Final = "__builtins__"
+"""A name that every module has and whose value no checker knows: what stands under `if __builtins__:` is not judged."""
+
+_NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_STRING: Final = re.compile(r"#.*|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?")
+_KEYWORD_ARGUMENT: Final = re.compile(r"(?<=[(,])(\s*)[^\W\d]\w*\s*=(?!=)|^(\s+)[^\W\d]\w*\s*=(?=[^=].*,\s*$)")
+_STORES: Final = re.compile(
+    r"^\s*((?:[^\W\d]\w*\s*,\s*)*[^\W\d]\w*)\s*(?::[^=]*)?(?:[-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)"
+    r"|\bfor\s+([^\W\d][\w\s,]*?)\s+in\b|\b(?:as|import|def|class)\s+([^\W\d]\w*)"
+)
+_HEADER_LINE: Final = re.compile(r" on line (\d+)$")
+_STARTS_STATEMENT: Final = re.compile(r"[^\W]|@|[(\[{'\"-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A tree without the `unread` lines (1-based), and the failures that are not consequences of others."""
+
+    tree: ast.Module
+    failures: tuple[SyntaxError, ...]
+    unread: frozenset[int]
+
+
+def recovered(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module]) -> Recovered | None:
+    """The tree of `lines`, which fail to parse with `failure`, without the lines in the way; None where none is left.
+
+    In their place stand statements under an unknown condition that mention the same names.
+    """
+    attempt = _Attempt(list(lines), list(lines))
+    for _ in range(BLOCKS):
+        for _ in range(TRIES):
+            attempt.leave_out(failure)
+            try:
+                tree = parse("\n".join(attempt.work))
+            except SyntaxError as next_failure:
+                failure = next_failure
+            except (ValueError, RecursionError, MemoryError, SystemError):
+                return None
+            else:
+                _mention(tree, lines, attempt.unread)
+                return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
+        if not attempt.leave_out_block(failure):
+            return None
+    return None
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """The lines as far as they are mended."""
+
+    lines: list[str]
+    work: list[str]
+    unread: set[int] = field(default_factory=set)
+    failures: list[SyntaxError] = field(default_factory=list)
+
+    def leave_out(self, failure: SyntaxError) -> None:
+        """Replace the line that a failure is about, or one above it where that has not helped."""
+        at = min(max(failure.lineno or 1, 1), len(self.work))
+        missing = _HEADER_LINE.search(failure.msg) if "expected an indented block" in failure.msg else None
+        if missing is not None and int(missing[1]) not in self.unread:
+            self._report(failure, int(missing[1]))
+            self._replace(int(missing[1]))
+            return
+        if at in self.unread or not self.work[at - 1].strip():
+            self._report(failure, at)
+            above = next((i for i in range(at - 1, 0, -1) if i not in self.unread and self.work[i - 1].strip()), 0)
+            self._replace(above or at)
+            return
+        self._report(failure, at)
+        if isinstance(failure, IndentationError):
+            self._blank(at)
+        else:
+            self._replace(at)
+
+    def leave_out_block(self, failure: SyntaxError) -> bool:
+        """Leave out the whole statement at module level around a failure; False where nothing of it was left."""
+        at = min(max(failure.lineno or 1, 1), len(self.work))
+        start = next((i for i in range(at, 0, -1) if _STARTS_STATEMENT.match(self.lines[i - 1])), 1)
+        count = len(self.lines)
+        end = next((i for i in range(at + 1, count + 1) if _STARTS_STATEMENT.match(self.lines[i - 1])), count + 1)
+        fresh = [i for i in range(start, end) if self.work[i - 1].strip()]
+        for i in fresh:
+            self.work[i - 1] = ""
+            self.unread.add(i)
+        return bool(fresh)
+
+    def _report(self, failure: SyntaxError, at: int) -> None:
+        """Keep a failure, unless the lines left out just above explain it."""
+        above = next((i for i in range(at - 1, 0, -1) if self.lines[i - 1].strip()), 0)
+        if (at not in self.unread and not (self.unread and above in self.unread)) or not self.failures:
+            self.failures.append(failure)
+
+    def _replace(self, at: int) -> None:
+        """Put a statement that says nothing in the place of a line; a header where lines stand below it."""
+        text = self.lines[at - 1]
+        indent = text[: len(text) - len(text.lstrip())]
+        below = next((line for line in self.work[at:] if line.strip() and not line.lstrip().startswith("#")), "")
+        above = next((self.work[i - 1] for i in range(at - 1, 0, -1) if self.work[i - 1].strip()), "")
+        deeper = below.startswith(indent) and below[len(indent) : len(indent) + 1].isspace()
+        if above.lstrip().startswith("@"):
+            self.work[at - 1] = f"{indent}def __unread__():" + ("" if deeper else " pass")
+        else:
+            self.work[at - 1] = f"{indent}if {UNKNOWN_NAME}:" if deeper else f"{indent}pass"
+        self.unread.add(at)
+
+    def _blank(self, at: int) -> None:
+        """Empty a line that is indented as no line may be there, and those below it that are too."""
+        text = self.lines[at - 1]
+        depth = len(text) - len(text.lstrip())
+        while at <= len(self.work):
+            line = self.work[at - 1]
+            if line.strip() and len(line) - len(line.lstrip()) < depth:
+                break
+            if line.strip():
+                self.unread.add(at)
+            self.work[at - 1] = ""
+            at += 1
+
+
+# -- what the lines mention ----------------------------------------------------------------------------------------
+
+
+def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
+    """Have the statements in the place of left out lines mention what those mentioned."""
+    for body in _bodies(tree):
+        for position, node in enumerate(body):
+            if node.lineno not in unread:
+                continue
+            said = _statements(lines, unread, node)
+            if isinstance(node, ast.Pass) and said:
+                test = ast.Name(id=UNKNOWN_NAME, ctx=ast.Load())
+                body[position] = _located(ast.If(test=test, body=said, orelse=[]), node)
+            elif isinstance(node, ast.If):
+                node.body[:0] = said
+
+
+def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
+    """Every list of statements of a module."""
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            items = getattr(node, name, None)
+            if isinstance(items, list):
+                if items and isinstance(items[0], ast.stmt):
+                    yield items
+                stack.extend(item for item in items if isinstance(item, ast.stmt | ast.excepthandler | ast.match_case))
+
+
+def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[ast.stmt]:
+    """Statements that bind and read the names of the left out line of `node`, and of emptied lines below it."""
+    bound: list[str] = []
+    read: list[str] = []
+    number = node.lineno
+    while number in unread and number <= len(lines) and (number == node.lineno or _is_continuation(lines, number)):
+        stores, loads = names_in(lines[number - 1])
+        bound += stores
+        read += loads
+        number += 1
+    made: list[ast.stmt] = []
+    if read:
+        items: list[ast.expr] = [ast.Name(id=name, ctx=ast.Load()) for name in dict.fromkeys(read)]
+        made.append(_located(ast.Expr(value=ast.Tuple(elts=items, ctx=ast.Load())), node))
+    for name in dict.fromkeys(bound):
+        target = ast.Name(id=name, ctx=ast.Store())
+        made.append(_located(ast.Assign(targets=[target], value=ast.Constant(value=None)), node))
+    return made
+
+
+def _is_continuation(lines: Sequence[str], number: int) -> bool:
+    return number > 1 and len(lines[number - 1]) - len(lines[number - 1].lstrip()) > 0
+
+
+def _located(node: ast.stmt, at: ast.stmt) -> ast.stmt:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.expr | ast.stmt):
+            ast.copy_location(inner, at)
+    return node
+
+
+def names_in(line: str) -> tuple[list[str], list[str]]:
+    """The names that a line of broken Python seems to bind, and those it seems to read."""
+    text = _STRING.sub(" ", line)
+    bound: list[str] = []
+    for found in _STORES.finditer(text):
+        bound += _NAME.findall(next(part for part in found.groups() if part))
+    read = _NAME.findall(_KEYWORD_ARGUMENT.sub(r"\1", text))
+    return [name for name in bound if _plain(name)], [name for name in read if _plain(name)]
+
+
+def _plain(name: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name)

@@ -1,0 +1,199 @@
+"""What memory held at a step of a run: its arguments are kept, and it is executed again as far as is asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.ir import Program, View, access_columns
+from nki_lab.kernel_runtime.numerics.replay import Replay
+from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, VirtualRegister, whole
+from nki_lab.session.arguments import Input
+from nki_lab.session.timeline import Timeline
+
+Array = NDArray[Any]
+
+
+class NotRecorded:
+    """Answers that values were not recorded, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def at(self, step: int, what: Any) -> None:
+        """None: there are no values."""
+
+    def __repr__(self) -> str:
+        return f"<no values: {self.reason}>"
+
+
+NOTHING: Final = NotRecorded("values not recorded: the kernel did not run")
+
+
+class RunValues:
+    """The values of a run that computed some; see `ValueSource`.
+
+    They are those of a run with `matmul_order="tile"`, and lie within its bound of the run's own. The program is
+    executed anew up to where somebody looks; on the way its state is kept every `replay_instructions`, so that a later
+    answer costs at most as many, as long as states, answers and copies of the arguments fit into `replay_bytes`.
+    Several threads may ask.
+    """
+
+    reason = ""
+
+    def __init__(self, timeline: Timeline, arrays: Mapping[int, Array]) -> None:
+        self._timeline = timeline
+        self._arrays = arrays
+        self._lock = threading.RLock()
+
+    def at(self, step: int, what: Any) -> Array | None:
+        """See `ValueSource.at`."""
+        if not 0 <= step <= len(self._timeline.program):
+            raise IndexError(f"step {step} of {len(self._timeline.program)}")
+        view = self._view(what)
+        with self._lock:
+            op, until = self._last_writer(step, view.buffer if isinstance(view, View) else view._buffer)
+            try:
+                return self.replay.after(op, view, until)
+            except NkiError:  # where the run failed, or an index that leads nowhere yet
+                return None
+
+    @cached_property
+    def replay(self) -> Replay:
+        """What executes the program again."""
+        options = self._timeline.program.options
+        taken = sum(array.nbytes for array in self._arrays.values())
+        return Replay(
+            self._timeline.program, self._arrays, self._allocation, interval=options.replay_instructions,
+            limit=max(0, options.replay_bytes - taken),
+        )  # fmt: skip
+
+    @property
+    def _allocation(self) -> Allocation | None:
+        """Where tensors lie, for a run in physical memory."""
+        return self._timeline.allocation if self._timeline.program.options.memory == "physical" else None
+
+    def _view(self, what: Any) -> View | NkiTensor:
+        program = self._timeline.program
+        buffer = what if isinstance(what, Buffer) else what.buffer if isinstance(what, View) else what._buffer
+        if not (0 <= buffer.id < len(program.buffers)) or program.buffers[buffer.id] is not buffer:
+            raise ValueError(f"{buffer!r} is no buffer of this run")
+        return whole(what) if isinstance(what, Buffer) else what
+
+    # -- who wrote last ----------------------------------------------------------------------------------------------
+
+    def _last_writer(self, step: int, buffer: Buffer) -> tuple[int, int]:
+        """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
+        timing = self._timeline.timing
+        now = timing.start[self._order[step]] if step < len(self._order) else timing.makespan
+        writers = self._writers(buffer.id)
+        ended = np.flatnonzero(timing.ready[writers] <= now)
+        place = int(ended[-1]) if len(ended) else -1
+        until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
+        return (int(writers[place]) if place >= 0 else -1), until
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return np.argsort(self._timeline.timing.start, kind="stable")
+
+    def _writers(self, buffer: int) -> NDArray[np.int64]:
+        """The ops that write bytes of a buffer, those of tensors that lie over it among them."""
+        sharing = self._overlaps.sharing(buffer)
+        if len(sharing) == 1:
+            return self._writes.of(buffer)
+        return np.unique(np.concatenate([self._writes.of(number) for number in sharing]))
+
+    @cached_property
+    def _writes(self) -> _Writes:
+        return _Writes(self._timeline.program)
+
+    @cached_property
+    def _overlaps(self) -> _Overlaps:
+        return _Overlaps(self._timeline.program, self._allocation)
+
+
+class _Writes:
+    """The ops that write to each buffer."""
+
+    def __init__(self, program: Program) -> None:
+        accesses = access_columns(program)
+        rows = np.flatnonzero(accesses.is_out)
+        rows = rows[np.argsort(accesses.buffer[rows], kind="stable")]
+        self._op = accesses.op[rows]
+        self._start = np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
+
+    def of(self, buffer: int) -> NDArray[np.int64]:
+        """Ascending."""
+        return np.unique(self._op[self._start[buffer] : self._start[buffer + 1]])
+
+
+class _Overlaps:
+    """Which on-chip tensors have bytes in common: those that users placed, in physical memory all."""
+
+    def __init__(self, program: Program, allocation: Allocation | None) -> None:
+        spaces = {space: number for number, space in enumerate(("sbuf", "psum"))}
+        rows = []
+        for buffer in program.buffers:
+            partition, byte = buffer.address or (-1, -1)
+            if allocation is not None and buffer.on_chip:
+                partition, byte = int(allocation.partition[buffer.id]), int(allocation.byte[buffer.id])
+            memory = 2 * buffer.core + spaces[buffer.space.value] if buffer.on_chip and partition >= 0 else -1
+            rows.append((memory, partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes))
+        self._boxes = np.array(rows, np.int64).reshape(-1, 5)
+
+    def sharing(self, buffer: int) -> list[int]:
+        """A buffer and those that lie over it."""
+        memory, top, bottom, low, high = self._boxes[buffer].tolist()
+        if memory < 0:
+            return [buffer]
+        memories, tops, bottoms, lows, highs = self._boxes.T
+        meets = (memories == memory) & (tops < bottom) & (top < bottoms) & (lows < high) & (low < highs)
+        return np.flatnonzero(meets).tolist()
+
+
+def kept_arguments(inputs: Iterable[Input], limit: int) -> dict[int, Array] | None:
+    """The arguments' values by buffer, safe from what the caller does to its arrays; None where that takes too much."""
+    out: dict[int, Array] = {}
+    room = limit
+    for item in inputs:
+        if item.values is None:
+            return None
+        room -= item.values.nbytes
+        if room < 0:
+            return None
+        own = item.values.flags.owndata and item.values is not item.original
+        out[item.tensor._buffer.id] = item.values if own else item.values.copy()
+    return out
+
+
+def _has_moved_views(program: Program) -> bool:
+    """Whether an access lies where a register says, in the program as it was laid out."""
+    if not program.registers:
+        return False
+    moved = [
+        view.id
+        for view in program.views
+        if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
+    ]
+    return bool(np.isin(np.frombuffer(program.access_view, np.uint32), moved).any())
+
+
+def values_of(timeline: Timeline | None, arguments: Mapping[int, Array] | None, *, computed: bool) -> ValueSource:
+    """Who can say what memory held in a run: `arguments` as `kept_arguments` gave them."""
+    if not computed:
+        return NotRecorded("values not recorded: a profile computes none")
+    if timeline is None:
+        return NotRecorded("values not recorded: the run has no times, and so no steps")
+    if arguments is None:
+        return NotRecorded("values not recorded: copies of the arguments take more than replay_bytes")
+    if _has_moved_views(timeline.program):
+        return NotRecorded("values not recorded: a register holds an address outside its tensor, or none that is known")
+    return RunValues(timeline, arguments)

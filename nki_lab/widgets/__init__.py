@@ -1,0 +1,47 @@
+"""The visualizer in notebooks: a widget that is fed by the kernel, and what a saved notebook keeps of a run."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.wire import VERSION, compact, encode
+
+if TYPE_CHECKING:
+    from nki_lab.widgets.visualizer import Visualizer
+
+MIME: Final = "application/vnd.nki-lab.run+json"
+"""What the JupyterLab extension draws: {"version": of the message, "message": base64 of it in the zlib format}."""
+
+_LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
+
+
+def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer:
+    """The widget that draws a recording, at a step where one is given; NKI022 where the notebook packages are missing.
+
+    `fault` is the row at which the run failed, -1: it did not.
+    """
+    try:
+        module = importlib.import_module("nki_lab.widgets.visualizer")
+    except ModuleNotFoundError as error:
+        raise error_of(
+            diagnose("NKI022", f"the visualizer needs the package {error.name}, which is not installed",
+                     limit="anywidget and ipywidgets are in the extra nki-lab[notebook]",
+                     help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")")
+        ) from None  # fmt: skip
+    made: Visualizer = module.Visualizer(recording, fault=fault, step=step)
+    return made
+
+
+def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, Any] | None:
+    """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes."""
+    if len(recording) * _LEAST > limit:
+        return None
+    message = base64.b64encode(compact(encode(recording, fault=fault))).decode("ascii")
+    return None if len(message) > limit else {"version": VERSION, "message": message}
+
+
+__all__ = ["MIME", "pinned", "view"]

@@ -1,0 +1,60 @@
+"""The widget: the page asks, the kernel answers with messages of `nki_lab.wire` in parts.
+
+The page says {"kind": "load"} when it is drawn, and gets the opening message of the run and its rows; it says
+{"kind": "steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is cut
+into parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each with one
+buffer. {"kind": "failed", "text": …} comes in place of what cannot be read. What moves while a user looks is `step`
+alone, a small number that both sides keep equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import anywidget
+import traitlets
+
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.wire import RANGE, Messages
+from nki_lab.wire.assets import STATIC
+
+PART: Final = 4 * 2**20
+"""Bytes of a part: the page can draw, and the user interrupt, between two."""
+
+
+class Visualizer(anywidget.AnyWidget):
+    """A run in a notebook cell. `step` is the current step from 0 on, -1 before one is chosen; set it to go there."""
+
+    _esm: ClassVar[Path] = STATIC / "widget.js"
+    step = traitlets.Int(-1).tag(sync=True)
+
+    def __init__(self, recording: Recording, *, fault: int = -1, step: int = -1) -> None:
+        super().__init__(step=step)
+        self._messages = Messages(recording, fault=fault)
+        self._sent = 0
+        self.on_msg(self._answer)
+
+    def _answer(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """Send what the page asks for."""
+        asked = content if isinstance(content, dict) else {}
+        match asked.get("kind"), asked.get("first"), asked.get("count"):
+            case "load", _, _:
+                messages: Iterable[bytes] = self._messages
+            case "steps", int(first), int(count):
+                messages = (self._messages.rows(*at) for at in [(first, min(count, RANGE))])  # encoded in the try
+            case _:
+                return
+        try:
+            for message in messages:
+                self._send(message)
+        except Exception as error:  # noqa: BLE001 - a damaged recording: the page says so, the kernel goes on
+            self.send({"kind": "failed", "text": str(error)})
+
+    def _send(self, message: bytes) -> None:
+        self._sent += 1
+        view = memoryview(message)
+        for offset in range(0, len(message), PART):
+            told = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
+            self.send(told, buffers=[view[offset : offset + PART]])

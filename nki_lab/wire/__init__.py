@@ -1,0 +1,102 @@
+"""Recordings as messages to the views: binary columns that a page reads without parsing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.wire.message import VERSION, compact, message
+from nki_lab.wire.rows import Steps
+from nki_lab.wire.whole import Names, header, tables
+from nki_lab.wire.zoom import BUCKETS, MANY_BUCKETS, zoom
+
+Findings = Iterable[Diagnostic | dict[str, Any]]
+
+WHOLE: Final = 1_000_000
+"""Rows up to which a run is sent whole."""
+RANGE: Final = 1 << 18
+"""Rows of a range of a run that is larger."""
+CHUNK: Final = 1 << 17
+"""Rows of a message where several follow each other: some 8 MB, a tenth of a second."""
+
+
+class Messages:
+    """The messages of one recording: an opening one, with which a page paints lanes, sums and memory, and ranges of
+    rows.
+
+    `findings` are those recorded with the run unless given. `fault` is the row at which the run failed, -1: it did not.
+    """
+
+    def __init__(self, recording: Recording, findings: Findings | None = None, *, fault: int = -1) -> None:
+        self.recording = recording
+        self._findings = _found(recording, findings)
+        self._fault = fault
+        self._steps = Steps(recording)
+
+    def __len__(self) -> int:
+        """Rows of the run."""
+        return len(self.recording)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The opening message, then the rows in chunks: all of them, or the first range of a larger run."""
+        yield self.opening()
+        count = len(self) if len(self) <= WHOLE else RANGE
+        for first in range(0, count, CHUNK):
+            yield self.rows(first, min(CHUNK, count - first))
+
+    @cached_property
+    def _whole(self) -> tuple[dict[str, Any], Any]:
+        names = Names(self.recording)
+        fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
+        return header(self.recording, names, self._findings, fault), tables(self._steps, names)
+
+    def opening(self) -> bytes:
+        """Everything but the rows, with sums of every lane in their place."""
+        return self.whole(0, 0)
+
+    def rows(self, first: int, count: int) -> bytes:
+        """A range of steps alone, cut to those that there are."""
+        first, count = self._clipped(first, count)
+        return message(self._told(first, count), self._steps.tables(first, count))
+
+    def whole(self, first: int, count: int) -> bytes:
+        """Everything of the run and a range of its steps in one message; sums too where rows are missing."""
+        first, count = self._clipped(first, count)
+        head, told = self._whole
+        told = {**told, **self._steps.tables(first, count)}
+        if count < len(self):
+            shift, sums = zoom(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
+            head, told = {**head, "zoom_shift": shift}, {**told, **sums}
+        return message({**head, **self._told(first, count)}, told)
+
+    def _clipped(self, first: int, count: int) -> tuple[int, int]:
+        begin = min(max(0, first), len(self))
+        return begin, max(0, min(first + count, len(self)) - begin)
+
+    def _told(self, first: int, count: int) -> dict[str, int]:
+        begin, until = self._steps.span(first, count)
+        return {"first": first, "count": count, "from": begin, "until": until}
+
+
+def encode(
+    recording: Recording, findings: Findings | None = None, *, steps: range | None = None, fault: int = -1
+) -> bytes:
+    """The one message of a recording: everything of the run, and its rows in the order of steps or a range of them.
+
+    The other arguments are those of `Messages`.
+    """
+    chosen = range(len(recording)) if steps is None else steps
+    return Messages(recording, findings, fault=fault).whole(chosen.start, len(chosen))
+
+
+def _found(recording: Recording, findings: Findings | None) -> list[dict[str, Any]]:
+    """Findings as `nki-lab check --format json` prints them; None stands for those recorded with the run."""
+    given = recording.summary.get("diagnostics") if findings is None else findings
+    items: Iterable[Any] = given if isinstance(given, Iterable) else ()
+    return [item.as_dict() if isinstance(item, Diagnostic) else item for item in items]
+
+
+__all__ = ["CHUNK", "RANGE", "VERSION", "WHOLE", "Findings", "Messages", "compact", "encode"]

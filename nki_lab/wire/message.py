@@ -1,0 +1,105 @@
+"""The form of a message: a JSON header and columns of numbers, each as narrow as its values allow.
+
+A message is the bytes `NKIW`, the version, the header's length (both uint32, little endian), the header as ASCII JSON
+filled up with spaces to a multiple of eight bytes, then the columns, each filled up to a multiple of eight as well.
+The header's `tables` say of every column what it is: {"dtype": "u1" … "i4" or "f8", "offset": bytes from the end of the
+header, "length": values}; with "delta" the values are the differences from one to the next, the first from zero.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording.columns import Array
+
+MAGIC: Final = b"NKIW"
+VERSION: Final = 1
+"""Raised by a change that older pages cannot read."""
+
+_WIDTHS: Final = ("u1", "i1", "u2", "i2", "u4", "i4")
+_ALIGN: Final = 8
+_LEVEL: Final = 6  # of zlib: higher ones take three times as long for a few percent
+
+Columns = Mapping[str, Array]
+
+
+class Delta:
+    """A column that is sent as differences: of values that grow slowly, most are small."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+
+def message(header: Mapping[str, Any], tables: Mapping[str, Mapping[str, Array | Delta]]) -> bytes:
+    """The message of a header and its tables; all columns of a table have one length."""
+    parts: list[Any] = []
+    offset = 0
+    told: dict[str, dict[str, dict[str, Any]]] = {}
+    for table, columns in tables.items():
+        told[table] = {}
+        for name, column in columns.items():
+            is_delta = isinstance(column, Delta)
+            values = narrow(_differences(column.values) if isinstance(column, Delta) else column)
+            entry: dict[str, Any] = {"dtype": values.dtype.str[1:], "offset": offset, "length": len(values)}
+            if is_delta:
+                entry["delta"] = True
+            told[table][name] = entry
+            fill = -values.nbytes % _ALIGN
+            parts += [values.tobytes(), bytes(fill)]
+            offset += values.nbytes + fill
+    head = _json({**header, "tables": told})
+    head += b" " * (-len(head) % _ALIGN)
+    # The header begins after twelve bytes; four more keep the columns aligned.
+    start = MAGIC + VERSION.to_bytes(4, "little") + len(head).to_bytes(4, "little") + bytes(4)
+    return b"".join((start, head, *parts))
+
+
+def compact(given: bytes) -> bytes:
+    """A message in the zlib format, for pages and notebooks; browsers read it by themselves."""
+    return zlib.compress(given, _LEVEL)
+
+
+def narrow(values: Array) -> Array:
+    """The same numbers in the narrowest type that holds them: little-endian integers of up to 32 bits, else float64.
+
+    Whole numbers up to 2**53 stay exact.
+    """
+    if values.dtype.kind == "f" or not len(values):
+        return values.astype("<f8" if len(values) else "u1", copy=False)
+    low, high = int(values.min()), int(values.max())
+    for width in _WIDTHS:
+        limits = np.iinfo(width)
+        if limits.min <= low and high <= limits.max:
+            return values.astype(np.dtype(width).newbyteorder("<"), copy=False)
+    return values.astype("<f8")
+
+
+def _json(value: Any) -> bytes:
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(finite(value), separators=(",", ":"))
+    return text.encode("ascii")
+
+
+def finite(value: Any) -> Any:
+    """The same value with null for what JSON cannot say: NaN and infinities."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(name): finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+def _differences(values: Array) -> Array:
+    return np.diff(values.astype(np.int64, copy=False), prepend=np.int64(0))

@@ -1,0 +1,140 @@
+"""Rows in the order of steps, with their operands and what they wait for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, search, whole
+from nki_lab.wire.message import Delta
+
+_AS_THEY_ARE: Final = (
+    "setup", "op", "site", "iteration", "work", "bytes", "lane", "pace", "stall", "setup_stall", "held", "confidence",
+)  # fmt: skip
+
+Tables = dict[str, dict[str, Array | Delta]]
+
+
+class Steps:
+    """The rows of a recording by step. What all ranges need is worked out once."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    @cached_property
+    def order(self) -> Array:
+        """The row of each step."""
+        return whole(self.recording.order)
+
+    @cached_property
+    def step_of(self) -> Array:
+        """The step of each row."""
+        out = np.empty(len(self.order), np.int32)
+        out[self.order] = np.arange(len(self.order), dtype=np.int32)
+        return out
+
+    @cached_property
+    def _waits(self) -> Array:
+        return self.recording.waits()
+
+    @cached_property
+    def _critical(self) -> Array:
+        out = np.zeros(len(self.order), np.uint8)
+        out[whole(self.recording.critical_path)] = 1
+        return out
+
+    @cached_property
+    def _access(self) -> Array:
+        """The first access of each row, and behind the last one how many there are."""
+        return np.append(whole(self.recording.rows["access"]), len(self.recording.table("accesses")))
+
+    @cached_property
+    def _edge(self) -> Array:
+        """The first edge of each row, and behind the last one how many there are."""
+        edges = self.recording.table("edges")
+        counts = (
+            np.bincount(whole(edges["row"]), minlength=len(self.order)) if len(edges) else np.zeros(len(self.order))
+        )
+        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+
+    def tables(self, first: int, count: int) -> Tables:
+        """The tables `rows`, `accesses` and `edges` of `count` steps from `first` on."""
+        row = self.order[first : first + count]
+        rows = self.recording.rows
+        step = np.arange(first, first + len(row), dtype=np.int32)
+        start = rows["start"][row]
+        operands, places = gathered(self._access, row)
+        waits, edges = gathered(self._edge, row)
+        after = rows["after"][row]
+        columns: dict[str, Array | Delta] = {name: rows[name][row] for name in _AS_THEY_ARE}
+        columns |= {
+            "row": Delta(row),
+            "start": Delta(start),
+            "duration": rows["duration"][row],
+            "ready": rows["ready"][row] - start,  # how long after the start
+            "wait": self._waits[row],
+            "accesses": operands,
+            "edges": waits,
+            "after": np.where(after < 0, 0, step - self.step_of[after]),  # how many steps before; 0: none
+            "critical": self._critical[row],
+        }
+        accesses, waited = self.recording.table("accesses"), self.recording.table("edges")
+        return {
+            "rows": columns,
+            "accesses": {name: accesses[name][places] for name in ("view", "role")},
+            "edges": {
+                # How many steps before; negative where equal starts stand the other way round.
+                "before": np.repeat(step, waits) - self.step_of[waited["before"][edges]],
+                "kind": waited["kind"][edges],
+            },
+        }
+
+    def operands(self, first: int, count: int) -> tuple[Array, Array, Array]:
+        """Step, view and role of each access of a range of steps."""
+        operands, places = gathered(self._access, self.order[first : first + count])
+        accesses = self.recording.table("accesses")
+        step = np.repeat(np.arange(first, first + len(operands), dtype=np.int32), operands)
+        return step, accesses["view"][places], accesses["role"][places]
+
+    def span(self, first: int, count: int) -> tuple[int, int]:
+        """The picoseconds between which a range of steps shows all that happens: no row before or after it, nor the
+        wait of one, reaches in there."""
+        begin, until = 0, self.recording.makespan
+        table, spans = self.recording.table("lane_rows"), self.recording.table("lane_spans")
+        start, duration, row = table["start"], table["duration"], table["row"]
+        for lane in range(len(self.recording.lanes)):
+            low = int(spans["first"][lane])
+            high = low + int(spans["rows"][lane])
+            # Of a lane's rows with one start, the steps need not be in the lane's order.
+            time, place = self._place(table, low, high, first)
+            if place > low:
+                begin = max(begin, int(start[place - 1]) + int(duration[place - 1]))
+            while place < high and int(start[place]) == time:
+                if self.step_of[int(row[place])] < first:
+                    begin = max(begin, time + int(duration[place]))
+                place += 1
+            time, place = self._place(table, low, high, first + count)
+            while place < high and int(start[place]) == time and self.step_of[int(row[place])] < first + count:
+                place += 1
+            if place < high:
+                until = min(until, int(start[place]) - int(table["wait"][place]))
+        return begin, max(until, begin)
+
+    def _place(self, lane_rows: Columns, low: int, high: int, step: int) -> tuple[int, int]:
+        """The start of a step, and the place of a lane's first row that starts then or later."""
+        if step >= len(self.order):
+            return -1, high
+        time = int(self.recording.rows["start"][int(self.order[step])])
+        return time, search(lane_rows["start"], time, low, high, "left")
+
+
+def gathered(bounds: Array, rows: Array) -> tuple[Array, Array]:
+    """How many entries each row has, and the places of all of them, row by row; row r's lie from bounds[r] on."""
+    begin = bounds[rows].astype(np.int64)
+    length = bounds[1:][rows] - begin
+    ends = np.cumsum(length)
+    total = int(ends[-1]) if len(ends) else 0
+    return length, np.repeat(begin - ends + length, length) + np.arange(total)

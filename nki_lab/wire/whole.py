@@ -1,0 +1,167 @@
+"""What a message tells of the whole run, whichever of its rows it carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.isa.arch import TARGETS
+from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.digest import Digest, digest
+from nki_lab.wire.filling import Filling
+from nki_lab.wire.rows import Steps, Tables
+
+_PIECE: Final = 1 << 18  # steps at a time
+_TABLES: Final = {
+    "views": ("buffer", "pattern", "offset", "indirect"),
+    "patterns": ("dtype", "dim", "rank"),
+    "dims": ("size", "step"),
+    "buffers": ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site"),
+    "sites": ("source", "line", "column", "end_line", "end_column", "function"),
+    "iterations": ("parent", "loop", "value", "site"),
+    "usage": ("time", "sbuf", "psum"),
+    "ops": ("name", "detail"),
+}
+"""Tables that go out as they are, with these columns."""
+
+
+_TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
+"""What stands before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
+
+
+class Names:
+    """The texts that tables number, with those that are only found in the source."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.all = list(recording.names)
+        buffers = recording.table("buffers")
+        name, site = whole(buffers["name"]).copy(), whole(buffers["site"])
+        unnamed = (name == 0) & (site >= 0)
+        for number in np.unique(site[unnamed]).tolist():
+            found = _assigned(recording, number)
+            if found:
+                name[unnamed & (site == number)] = len(self.all)
+                self.all.append(found)
+        self.of_buffers: Array = name
+
+
+def _assigned(recording: Recording, site: int) -> str:
+    """The name that the result of a call gets where it stands; empty where it gets none."""
+    sites = recording.table("sites")
+    text = recording.table("sources").texts("text")[int(sites["source"][site])]
+    lines, line = text.splitlines(), int(sites["line"][site])
+    if not 0 < line <= len(lines):
+        return ""
+    before = lines[line - 1].encode()[: int(sites["column"][site])].decode(errors="replace")
+    match = _TARGET.search(before)
+    return (match[1] or match[2]) if match else ""
+
+
+def header(recording: Recording, names: Names, findings: list[dict[str, Any]], fault: int) -> dict[str, Any]:
+    """What is said of the run in words and single numbers. `fault` is the step at which it failed, -1: it did not."""
+    summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
+    sources = recording.table("sources")
+    told = digest(recording)
+    return {
+        "kernel": str(summary.get("kernel") or ""),
+        "target": str(summary.get("target") or ""),
+        "makespan": recording.makespan,
+        "steps": len(recording),
+        "fault": fault,
+        "capacity": capacity(str(summary.get("target") or "")),
+        "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core} for lane in recording.lanes],
+        "stalls": recording.stalls,
+        "names": names.all,
+        "sources": [
+            {"path": path, "text": text}
+            for path, text in zip(sources.texts("path"), sources.texts("text"), strict=True)
+        ],
+        "summary": summary,
+        "findings": findings,
+        "path": {"work": told.work, "waits": told.waits},
+        "lane_times": [
+            {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
+            for lane in told.lanes
+        ],
+        "lines": _lines(recording, told),
+    }
+
+
+def capacity(target: str) -> dict[str, int]:
+    """Bytes of a partition, and partitions; zeros where nothing is known of the target."""
+    arch = TARGETS.get(target)
+    if arch is None:
+        return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0}
+    return {
+        "sbuf": arch.sbuf_partition_bytes, "psum": arch.psum_partition_bytes, "psumBank": arch.psum_bank_bytes,
+        "partitions": arch.pmax,
+    }  # fmt: skip
+
+
+def _lines(recording: Recording, told: Digest) -> list[dict[str, Any]]:
+    """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
+    lanes, site = len(recording.lanes), whole(recording.rows["site"])
+    sites = recording.table("sites")
+    places = list(zip(whole(sites["source"]).tolist(), whole(sites["line"]).tolist(), strict=True))
+    group = np.zeros(len(places) + 1, np.int64)  # the last is that of rows without a site
+    numbers: dict[tuple[int, int], int] = {}
+    for number, place in enumerate(places):
+        group[number] = numbers.setdefault(place, len(numbers))
+    group[-1] = len(numbers)
+    size = (len(numbers) + 1) * lanes
+    lane = whole(recording.rows["lane"])
+    busy = np.bincount(group[site] * lanes + lane, weights=whole(recording.rows["duration"]), minlength=size)
+    on_path = np.bincount(group[site[told.path.row]] * lanes + told.path.lane, weights=told.path.time, minlength=size)
+    busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
+    paths = recording.texts("sources", "path")
+    out = []
+    for line in told.lines:
+        source = paths.index(line.file)
+        number = numbers.get((source, line.line), len(numbers))
+        most = on_path[number] if on_path[number].any() else busy[number]
+        out.append({
+            "source": source, "line": line.line, "critical": line.critical, "busy": line.busy, "rows": line.rows,
+            "lane": int(most.argmax()) if lanes else -1,
+        })  # fmt: skip
+    return out
+
+
+def tables(steps: Steps, names: Names) -> Tables:
+    """The tables that rows refer to, and memory over time."""
+    recording = steps.recording
+    out: Tables = {
+        name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in _TABLES.items()
+    }
+    out["buffers"]["name"] = names.of_buffers
+    out["lifetimes"] = {**lifetimes(steps)}
+    return out
+
+
+def lifetimes(steps: Steps) -> Mapping[str, Array]:
+    """The columns of `lifetimes` with steps in place of rows, and of each: when it is wholly there (`written`, -1:
+    nothing writes it), the lane of its first write, and the loop pass of its first use (-1: none)."""
+    recording = steps.recording
+    table, rows = recording.table("lifetimes"), recording.rows
+    buffer_of, buffers = whole(recording.table("views")["buffer"]), len(recording.table("buffers"))
+    first, last, writer = (np.full(buffers, -1, np.int64) for _ in range(3))
+    filling = Filling(recording)
+    for low in reversed(range(0, len(recording), _PIECE)):
+        step, view, role = steps.operands(low, _PIECE)
+        buffer = buffer_of[view]
+        first[buffer[::-1]] = step[::-1]  # of several the last one stays, here the earliest
+        late = np.full(buffers, -1, np.int64)
+        late[buffer] = step
+        last = np.where(last < 0, late, last)
+        writes = np.flatnonzero(role != schema.ROLES.index("in"))
+        writer[buffer[writes][::-1]] = rows["lane"][steps.order[step[writes]]][::-1]
+        filling.see(step, view, role, rows["ready"][steps.order[step]])
+    used = whole(table["buffer"])
+    iteration = rows["iteration"][steps.order[first[used]]] if len(used) else used
+    return {
+        "buffer": used, "start": whole(table["start"]), "end": whole(table["end"]), "first": first[used],
+        "last": last[used], "written": filling.times()[used], "writer": writer[used], "iteration": iteration,
+    }  # fmt: skip

@@ -1,0 +1,207 @@
+"""An editor for the tests: JSON-RPC over the pipes, or the socket, of a real server process."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 60.0
+Message = dict[str, Any]
+
+PUSHED: Message = {"textDocument": {"publishDiagnostics": {"relatedInformation": True}}}
+PULLING: Message = {
+    "textDocument": {"diagnostic": {"dynamicRegistration": False, "relatedInformation": True}},
+    "workspace": {"diagnostics": {"refreshSupport": True}},
+}
+
+
+class Client:
+    """Speaks with one server. Requests of the server are answered by `replies`, with null where that has nothing."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.replies: dict[str, Any] = {}
+        self.seen: list[Message] = []
+        self._sink = sink
+        self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._number = 0
+        self._versions: dict[str, int] = {}
+        threading.Thread(target=self._read, args=(source,), daemon=True).start()
+
+    # -- bytes -------------------------------------------------------------------------------------------------------
+
+    def _read(self, source: BinaryIO) -> None:
+        while True:
+            length = 0
+            while (line := source.readline()) not in (b"", b"\r\n"):
+                name, _, value = line.partition(b":")
+                if name.lower() == b"content-length":
+                    length = int(value)
+            if not line:
+                self._inbox.put(None)
+                return
+            self._inbox.put(json.loads(source.read(length)))
+
+    def raw(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        self._sink.write(data)
+        self._sink.flush()
+
+    def send(self, message: Any) -> None:
+        """Write one message."""
+        body = json.dumps(message).encode()
+        self.raw(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    def receive(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:
+        """The next message that is `wanted`; what comes before is kept in `seen`."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                message = self._inbox.get(timeout=max(0.001, deadline - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError(f"nothing of the kind in {seconds} s; seen: {self.seen[-5:]}") from None
+            if message is None:
+                raise EOFError(f"the server is gone, with {self.process.wait(5)}")
+            self.seen.append(message)
+            if "method" in message and "id" in message:
+                self.send({"jsonrpc": "2.0", "id": message["id"], "result": self.replies.get(message["method"])})
+            if wanted(message):
+                return message
+
+    # -- messages ----------------------------------------------------------------------------------------------------
+
+    def notify(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def ask(self, method: str, params: Any = None) -> int:
+        """Send a request; gives its number."""
+        self._number += 1
+        self.send({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
+        return self._number
+
+    def answer(self, number: int, seconds: float = SECONDS) -> Message:
+        """The answer to a request."""
+        return self.receive(lambda item: item.get("id") == number and "method" not in item, seconds)
+
+    def request(self, method: str, params: Any = None, seconds: float = SECONDS) -> Any:
+        """Send a request and wait for its result."""
+        found = self.answer(self.ask(method, params), seconds)
+        assert "error" not in found, found
+        return found["result"]
+
+    def initialize(self, capabilities: Message | None = None, **more: Any) -> Message:
+        """Shake hands; gives what the server can do."""
+        params = {"processId": None, "rootUri": None, "capabilities": PUSHED if capabilities is None else capabilities}
+        result: Message = self.request("initialize", params | more)
+        self.notify("initialized", {})
+        return dict(result["capabilities"])
+
+    def leave(self) -> int:
+        """Say good-bye in order; gives the exit status."""
+        self.request("shutdown")
+        self.notify("exit")
+        return self.process.wait(15)
+
+    # -- texts -------------------------------------------------------------------------------------------------------
+
+    def open(self, uri: str, text: str, language: str = "python") -> None:
+        """Open a text."""
+        self._versions[uri] = 1
+        item = {"uri": uri, "languageId": language, "version": 1, "text": text}
+        self.notify("textDocument/didOpen", {"textDocument": item})
+
+    def change(self, uri: str, *changes: Any) -> int:
+        """Type in a text: whole texts, or (start line, start, end line, end, text); gives the version."""
+        self._versions[uri] = self._versions.get(uri, 0) + 1
+        events = [{"text": item} if isinstance(item, str) else edit(*item) for item in changes]
+        document = {"uri": uri, "version": self._versions[uri]}
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": events})
+        return self._versions[uri]
+
+    def published(self, uri: str, version: int | None = None, seconds: float = SECONDS) -> list[Message]:
+        """The next findings that are told about a text, of `version` where that is given."""
+
+        def wanted(item: Message) -> bool:
+            params = item.get("params") or {}
+            return (
+                item.get("method") == "textDocument/publishDiagnostics"
+                and params["uri"] == uri
+                and (version is None or params.get("version") == version)
+            )
+
+        return list(self.receive(wanted, seconds)["params"]["diagnostics"])
+
+    def until(self, uri: str, codes: list[str], seconds: float = SECONDS) -> list[Message]:
+        """Wait until exactly these codes are told about a text."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.published(uri, seconds=max(0.001, deadline - time.monotonic()))
+            if [item["code"] for item in found] == codes:
+                return found
+
+    def pulled(self, uri: str, **more: Any) -> Message:
+        """Ask for the findings in a text."""
+        return dict(self.request("textDocument/diagnostic", {"textDocument": {"uri": uri}} | more))
+
+    def hover(self, uri: str, line: int, character: int, seconds: float = SECONDS) -> str:
+        """The Markdown of a hover; empty for none."""
+        place = {"textDocument": {"uri": uri}, "position": {"line": line, "character": character}}
+        found = self.request("textDocument/hover", place, seconds)
+        return "" if found is None else str(found["contents"]["value"])
+
+
+def edit(line: int, start: int, end_line: int, end: int, text: str) -> Message:
+    """An incremental change."""
+    return {
+        "range": {"start": {"line": line, "character": start}, "end": {"line": end_line, "character": end}},
+        "text": text,
+    }
+
+
+def start(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """A server process."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "nki_lab.lsp", *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd,
+        env=os.environ | {"PYTHONPATH": path} | (env or {}),
+    )  # fmt: skip
+
+
+def connect(**more: Any) -> Client:
+    """A client of a fresh server over standard input and output; its log is drained."""
+    process = start(**more)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    log: BinaryIO = process.stderr  # type: ignore[assignment]
+    threading.Thread(target=log.read, daemon=True).start()
+    return Client(process.stdout, process.stdin, process)  # type: ignore[arg-type]
+
+
+def connect_tcp(process: subprocess.Popen[bytes], host: str, port: int) -> Client:
+    """A client over a connection."""
+    stream = socket.create_connection((host, port), timeout=SECONDS).makefile("rwb")
+    return Client(stream, stream, process)  # type: ignore[arg-type]
+
+
+def codes(found: list[Message]) -> list[str]:
+    """The codes of findings."""
+    return [item["code"] for item in found]
+
+
+def place(item: Message) -> tuple[int, int, int, int]:
+    """Where a finding stands: start line and character, end line and character."""
+    start, end = item["range"]["start"], item["range"]["end"]
+    return start["line"], start["character"], end["line"], end["character"]

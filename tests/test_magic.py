@@ -1,0 +1,552 @@
+"""`%%nki` in a real IPython shell."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nki.language as nl
+import numpy as np
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+import nki_lab
+from nki_lab.dialects import environment, launches
+from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.magic import NkiMagics, completion
+from nki_lab.magic.cell import prelude
+from nki_lab.magic.runs import LINES
+from nki_lab.result import Run
+from nki_lab.widgets import MIME
+
+ADD = """
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), nl.load(b)))
+    return out
+"""
+FAULTY = """
+@nki.jit
+def faulty(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    x = nl.load(a)
+    y = nl.ndarray((128, 8), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=y, data1=x, data2=x, op=nl.add)
+    nl.store(out, y)
+    return out
+"""
+# The check cannot know what the kernel reads from a file, a run can.
+UNSEEN = "import json\n" + FAULTY.replace("(128, 8)", "(128, json.loads('8'))")
+
+
+class Done:
+    """What a cell left: its outputs from first to last, what it printed, its value and its error."""
+
+    def __init__(self, captured: Any, result: Any) -> None:
+        self.shown = [item.data for item in captured.outputs]
+        self.printed = captured.stdout
+        self.complained = captured.stderr
+        self.value = result.result
+        self.error = result.error_before_exec or result.error_in_exec
+
+    @property
+    def text(self) -> str:
+        """The text of all outputs."""
+        return "\n".join(item["text/plain"] for item in self.shown)
+
+    @property
+    def html(self) -> str:
+        """The HTML of all outputs."""
+        return "\n".join(item.get("text/html", "") for item in self.shown)
+
+    @property
+    def drawn(self) -> list[Any]:
+        """The outputs that are drawn."""
+        return [item for item in self.shown if MIME in item]
+
+
+class Notebook:
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+
+    def run(self, source: str) -> Done:
+        """Run a cell as a front end does."""
+        with capture_output() as captured:
+            result = self.shell.run_cell(source, store_history=True)
+        return Done(captured, result)
+
+    def good(self, source: str) -> Done:
+        """The same of a cell that has to end well."""
+        done = self.run(source)
+        assert done.error is None, done.printed
+        return done
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    before = os.environ.get("IPYTHONDIR")
+    os.environ["IPYTHONDIR"] = str(tmp_path_factory.mktemp("ipython"))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=config)
+    shell.run_line_magic("load_ext", "nki_lab")
+    yield shell
+    InteractiveShell.clear_instance()
+    os.environ.pop("IPYTHONDIR")
+    if before is not None:
+        os.environ["IPYTHONDIR"] = before
+
+
+@pytest.fixture
+def notebook(shell: InteractiveShell) -> Notebook:
+    """A notebook whose first cell has imported what the others use."""
+    shell.reset(new_session=True)
+    made = Notebook(shell)
+    made.good(
+        "import numpy as np, nki, nki.isa as nisa, nki.language as nl, nki_lab\nx = np.ones((128, 16), np.float32)"
+    )
+    return made
+
+
+# -- kernels and calls -------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_and_its_call_in_one_cell_give_result_and_drawing(notebook: Notebook) -> None:
+    done = notebook.good(f"%%nki --target trn2\n{ADD}\nadd(x, x)")
+    assert (done.value == 2).all()
+    (drawn,) = done.drawn
+    assert {"text/plain", "text/html", "image/png", MIME} <= set(drawn)
+    assert drawn["text/plain"].startswith("add on trn2: ")
+
+
+def test_a_kernel_of_one_cell_runs_in_another(notebook: Notebook) -> None:
+    first = notebook.good(f"%%nki\n{ADD}")
+    assert first.text.startswith("No kernel was called. The cell defines add. Call it, or give shapes")
+    assert (notebook.good("%%nki\nadd(x, x)").value == 2).all()
+    assert (notebook.good("add(x, x)").value == 2).all()
+
+
+def test_an_ordinary_cell_says_nothing_of_kernels(notebook: Notebook) -> None:
+    done = notebook.good("%%nki\ndef double(x):\n    return 2 * x\n\ndouble(21)")
+    assert done.value == 42
+    assert [item["text/plain"] for item in done.shown] == []
+
+
+def test_a_kernel_of_an_edited_module_is_the_edited_one(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import nki, nki.language as nl\n\n@nki.jit\ndef scaled(a):\n    out = nl.ndarray(a.shape, dtype=a.dtype,"
+    text += " buffer=nl.shared_hbm)\n    nl.store(out, nl.multiply(nl.load(a), {}))\n    return out\n"
+    file = tmp_path / "edited_kernels.py"
+    file.write_text(text.format("2.0"), encoding="utf-8")
+    notebook.good("%load_ext autoreload")
+    notebook.good("%autoreload 2")
+    notebook.good("from edited_kernels import scaled")
+    assert notebook.good("%%nki --no-view\nscaled(x)[0, 0]").value == 2
+    file.write_text(text.format("3.0") + "\n", encoding="utf-8")
+    os.utime(file, ns=(0, file.stat().st_mtime_ns + 2_000_000_000))
+    assert notebook.good("%%nki --no-view\nscaled(x)[0, 0]").value == 3
+    notebook.good("%autoreload 0")
+
+
+def test_every_way_to_call_a_kernel_is_a_run(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good(
+        "%%nki --target trn2 --no-view\n"
+        "add(x, x)\n"
+        "nki.simulate(add)(x[:64], x[:64])\n"
+        "nki_lab.profile(add, nki_lab.spec((32, 16), 'float32'), nki_lab.spec((32, 16), 'float32'), target='trn3')\n"
+        "nki_lab.run(add, x[:8], x[:8])\n"
+        "done = threads = None\n"
+    )
+    (lines,) = done.shown
+    assert [line.split(" · ")[0] for line in lines["text/plain"].splitlines()] == [
+        "add  trn2", "add  trn2", "add  trn3", "add  trn2",
+    ]  # fmt: skip
+    assert "profiled in" in lines["text/plain"]
+
+
+def test_kernels_of_beta_1_are_runs(notebook: Notebook) -> None:
+    done = notebook.good(
+        "%%nki --target trn1\nfrom neuronxcc import nki as old\nimport neuronxcc.nki.language as ol\n\n@old.jit\n"
+        "def double(a):\n    out = ol.ndarray(a.shape, dtype=a.dtype, buffer=ol.shared_hbm)\n"
+        "    ol.store(out, ol.load(a) * 2)\n    return out\n\nold.simulate_kernel(double, x)[0, 0]"
+    )
+    assert done.value == 2
+    assert [item["text/plain"].splitlines()[0].partition(":")[0] for item in done.drawn] == ["double on trn1"]
+
+
+def test_calls_in_threads_of_the_cell_are_its_runs(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good(
+        "%%nki --no-view\nimport threading\nts = [threading.Thread(target=add, args=(x, x)) for _ in range(3)]\n"
+        "for t in ts:\n    t.start()\nfor t in ts:\n    t.join()\n"
+    )
+    assert "2 times" in done.text
+
+
+def test_the_last_run_is_drawn_and_the_others_have_a_line(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki --target trn2\na = add(x[:8], x[:8])\nfor _ in range(5):\n    b = add(x, x)\n")
+    lines, drawn = done.shown
+    assert [line.partition(" · ")[2] for line in lines["text/plain"].splitlines()][1].endswith(" · 4 times")
+    assert len(lines["text/plain"].splitlines()) == 2
+    assert MIME in drawn
+
+
+def test_very_many_runs_are_counted(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good(
+        "%%nki --no-view\nfor n in range(1, 21):\n    s = nki_lab.spec((128, 256 * n), 'float32')\n    add(s, s)\n"
+    )
+    lines = done.text.splitlines()
+    assert len(lines) == LINES + 2, lines
+    assert lines[LINES] == f"and {20 - LINES - 1} more"
+
+
+def test_a_run_that_is_the_cells_value_is_drawn_once(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki\nnki_lab.run(add, x, x)")
+    assert type(done.value) is Run
+    assert done.drawn == []  # this shell prints values: IPython has drawn it
+    assert "add on trn3: " in done.printed
+    assert notebook.good("%%nki\nrun = nki_lab.run(add, x, x)\nrun").drawn == []
+    assert len(notebook.good("%%nki\nnki_lab.run(add, x, x);").drawn) == 1
+
+
+def test_a_semicolon_keeps_the_value_back(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki --no-view\nadd(x, x);")
+    assert done.value is None
+    assert done.printed == ""
+
+
+def test_ipythons_own_syntax_works_in_the_cell(notebook: Notebook) -> None:
+    done = notebook.good("%%nki\nkept = %config InteractiveShell.ast_node_interactivity\n!echo from the shell\nkept")
+    assert done.value == "last_expr"
+    assert "from the shell" in done.printed
+
+
+def test_no_run_prints_its_findings_to_the_error_stream(notebook: Notebook, capfd: pytest.CaptureFixture[str]) -> None:
+    unwritten = (
+        "@nki.jit\ndef unwritten(a):\n    return nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)\n\n"
+        "unwritten(x);"
+    )
+    done = notebook.good(f"%%nki\n{unwritten}")
+    assert "NKI" in done.text
+    assert done.complained == ""
+    assert capfd.readouterr().err == ""
+
+
+# -- source lines ------------------------------------------------------------------------------------------------------
+
+
+def test_lines_count_from_the_magics_own(notebook: Notebook) -> None:
+    done = notebook.run("%%nki\nx = 1\ny = x / 0")
+    assert isinstance(done.error, ZeroDivisionError)
+    number = notebook.shell.execution_count
+    assert f"Cell In[{number}], line 3" in done.printed
+    assert "nki_lab" not in done.printed
+    assert "run_cell_magic" not in done.printed
+
+
+def test_the_source_of_a_kernel_is_that_of_the_cell(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    assert notebook.good("import inspect; inspect.getsource(add)").value == ADD.lstrip()
+    assert notebook.good("inspect.getsourcelines(add)[1]").value == 3  # below the magic's line and an empty one
+
+
+def test_cells_with_one_number_have_names_of_their_own(notebook: Notebook) -> None:
+    for name in ("one", "two"):
+        notebook.shell.run_cell(f"%%nki\n# {name}\ndef {name}():\n    return '{name}'\n", store_history=False)
+    sources = notebook.good("import inspect; inspect.getsource(one), inspect.getsource(two)").value
+    assert sources == ("def one():\n    return 'one'\n", "def two():\n    return 'two'\n")
+
+
+def test_a_cell_that_runs_again_unchanged_keeps_its_name(notebook: Notebook) -> None:
+    names = set()
+    for _ in range(2):
+        notebook.shell.run_cell("%%nki\ndef same():\n    pass\n", store_history=False)
+        names.add(notebook.shell.user_ns["same"].__code__.co_filename)
+    assert len(names) == 1
+    assert linecache.getline(names.pop(), 2) == "def same():\n"
+
+
+def test_a_syntax_error_is_shown_as_ipython_shows_it(notebook: Notebook) -> None:
+    done = notebook.run("%%nki\ndef f(:\n    pass")
+    assert type(done.error).__name__ == "SyntaxError"
+    number = notebook.shell.execution_count
+    assert done.printed.strip().splitlines() == [
+        f"Cell In[{number}], line 2", "    def f(:", "          ^", "SyntaxError: invalid syntax",
+    ]  # fmt: skip
+
+
+# -- findings ----------------------------------------------------------------------------------------------------------
+
+
+def test_findings_stand_under_a_cell_that_is_not_run(notebook: Notebook) -> None:
+    done = notebook.run(f"%%nki --target trn2\n{FAULTY}\nran = True\nfaulty(x)")
+    assert "ran" not in notebook.shell.user_ns
+    assert done.printed.strip().splitlines()[-1] == "Not run: 2 errors"
+    (shown,) = done.shown
+    assert shown["text/plain"].startswith("Not run: 2 errors  (checked in ")
+    assert "tensor_tensor(dst=y, data1=x, data2=x" in shown["text/plain"]
+    assert "line 8: " in shown["text/html"]
+    assert isinstance(done.error, nki_lab.NkiError)
+
+
+def test_shapes_from_the_notebook_are_known_to_the_check(notebook: Notebook) -> None:
+    notebook.good("width = 8\nkind = np.float32")
+    source = FAULTY.replace("(128, 8)", "(128, width)").replace("a.dtype, buffer=nl.sbuf", "kind, buffer=nl.sbuf")
+    done = notebook.run(f"%%nki --check-only\n{source}\nfaulty(x)")
+    assert "2 errors" in done.text
+    notebook.good("width = 16")
+    assert "error" not in notebook.good(f"%%nki --check-only\n{source}\nfaulty(x)").text
+
+
+def test_a_check_alone_runs_nothing(notebook: Notebook) -> None:
+    done = notebook.good(f"%%nki --check-only\n{ADD}\nran = add(x, x)")
+    assert "ran" not in notebook.shell.user_ns
+    assert "add" not in notebook.shell.user_ns
+    assert done.value is None
+    assert done.text.startswith("Nothing found  (checked in ")
+
+
+def test_without_a_check_the_run_finds_the_fault(notebook: Notebook) -> None:
+    done = notebook.run(f"%%nki --no-check --no-view\n{FAULTY}\nran = True\nfaulty(x)")
+    assert notebook.shell.user_ns["ran"] is True
+    assert "stopped by NKI203" in done.text
+
+
+def test_a_fault_while_running_is_a_finding_and_names_the_call(notebook: Notebook) -> None:
+    done = notebook.run(f"%%nki --target trn2\n{UNSEEN}\n\nfaulty(x)")
+    headline, call = done.printed.strip().splitlines()
+    assert headline.startswith("NKI203 tensor_tensor: ")
+    assert headline.endswith("(line 9)")
+    assert call == "called at line 14"
+    findings, drawn = done.shown
+    assert findings["text/plain"].startswith("1 error\n\nerror: NKI203")
+    assert "up to the fault" in drawn["text/html"]
+
+
+def test_what_the_check_has_told_the_run_does_not_tell_again(notebook: Notebook) -> None:
+    source = ADD.replace("nl.store(out", "scratch = nl.ndarray((8, 4), dtype=nl.float32, buffer=nl.sbuf)\n"
+                         "    nisa.tensor_copy(dst=nl.ndarray((8, 4), dtype=nl.float32, buffer=nl.sbuf), src=scratch)\n"
+                         "    nl.store(out")  # fmt: skip
+    done = notebook.good(f"%%nki --no-view\n{source}\nadd(x, x);")
+    assert done.text.count("NKI301") == 2  # the finding, and where to read on
+    again = notebook.good("%%nki --no-view\nadd(x, x);")  # its kernel stands elsewhere: only the run can tell
+    assert again.text.count("NKI301") == 2
+
+
+def test_strict_refuses_what_the_device_compiler_would_reject(notebook: Notebook) -> None:
+    source = ADD.replace("nl.store", "same = lambda t: t\n    nl.store")
+    plain = notebook.good(f"%%nki --no-view\n{source}\nadd(x, x)")
+    assert "error: NKI1" in plain.text
+    assert (plain.value == 2).all()
+    checked = notebook.run(f"%%nki --no-view --strict\n{source}\nadd(x, x)")
+    assert checked.printed.strip() == "Not run: 1 error"
+    refused = notebook.run(f"%%nki --no-view --strict --no-check\n{source}\nadd(x, x)")
+    assert isinstance(refused.error, nki_lab.NkiError)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.said = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.found.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        self.said += data
+
+
+def test_markup_in_the_source_is_text_under_the_cell(notebook: Notebook) -> None:
+    evil = "<img src=x onerror=alert(1)></pre><script>alert(2)</script>"
+    source = FAULTY.replace("op=nl.add)", f"op=nl.add, name={evil!r})")
+    done = notebook.run(f"%%nki\n{source}\nfaulty(x)")
+    page = Tags(done.html)
+    assert "script" not in page.found
+    assert "img" not in page.found
+    assert evil in page.said
+
+
+def test_what_an_earlier_cell_defines_is_not_missing(notebook: Notebook) -> None:
+    notebook.good("def helper(t):\n    return t\n\nclass Config:\n    width = 16\n\nconfig = Config()")
+    source = ADD.replace("nl.load(a)", "helper(nl.load(a))").replace(
+        "return out", "assert config.width\n    return out"
+    )
+    done = notebook.good(f"%%nki\n{source}\nadd(x, x)[0, 0]")
+    assert done.value == 2
+    assert "error" not in done.text
+
+
+def test_the_prelude_says_what_names_mean() -> None:
+    tree = ast.parse("a + b + c + d + e + f + g + np.x + np.y\nimport os\nos.sep + json")
+    space = {
+        "a": np.ones((4, 3), np.float32), "b": 7, "c": "it's", "d": float("inf"), "e": object(), "f": nl.bfloat16,
+        "g": nki_lab.spec((2, 3), "bfloat16"), "np": np, "os": os, "unused": 1,
+    }  # fmt: skip
+    line = prelude(tree, space)
+    ast.parse(line)
+    assert set(line.split("; ")) == {
+        "import nki_lab as _nki_lab", "a = _nki_lab.spec((4, 3), 'float32')", "b = 7", 'c = "it\'s"',
+        "from notebook import d", "from notebook import e", "from nki.language import bfloat16 as f",
+        "g = _nki_lab.spec((2, 3), 'bfloat16')", "import numpy as np",
+    }  # fmt: skip
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_target_of_a_cell_is_that_of_its_calls_only(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(environment.TARGET_VARIABLE, "trn3")
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki --target trn1 --no-view\nadd(x, x)\nnki_lab.run(add, x, x, target='trn2');")
+    assert [line.split(" · ")[0] for line in done.text.splitlines()] == ["add  trn1", "add  trn2"]
+    assert environment.resolve_target().target == "trn3"
+
+
+def test_an_unknown_target_is_a_coded_error_without_a_traceback(notebook: Notebook) -> None:
+    done = notebook.run("%%nki --target trn7\nran_with = 7")
+    assert done.printed.strip().startswith("NKI004 --target is 'trn7'")
+    assert len(done.printed.strip().splitlines()) == 1
+    assert "ran_with" not in notebook.shell.user_ns
+
+
+def test_an_unknown_option_is_a_usage_error(notebook: Notebook) -> None:
+    done = notebook.run("%%nki --tarlet trn2\npass")
+    assert "unrecognized arguments: --tarlet" in done.complained
+
+
+def test_every_option_says_what_it_does() -> None:
+    for action in NkiMagics.nki.parser._actions:
+        assert action.help
+        assert action.option_strings[0] in (NkiMagics.nki.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "candidates"),
+    [
+        ("%%nki --ta", ["--target"]),
+        ("%%nki --target trn2 --ch", ["--check-only"]),
+        ("%%nki --target ", ["trn1", "trn1n", "inf2", "gen2", "trn2", "gen3", "trn3", "gen4"]),
+        ("%%nki --target trn1", ["trn1", "trn1n"]),
+        ("%%nki --inputs r", ["randn(seed=0)"]),
+        ("%%nki --save ", []),
+        ("%%timeit --ta", []),
+    ],
+)
+def test_the_first_line_completes(line: str, candidates: list[str]) -> None:
+    assert completion.candidates(line, NkiMagics.nki.parser) == candidates
+
+
+def test_ipythons_completer_knows_the_options(notebook: Notebook) -> None:
+    def completed(line: str) -> set[str]:
+        with provisionalcompleter():
+            return {item.text for item in notebook.shell.Completer.completions(line, len(line))}
+
+    assert {"--no-check", "--no-view"} <= completed("%%nki --no-")
+    assert "trn2" in completed("%%nki --target trn")
+    assert "add" in completed("%%nki --no-view\nnl.ad")
+
+
+def test_the_last_run_is_saved(notebook: Notebook, tmp_path: Path) -> None:
+    place = tmp_path / "add.nkirec"
+    notebook.good(f"%%nki --target trn2 --no-view --save {place}\n{ADD}\nadd(x[:4], x[:4])\nadd(x, x);")
+    opened = nki_lab.open(place)
+    assert opened.name == "add"
+    assert opened.summary == nki_lab.run(notebook.shell.user_ns["add"], *[np.ones((128, 16), np.float32)] * 2,
+                                         target="trn2").summary  # fmt: skip
+
+
+def test_shapes_are_profiled_and_compute_nothing(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    done = notebook.good("%%nki\ns = nki_lab.spec((128, 512), 'bfloat16')\nadd(s, s)")
+    assert done.value is None
+    assert len(done.drawn) == 1
+
+
+def test_inputs_give_shapes_values(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    call = "s = nki_lab.spec((128, 64), 'bfloat16')\nadd(s, s)"
+    drawn = notebook.good(f"%%nki --no-view --inputs randn(seed=3)\n{call}").value
+    again = notebook.good(f"%%nki --no-view --inputs randn(seed=3)\n{call}").value
+    assert str(drawn.dtype) == "bfloat16"
+    assert (drawn == again).all()
+    assert 1 < float(drawn.astype(np.float32).std()) < 2
+    assert (notebook.good(f"%%nki --no-view --inputs ones\n{call}").value == 2).all()
+
+
+@pytest.mark.parametrize("kind", ["rand(seed=0)", "randn(seed=-1)", "randn(3, 4)", "randn(", "randn(size=3)", "1"])
+def test_unknown_inputs_are_a_coded_error(notebook: Notebook, kind: str) -> None:
+    done = notebook.run(f"%%nki --inputs '{kind}'\npass")
+    assert done.printed.strip().startswith("NKI012 inputs are ")
+
+
+# -- errors and interrupts ---------------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_kernel_leaves_everything_usable(notebook: Notebook) -> None:
+    source = ADD.replace("    nl.store", "    if stop:\n        raise KeyboardInterrupt\n    nl.store")
+    notebook.good("stop = True")
+    done = notebook.run(f"%%nki --target trn1\n{source}\nadd(x, x)")
+    assert isinstance(done.error, KeyboardInterrupt)
+    assert "stopped by NKI008" in done.text
+    assert "nki_lab" not in done.printed
+    assert local.builder is None
+    assert launches.collector() is None
+    assert environment._cells == [environment._Cell()]
+    notebook.good("stop = False")
+    assert notebook.good("%%nki\nadd(x, x)[0, 0]").value == 2
+
+
+def test_a_kernel_that_an_except_clause_follows_may_fail(notebook: Notebook) -> None:
+    done = notebook.good(
+        f"%%nki --no-view\n{UNSEEN}\ntry:\n    faulty(x)\nexcept nki_lab.NkiError as error:\n"
+        "    code = error.diagnostics[0].code\ncode"
+    )
+    assert done.value == "NKI203"
+
+
+def test_threads_outside_of_a_cell_do_not_draw(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}")
+    found: list[Any] = []
+    add = notebook.shell.user_ns["add"]
+    thread = threading.Thread(
+        target=lambda: found.append(add(np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)))
+    )
+    thread.start()
+    thread.join()
+    assert (found[0] == 2).all()
+
+
+def test_loading_where_nki_is_installed_says_so(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from nki_lab import magic
+    from nki_lab.diagnostic import diagnose, error_of
+
+    def refuse() -> None:
+        raise error_of(diagnose("NKI015", "a package called nki is installed: elsewhere"))
+
+    monkeypatch.setattr(magic, "activate", refuse)
+    magic.load(shell)
+    assert capsys.readouterr().out.startswith("NKI015 a package called nki is installed")

@@ -1,0 +1,138 @@
+"""What a page reads of messages is what was recorded: its own code, run by node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nki_lab.kernel_runtime.recording import LaneRows, Recording
+from nki_lab.kernel_runtime.recording.columns import whole
+from nki_lab.wire import Messages, encode
+from tests.recordings import drawn
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "labextension"
+KINDS = {"flow": "flow", "anti": "anti", "output": "output", "reuse": "memory", "order": "user"}
+ROLES = {"in": "read", "out": "write", "inout": "accumulate"}
+
+Read = Callable[..., dict[str, Any]]
+
+few = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Read:
+    """What the page reads of messages that come one after the other."""
+    if not (PAGE / "node_modules" / ".ready").exists():
+        subprocess.run([ROOT / "scripts" / "node-modules"], check=True)
+    folder = tmp_path_factory.mktemp("page")
+    script, given_ = folder / "readback.cjs", folder / "messages"
+    banner = '--banner:js=const nodeRead = require("node:fs").readFileSync;'
+    command = [PAGE / "node_modules/.bin/esbuild", PAGE / "tests/readback.ts", "--bundle", "--format=cjs"]
+    subprocess.run([*command, "--platform=node", banner, f"--outfile={script}", "--log-level=error"], check=True)
+
+    def read(*messages: bytes, buckets: int = 7) -> dict[str, Any]:
+        given_.write_bytes(b"".join(len(item).to_bytes(4, "little") + item for item in messages))
+        done = subprocess.run(["node", script, given_, str(buckets)], check=True, capture_output=True)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    return read
+
+
+@few
+@given(drawn())
+def test_rows_and_what_belongs_to_them(page: Read, recording: Recording) -> None:
+    told = page(encode(recording))
+    order = whole(recording.order).tolist()
+    step_of = {row: step for step, row in enumerate(order)}
+    rows = told["rows"]
+    for name, column in {"start": "start", "duration": "duration", "ready": "ready", "setup": "setup", "lane": "lane",
+                         "site": "site", "setupStall": "setup_stall", "bytes": "bytes"}.items():  # fmt: skip
+        assert rows[name] == whole(recording.rows[column])[order].tolist(), name
+    assert rows["wait"] == recording.waits()[order].tolist()
+    for step, row in enumerate(order):
+        mine = recording.row(row)
+        assert told["ops"][step] == {"name": mine.name, "detail": mine.detail}
+        assert [tuple(item) for item in told["passes"][step]] == list(mine.iteration)
+        assert [(view, role) for view, role in told["accesses"][step]] == [
+            (view, ROLES[role]) for view, role in recording.accesses(row)
+        ]
+        after = step_of.get(mine.after, -1)
+        assert rows["after"][step] == after
+        assert rows["pace"][step] == pytest.approx(mine.pace, abs=1e-6)
+        edges = [(step_of[other], KINDS[kind], step_of[other] == after) for other, kind in recording.predecessors(row)]
+        if after >= 0 and not any(binding for *_, binding in edges):
+            edges.append((after, "lane", True))
+        found = [(edge["step"], edge["kind"], edge["binding"]) for edge in told["predecessors"][step]]
+        assert sorted(found) == sorted(edges)
+        assert [binding for *_, binding in found] == sorted((binding for *_, binding in found), reverse=True)
+    forward = sorted((edge["step"], step) for step, edges in enumerate(told["predecessors"]) for edge in edges)
+    backward = sorted((step, edge["step"]) for step, edges in enumerate(told["successors"]) for edge in edges)
+    assert forward == backward
+
+
+@few
+@given(drawn(), st.integers(1, 40))
+def test_lanes_and_exact_sums(page: Read, recording: Recording, buckets: int) -> None:
+    told = page(encode(recording), buckets=buckets)
+    step_of = np.argsort(whole(recording.order))
+    end = max(recording.makespan, 1)
+    edges = [end * place / buckets for place in range(buckets + 1)]
+    for lane in told["lanes"]:
+        rows = recording.window(lane["lane"]["id"], 0, end + 1, limit=10**6)
+        assert isinstance(rows, LaneRows)
+        starts = rows.start.tolist()
+        assert [int(step_of[row]) for row in rows.row] == lane["steps"]
+        found = lane["buckets"]
+        for place, (low, high) in enumerate(pairwise(edges)):
+            busy = [_inside(s, s + d, low, high) for s, d in zip(starts, rows.duration.tolist(), strict=True)]
+            waits = [_inside(s - w, s, low, high) for s, w in zip(starts, rows.wait.tolist(), strict=True)]
+            assert found["busy"][place] == pytest.approx(sum(busy), abs=1e-3)
+            assert found["waiting"][place] == pytest.approx(sum(waits), abs=1e-3)
+            assert found["rows"][place] == sum(low <= start < high for start in starts)
+
+
+def _inside(begin: float, end: float, low: float, high: float) -> float:
+    return max(0.0, min(end, high) - max(begin, low))
+
+
+@few
+@given(drawn(), st.integers(1, 15))
+def test_rows_that_come_in_chunks_make_the_same_run(page: Read, recording: Recording, size: int) -> None:
+    messages = Messages(recording)
+    chunks = [messages.rows(first, size) for first in range(0, len(recording), size)]
+    assert page(messages.opening(), *chunks) == page(encode(recording))
+
+
+@few
+@given(drawn())
+def test_memory(page: Read, recording: Recording) -> None:
+    told = page(encode(recording))
+    table, usage = recording.table("buffers"), recording.table("usage")
+    life = {int(buffer): place for place, buffer in enumerate(recording.table("lifetimes")["buffer"])}
+    for buffer in told["buffers"]:
+        number = buffer["id"]
+        assert buffer["byte"] == int(table["byte"][number])
+        assert buffer["partitions"] == int(table["partitions"][number])
+        assert (buffer["lifetime"] is not None) == (number in life)
+        if number in life:
+            for name in ("start", "end"):
+                assert buffer["lifetime"][name] == int(recording.table("lifetimes")[name][life[number]])
+    times = usage["time"][:].tolist()
+    for space, found in zip(("sbuf", "psum"), told["usage"], strict=True):
+        value = dict(zip(found[::2], found[1::2], strict=True))
+        for time, expected in zip(times, usage[space][:].tolist(), strict=True):
+            if time < max(recording.makespan, 1):
+                assert value[time] == expected
