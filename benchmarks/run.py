@@ -115,6 +115,60 @@ def b3_tracing() -> Iterator[Figure]:
                  unit="us", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=12.0)  # fmt: skip
 
 
+def b4_timing() -> Iterator[Figure]:
+    """Microseconds to walk one instruction through time, and bytes that a recording keeps of it."""
+    import kernels
+
+    import nki_lab
+    from nki_lab.kernel_runtime.allocate import allocate
+    from nki_lab.kernel_runtime.schedule import schedule
+    from nki_lab.kernel_runtime.timing import walk
+    from nki_lab.session.timeline import timeline
+
+    loop = best(lambda: [None for _ in range(1_000_000)], 3)
+    matrix, tile = nki_lab.spec((4096, 4096), "bfloat16"), nki_lab.spec((128, 512), "float32")
+    kinds = {"matmul": (kernels.matmul, matrix, matrix), "chain": (kernels.chain, tile, 5000)}
+    for name, (kernel, *arguments) in kinds.items():
+        program = nki_lab.compile(kernel, *arguments, target="trn2")
+        allocation = allocate(program)
+        order = schedule(program, allocation)
+        seconds = best(lambda: walk(program, order, None, allocation), 3)  # noqa: B023 - called at once
+        yield Figure(row="B4", name=f"walk of {name}, {len(program)} instructions", value=seconds / len(program) * 1e6,
+                     unit="us", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=10.0)  # fmt: skip
+        recording = timeline(program).record()
+        for table, budget in (("rows", 64), ("accesses", 16), ("edges", 24)):
+            columns = recording.table(table)
+            yield Figure(row="B4", name=f"bytes of one of {len(columns)} {table}", value=columns.nbytes / len(columns),
+                         unit="B", reference="columns in memory", budget=budget)  # fmt: skip
+
+
+def b6_views() -> Iterator[Figure]:
+    """Milliseconds to the first paint of a run, and from a step or a move of the slider to its paint, in Chromium."""
+    import views
+
+    for told in (*views.pages(), *views.notebooks()):
+        yield Figure(row="B6", **told)
+
+
+def b8_load() -> Iterator[Figure]:
+    """Milliseconds of `%load_ext nki_lab` in a shell that has NumPy."""
+    script = (
+        "import time, numpy; from IPython.core.interactiveshell import InteractiveShell; from traitlets.config import Config;"
+        "c = Config(); c.HistoryManager.enabled = False; shell = InteractiveShell.instance(config=c); t = time.perf_counter();"
+        "shell.run_line_magic('load_ext', {0!r}); print(time.perf_counter() - t)"
+    )
+    times: dict[str, list[float]] = {"nki_lab": [], "autoreload": []}
+    for _ in range(5):
+        for name, found in times.items():
+            done = subprocess.run(
+                [sys.executable, "-c", script.format(name)], capture_output=True, text=True, check=True
+            )
+            found.append(float(done.stdout))
+    yield Figure(row="B8", name="%load_ext nki_lab", value=statistics.median(times["nki_lab"]) * 1e3, unit="ms",
+                 reference=f"%load_ext autoreload {statistics.median(times['autoreload']) * 1e3:.0f} ms",
+                 budget=600.0)  # fmt: skip
+
+
 def b8_import() -> Iterator[Figure]:
     """Milliseconds that `import nki_lab` adds to `import numpy`."""
     command = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
@@ -128,10 +182,11 @@ def b8_import() -> Iterator[Figure]:
         pairs.append(pair[1] - pair[0])
     yield Figure(row="B8", name="import nki_lab over numpy", value=statistics.median(pairs) * 1e3, unit="ms",
                  reference="import numpy in the same process", budget=150.0)  # fmt: skip
+    yield from b8_load()
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B8": b8_import,
+    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B6": b6_views, "B8": b8_import,
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES, dtype_of
+from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.tracer import trace
@@ -147,10 +148,25 @@ def source(case: Case) -> str:
     for number, memory in enumerate(case.memories):
         lines += ["    " + line for line in _filling(number, memory)]
     for call in case.calls:
-        given = ", ".join(f"{name}={argument_text(value)}" for name, value in call.arguments.items())
+        given = ", ".join(_arguments(call))
         lines.append(f"    nisa.{call.name}({given})")
     lines.append(f"    return ({''.join(f't{number}, ' for number in outputs(case))})")
     return "\n".join(lines) + "\n"
+
+
+def _arguments(call: Call) -> list[str]:
+    """The arguments of a call; operands of a list come together where its first one stands."""
+    groups = TABLE[call.name].groups
+    listed = {name: group for group, names in groups.items() for name in names}
+    written: list[str] = []
+    for name, value in call.arguments.items():
+        group = listed.get(name)
+        if group is None:
+            written.append(f"{name}={argument_text(value)}")
+        elif name == groups[group][0]:
+            inner = [argument_text(call.arguments[item]) for item in groups[group] if item in call.arguments]
+            written.append(f"{group}=[{', '.join(inner)}]")
+    return written
 
 
 def _filling(number: int, memory: Memory) -> list[str]:

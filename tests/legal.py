@@ -33,6 +33,7 @@ from tests.ingredients import (
 )
 from tests.legal_blocks import BLOCKS
 from tests.legal_moves import (
+    draw_dma_compute,
     draw_dma_copy,
     draw_dma_transpose,
     draw_iota,
@@ -243,7 +244,7 @@ def _activation(scene: Scene) -> Call:
 
 
 DRAWS: dict[str, Callable[[Scene], Call]] = {
-    "activation": _activation, "dma_copy": draw_dma_copy, "dma_transpose": draw_dma_transpose, "iota": draw_iota, "memset": draw_memset, "nc_matmul": draw_nc_matmul,
+    "activation": _activation, "dma_compute": draw_dma_compute, "dma_copy": draw_dma_copy, "dma_transpose": draw_dma_transpose, "iota": draw_iota, "memset": draw_memset, "nc_matmul": draw_nc_matmul,
     "nc_transpose": draw_nc_transpose, "reciprocal": _reciprocal, "scalar_tensor_tensor": _scalar_tensor_tensor,
     "tensor_copy": draw_tensor_copy, "tensor_reduce": _tensor_reduce, "tensor_scalar": _tensor_scalar,
     "tensor_tensor": _tensor_tensor, **SCANS, **PICKS, **BLOCKS,

@@ -19,6 +19,7 @@ from tests.ingredients import (
     draw_shape,
     dtypes_of,
     member,
+    op,
     output,
     put,
     tile,
@@ -250,3 +251,35 @@ def _gathered_transpose(scene: Scene) -> Call:
     dst = scene.part("sbuf", kind, (columns, count), written=True, flavour=draw_flavour(choice))
     call = Call("dma_transpose", {"dst": dst, "src": src})
     return call.but(oob_mode=member("oob_mode", "skip")) if skip else call
+
+
+def draw_dma_compute(scene: Scene) -> Call:
+    choice, arch = scene.choice, scene.arch
+    if arch.generation >= 3 and choice.chance(30):
+        return _update(scene)
+    rows, columns = draw_shape(scene, most=64)
+    terms = [scene.part(choice.pick(("hbm", "sbuf")), draw_dtype(choice, arch), (rows, columns), flavour="plain")
+             for _ in range(choice.pick((2, 1, 3, 16)))]  # fmt: skip
+    dst = scene.part(choice.pick(("sbuf", "hbm")), draw_dtype(choice, arch), (rows, columns), written=True)
+    call = Call("dma_compute", {"dst": dst, **{f"src{place}": term for place, term in enumerate(terms)},
+                                "reduce_op": op("add")})  # fmt: skip
+    return call.but(scales=(1.0,) * len(terms)) if choice.chance(40) else call
+
+
+def _update(scene: Scene) -> Call:
+    """Rows of a table in HBM added to a tile, or a tile added to rows of the table."""
+    choice = scene.choice
+    kind = choice.pick(("float32", "bfloat16"))
+    rows, columns = choice.integer(1, 20), choice.integer(1, 40)
+    pool = list(range(rows))
+    count = choice.integer(1, rows)
+    values = tuple(pool.pop(choice.integer(0, len(pool) - 1)) for _ in range(count))
+    table = scene.memory("hbm", kind, (rows, columns), flavour="plain")
+    lanes = scene.memory("sbuf", "int32", (count, 1), values=values)
+    index = Part(lanes, "", "int32", 0, (count, 1), (1, 1))
+    text = f".ap({[[columns, count], [1, columns]]}, vector_offset=INDEX, indirect_dim=0)"
+    part = Part(table, text, kind, 0, (count, columns), (columns, 1), index, "vector", columns, 0, rows - 1)
+    tile_part = scene.part("sbuf", kind, (count, columns), written=True, flavour="plain", plain=True)
+    dst = part if choice.chance(50) else tile_part
+    sides = [part, tile_part] if choice.chance(50) else [tile_part, part]
+    return Call("dma_compute", {"dst": dst, "src0": sides[0], "src1": sides[1], "reduce_op": op("add")})

@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+import webbrowser
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from nki_lab import cli, codes
 from nki_lab.cli import report
 from nki_lab.cli.kernels import value_of
 from nki_lab.diagnostic import Span, diagnose
+from nki_lab.kernel_runtime.recording import Recording
+from tests.recordings import synthetic
 
 ROOT = Path(__file__).parents[1]
 KERNELS = """
@@ -523,3 +527,30 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     )
     assert "Traceback" not in done.stderr
     assert done.stdout == "#"
+
+
+# -- view --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_run_is_shown_in_the_browser(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    Recording(synthetic(20), {"kernel": "k"}).save(tmp_path / "k.nkirec")
+    assert cli.main(["view", str(tmp_path / "k.nkirec")]) == 0
+    (file,) = tmp_path.glob("k-*.html")
+    assert opened == [file.as_uri()]
+    assert capsys.readouterr().out == f"{file}\n"
+    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_the_page_of_a_saved_run_is_written_where_it_is_wanted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Recording(synthetic(20), {"kernel": "k"}).save(tmp_path / "k.nkirec")
+    assert cli.main(["view", str(tmp_path / "k.nkirec"), "--html", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").is_file()
+    assert cli.main(["view", str(tmp_path / "none"), "--html", str(tmp_path / "other.html")]) == 1
+    assert "NKI018" in capsys.readouterr().err

@@ -407,6 +407,7 @@ def test_the_prelude_says_what_names_mean() -> None:
     line = prelude(tree, space)
     ast.parse(line)
     assert set(line.split("; ")) == {
+        "",
         "import nki_lab as _nki_lab", "a = _nki_lab.spec((4, 3), 'float32')", "b = 7", 'c = "it\'s"',
         "from notebook import d", "from notebook import e", "from nki.language import bfloat16 as f",
         "g = _nki_lab.spec((2, 3), 'bfloat16')", "import numpy as np",

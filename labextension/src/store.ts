@@ -50,6 +50,8 @@ export function initialState(run: Run): State {
 export function createStore(firstRun: Run): OwnedStore {
   let run = firstRun;
   let state = initialState(run);
+  /** The current step if nobody knows yet when it starts; -1: it is known. */
+  let late = unplaced(run, state.step);
   let pending = new Set<keyof State>();
   let frame = 0;
   let easing = 0;
@@ -119,6 +121,7 @@ export function createStore(firstRun: Run): OwnedStore {
     goToStep(step) {
       if (step < 0 || step >= run.steps) return;
       const time = run.has(step) ? startOf(run, step) : state.time;
+      late = unplaced(run, step);
       set({ time, ...place(step), ...reveal(time, time) });
     },
     show(window, ease = false) {
@@ -144,6 +147,8 @@ export function createStore(firstRun: Run): OwnedStore {
       stopEasing();
       apply(same ? {} : { ...initialState(run), theme, layout, tab, panel });
       for (const name of Object.keys(state)) pending.add(name as keyof State);
+      if (!same) late = unplaced(run, state.step);
+      else if (late >= 0 && late === state.step && run.has(late)) store.goToStep(late);
       if (!frame) frame = soon(flush);
     },
     dispose() {
@@ -154,6 +159,11 @@ export function createStore(firstRun: Run): OwnedStore {
     },
   };
   return store;
+}
+
+/** A step whose row is still to come; -1: it is there. */
+function unplaced(run: Run, step: number): number {
+  return step >= 0 && !run.has(step) ? step : -1;
 }
 
 /** The window of a whole run. */
@@ -168,7 +178,7 @@ export function prefersStill(): boolean {
 
 /** Speeds to play at, in picoseconds of the run a second. */
 export function speeds(run: Run): readonly number[] {
-  const base = 10 ** Math.floor(Math.log10(Math.max(run.makespan, 1) / 30));
+  const base = 10 ** Math.round(Math.log10(Math.max(run.makespan, 1) / 30));
   return [0.1, 0.3, 1, 3, 10].map(factor => Math.max(1000, Math.round(factor * base)));
 }
 

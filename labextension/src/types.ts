@@ -79,7 +79,7 @@ export interface TileView {
   readonly buffer: number;
   readonly dtype: string;
   /** [size, step] of each dimension; on-chip the first is the partition dimension. */
-  readonly dims: ReadonlyArray<readonly [number, number]>;
+  readonly dims: readonly (readonly [number, number])[];
   /** In elements of dtype from the buffer's start. */
   readonly offset: number;
   readonly indirect: number;
@@ -90,7 +90,7 @@ export interface Buffer {
   readonly id: number;
   /** The user's name, or one made from its place ("tile 12"). */
   readonly name: string;
-  readonly space: 'hbm' | 'sbuf' | 'psum' | 'register' | string;
+  readonly space: 'hbm' | 'sbuf' | 'psum';
   readonly kind: string;
   readonly dtype: string;
   readonly shape: readonly number[];
@@ -106,7 +106,7 @@ export interface Buffer {
 
 export interface Lifetime {
   readonly start: number;
-  /** When the last write to it is visible for the first time: from here on it is wholly there. */
+  /** When what fills it is visible (writes before its first read, and of parts that were not there): it is whole now. */
   readonly written: number;
   /** End of the last read. */
   readonly end: number;
@@ -145,7 +145,8 @@ export interface Op {
 export interface Edge {
   /** The step at the other end; it may be outside the loaded range. */
   readonly step: number;
-  readonly kind: 'flow' | 'anti' | 'output' | 'memory' | 'user' | string;
+  /** lane: the row before it on its lane, which let it start. */
+  readonly kind: 'flow' | 'anti' | 'output' | 'memory' | 'user' | 'lane';
   /** The one that decided the start. */
   readonly binding: boolean;
 }

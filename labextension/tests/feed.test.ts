@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { describe, expect, test } from 'vitest';
 
 import { Feed, missing, RANGE } from '../src/feed';

@@ -1,3 +1,4 @@
+// @vitest-environment node
 import { describe, expect, test, vi } from 'vitest';
 
 import { extractor, plugin } from '../src/plugin';

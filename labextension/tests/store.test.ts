@@ -56,6 +56,20 @@ describe('the store', () => {
     expect(to).toBeGreaterThan(950_000);
   });
 
+  it('goes to a step when its row comes', () => {
+    const missing = { ...run(), has: () => false };
+    const store = createStore(missing);
+    store.set({ window: { from: 0, to: 200_000 } });
+    store.goToStep(3);
+    expect(store.state).toMatchObject({ step: 3, time: 0 });
+    store.adopt(run(), true);
+    expect(store.state).toMatchObject({ step: 3, time: 900_000, line: { source: 0, line: 13 } });
+    expect(store.state.window.to).toBeGreaterThan(900_000);
+    store.set({ window: { from: 0, to: 200_000 } });
+    store.adopt(run(), true);
+    expect(store.state.window.to).toBe(200_000);
+  });
+
   it('moves the cursor without selecting', () => {
     const store = createStore(run());
     store.goTo(260_000);

@@ -1,4 +1,4 @@
-"""The command line: `nki-lab run`, `check`, `compile`, `profile`, `explain`, `lsp`, `demo`, `doctor`.
+"""The command line: `nki-lab run`, `check`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo`, `doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -76,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--html", metavar="FILE", help="write a report that any browser shows, without a network")
     profile.add_argument("--perfetto", metavar="FILE", help="write a trace for the Perfetto viewer")
     profile.add_argument("--save", metavar="FOLDER", help="save the recording, for nki_lab.open")
+
+    view = command("view", _view, "show a saved recording in the browser, as a page that needs no network")
+    view.add_argument(
+        "recording", metavar="RECORDING", help="the folder of a saved run, or of a Neuron Explorer profile"
+    )
+    view.add_argument("--html", metavar="FILE", help="write the page there, and open nothing")
 
     page = command("explain", _explain, "print the page of a code, or what an instruction takes")
     page.add_argument("name", metavar="CODE|NAME", help="NKI213, moving-limit, nc_matmul")
@@ -160,6 +166,27 @@ def _files(path: str) -> Iterable[Path]:
         return [place]
     inside = sorted(place.rglob("*.py"))
     return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(place).parts)]
+
+
+# -- view --------------------------------------------------------------------------------------------------------------
+
+
+def _view(arguments: argparse.Namespace) -> int:
+    from nki_lab.result import open as open_run
+
+    run = open_run(arguments.recording)
+    if arguments.html:
+        print(run.to_html(arguments.html))
+        return 0
+    import tempfile
+    import webbrowser
+
+    # The browser reads the page after this process has ended: the file stays.
+    with tempfile.NamedTemporaryFile(prefix=f"{run.path.stem}-", suffix=".html", delete=False) as file:
+        pass
+    print(run.to_html(file.name))
+    webbrowser.open(Path(file.name).as_uri())
+    return 0
 
 
 # -- explain, demo, doctor ---------------------------------------------------------------------------------------------

@@ -180,7 +180,11 @@ class Kernel:
         when the kernel runs.
         """
         given = tuple(edges)
-        pairs_of(given)
+        try:
+            pairs_of(given)
+        except NkiError as error:
+            _place(error)
+            raise
         return self._with(schedule=(*self.schedule, *given))
 
     def _with(self, **changes: Any) -> Self:

@@ -106,6 +106,19 @@ def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ..
     return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """An argument that is a list: `most` operands alike, of which the first must be there."""
+
+    operand: Operand
+    most: int
+
+
+def several(most: int, operand: Operand) -> Several:
+    """A list of up to `most` tensors; operands are named by the argument without its s, and their place."""
+    return Several(operand, most)
+
+
 _COMPARE: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]]] = {
     ast.LtE: ("<=", operator.le),
     ast.Lt: ("<", operator.lt),
@@ -285,7 +298,15 @@ class Instruction:
     accumulates: Callable[[Use], bool] | None
     merges: Callable[[Use], bool] | None
     see: str
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensors: tuple[str, ...] = field(default=())
+
+    @property
+    def arguments(self) -> Mapping[str, Operand]:
+        """What a call passes: the operands, those of a list under the name of the list."""
+        first = {names[0]: name for name, names in self.groups.items()}
+        inner = {name for names in self.groups.values() for name in names[1:]}
+        return {first.get(name, name): operand for name, operand in self.operands.items() if name not in inner}
 
     @property
     def summary(self) -> str:
@@ -294,7 +315,7 @@ class Instruction:
     def signature(self) -> str:
         """The call as the current dialect spells it."""
         parts = []
-        for name, operand in self.operands.items():
+        for name, operand in self.arguments.items():
             if operand.default is REQUIRED:
                 parts.append(name)
             else:
@@ -341,7 +362,9 @@ def instruction(
 def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, release: str, see: str) -> Instruction:
     name = body.__name__
     own = vars(body)
-    operands = {key: _named(value, key) for key, value in own.items() if isinstance(value, Operand)}
+    groups = {key: tuple(f"{key.removesuffix('s')}{place}" for place in range(value.most))
+              for key, value in own.items() if isinstance(value, Several)}  # fmt: skip
+    operands = _operands(own, groups)
     limits = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Limit))
     predicates = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Predicate))
     missing = [face for face in _FACES if face not in own]
@@ -377,8 +400,22 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         accumulates=own.get("accumulates"),
         merges=own.get("merges"),
         see=see,
+        groups=groups,
         tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
     )
+
+
+def _operands(own: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]]) -> dict[str, Operand]:
+    """The operands in order of declaration, those of lists one by one."""
+    found: dict[str, Operand] = {}
+    for key, value in own.items():
+        if isinstance(value, Operand):
+            found[key] = _named(value, key)
+        elif isinstance(value, Several):
+            for place, name in enumerate(groups[key]):
+                more = {"default": None, "optional": True} if place else {}
+                found[name] = replace(value.operand, name=name, **more)
+    return found
 
 
 def _named(value: Any, name: str) -> Any:

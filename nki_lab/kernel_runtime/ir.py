@@ -177,8 +177,8 @@ class Program:
         self.user_edges: list[tuple[int, int]] = []
         self.fences: list[tuple[int, int]] = []
         self.core_starts: list[int] = [0]  # the first op of each core's body; bodies follow each other
-        # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits, the
-        # op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
+        # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits,
+        # the op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
         self.is_laid_out = False
         self.flows: list[tuple[int, int]] = []
         self.control: list[tuple[int, int]] = []

@@ -56,7 +56,7 @@ class ValueSource(Protocol):
 
         Of the writers of its buffer, and of what lies over it, those count that had ended when the step's row started
         (the step after the last one is the end of the run): the values are those after the last of them in program
-        order and everything before it in the program. Memory that nothing had written reads as the machine's poison. None: not recorded. IndexError where there is no such
-        step, ValueError for what belongs to another run.
+        order and everything before it in the program. Memory that nothing had written reads as the machine's poison.
+        None: not recorded. IndexError where there is no such step, ValueError for what belongs to another run.
         """
         ...

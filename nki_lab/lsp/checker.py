@@ -10,6 +10,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.carrying import Carrier
 from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 from nki_lab.lsp.worker import Answer, Job
 from nki_lab.query import Examination
@@ -42,9 +43,9 @@ class Unit:
 class Checker:
     """Examines what is open whenever it changes, and reports to `tell(unit, final)`."""
 
-    def __init__(self, texts: Texts, target: Callable[[str], str], tell: Callable[[Unit, bool], None]) -> None:
+    def __init__(self, texts: Texts, settings: Settings, tell: Callable[[Unit, bool], None]) -> None:
         self._texts = texts
-        self._target = target
+        self._settings = settings
         self._tell = tell
         self.examiner = Examiner(self._answered)
         self.units: dict[str, Unit] = {}
@@ -82,8 +83,18 @@ class Checker:
         if module is None:
             return
         unit.module = module
-        target = self._target(module.file)
-        self.examiner.examine(Job(unit.key, unit.revision, module.file, module.sources, module.is_notebook, target))
+        settings = self._settings
+        self.examiner.examine(
+            Job(
+                key=unit.key,
+                revision=unit.revision,
+                file=module.file,
+                sources=module.sources,
+                is_notebook=module.is_notebook,
+                target=settings.arch(module.file).target,
+                seconds=settings.seconds,
+            )
+        )
 
     def _answered(self, answer: Answer) -> None:
         unit = self.units.get(answer.key)

@@ -100,8 +100,6 @@ def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: st
     line = position.line
     if line >= len(starts):
         return len(text)
-    if line < 0:
-        return 0
     start = starts[line]
     end = starts[line + 1] if line + 1 < len(starts) else len(text)
     content = text[start:end].rstrip("\r\n")

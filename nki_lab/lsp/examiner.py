@@ -14,7 +14,9 @@ import nki_lab.diagnostic
 from nki_lab.lsp.worker import Answer, Close, Job
 
 PATIENCE_SECONDS: Final = 30.0
-"""A job without an answer after so long has hung, whatever its own budgets say: its process is ended."""
+"""A job without an answer so long after its own time was up has hung: its process is ended."""
+TRIES: Final = 2
+"""Processes that may end over a job before it is given up."""
 
 _ROOT: Final = str(Path(nki_lab.diagnostic.__file__).resolve().parents[1])
 # -P, and our folder last: a user's `ast.py` beside the kernel is not imported.
@@ -31,6 +33,7 @@ class Examiner:
         self._patience = patience
         self._process: asyncio.subprocess.Process | None = None
         self._open: dict[str, Job] = {}  # what has no final answer yet
+        self._tries: dict[str, int] = {}
         self._waits: dict[str, asyncio.TimerHandle] = {}
         self._starting: asyncio.Task[None] | None = None
         self._closed = False
@@ -38,6 +41,7 @@ class Examiner:
     def examine(self, job: Job) -> None:
         """Ask for an examination; earlier jobs of the same key are given up."""
         self._open[job.key] = job
+        self._tries[job.key] = 0
         self._watch(job)
         self._send(job)
 
@@ -81,7 +85,8 @@ class Examiner:
             )  # fmt: skip
         except OSError as error:
             log.error("kernels are not evaluated, their process cannot be started: %s", error)
-            self._give_up(f"{error}")
+            for job in list(self._open.values()):
+                self._give_up(job, str(error))
             return
         self._process = process
         for job in list(self._open.values()):
@@ -96,13 +101,13 @@ class Examiner:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
-            self._process = self._starting = None
             if process.returncode is None:
                 process.kill()
             status = await process.wait()
+            self._process = self._starting = None
         if not self._closed:
             log.warning("the process that evaluates kernels ended with %s", status)
-            self._give_up(f"the process that evaluates kernels ended with {status}")
+            self._try_again(f"the process that evaluates kernels ended with {status}")
 
     def _take(self, answer: Answer) -> None:
         job = self._open.get(answer.key)
@@ -115,15 +120,22 @@ class Examiner:
             log.error("examining %s failed: %s", job.file, answer.failure)
         self._answered(answer)
 
-    def _give_up(self, reason: str) -> None:
-        """Whatever was open stays without an examination: it, or one of it, may be what ended the process."""
-        for job in list(self._open.values()):
-            self._take(Answer(job.key, job.revision, failure=reason))
+    def _try_again(self, reason: str) -> None:
+        """Start a new process for what was open, but for what has ended too many already."""
+        for key, job in list(self._open.items()):
+            self._tries[key] += 1
+            if self._tries[key] >= TRIES:
+                self._give_up(job, reason)
+        if self._open:
+            self.start()
+
+    def _give_up(self, job: Job, reason: str) -> None:
+        self._take(Answer(job.key, job.revision, failure=reason))
 
     def _watch(self, job: Job) -> None:
         self._unwatch(job.key)
         loop = asyncio.get_running_loop()
-        self._waits[job.key] = loop.call_later(self._patience, self._hung, job)
+        self._waits[job.key] = loop.call_later(job.seconds + self._patience, self._hung, job)
 
     def _unwatch(self, key: str) -> None:
         waiting = self._waits.pop(key, None)
@@ -131,6 +143,7 @@ class Examiner:
             waiting.cancel()
 
     def _hung(self, job: Job) -> None:
-        log.error("examining %s took longer than %g seconds: its process is ended", job.file, self._patience)
+        log.error("examining %s takes longer than it may: its process is ended", job.file)
+        self._give_up(job, "it took longer than it may")
         if self._process is not None and self._process.returncode is None:
             self._process.kill()

@@ -9,7 +9,10 @@ from typing import Any, Protocol
 from lsprotocol import types as lsp
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
+from nki_lab.lsp.convert import plain
+
 if typing.TYPE_CHECKING:
+    from nki_lab.lsp.settings import Settings
     from nki_lab.lsp.texts import Texts
 
 
@@ -17,6 +20,7 @@ class Host(Protocol):
     """What the protocol tells its server."""
 
     texts: Texts
+    settings: Settings
     encoding: str
 
     def text_changed(self, uri: str, *, opened: bool = False) -> None: ...
@@ -36,6 +40,12 @@ class Dialogue(LanguageServerProtocol):
         """The server."""
         host: Any = self._server
         return typing.cast("Host", host)
+
+    @lsp_method(lsp.INITIALIZE)
+    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
+        """The editor says what it can do and, perhaps, what it wants."""
+        self.host.settings.take(plain(params.initialization_options))
+        return (yield from super().lsp_initialize(params))
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:

@@ -51,7 +51,7 @@ class Server(LanguageServer):
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
-        self.checker = Checker(self.texts, lambda path: self.settings.arch(path).target, self._tell)
+        self.checker = Checker(self.texts, self.settings, self._tell)
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
         self._told: dict[str, list[lsp.Diagnostic]] = {}
@@ -73,7 +73,8 @@ class Server(LanguageServer):
     @property
     def encoding(self) -> str:
         """The code units of positions: "utf-8", "utf-16" or "utf-32"."""
-        return str(getattr(self.server_capabilities.position_encoding, "value", "utf-16"))
+        chosen = self.server_capabilities.position_encoding
+        return str(getattr(chosen, "value", chosen) or "utf-16")
 
     @property
     def pulls(self) -> bool:

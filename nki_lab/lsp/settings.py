@@ -15,6 +15,8 @@ from nki_lab.kernel_runtime.frontend.target import DEFAULT_TARGET
 
 SECTION: Final = "nki-lab"
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
+SECONDS: Final = 12.0
+"""How long the kernels of one file are evaluated, where the editor does not say."""
 
 
 class Settings:
@@ -23,15 +25,18 @@ class Settings:
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
         self.target: str | None = None  # as the editor's settings have it
+        self.seconds = SECONDS
         self._said: set[str] = set()
 
     def take(self, values: Any) -> None:
-        """Settings of the editor: `{"target": "trn2"}`, or the same under the section's name."""
+        """Settings of the editor: `{"target": "trn2", "seconds": 5}`, or the same under the section's name."""
         table = values if isinstance(values, dict) else {}
         inner = table.get(SECTION)
         table = inner if isinstance(inner, dict) else table
-        target = table.get("target", table.get(f"{SECTION}.target"))
+        target, seconds = (table.get(name, table.get(f"{SECTION}.{name}")) for name in ("target", "seconds"))
         self.target = target if isinstance(target, str) and target.strip() else None
+        if isinstance(seconds, int | float) and seconds > 0:
+            self.seconds = float(seconds)
 
     def arch(self, path: str) -> Arch:
         """The target for a file."""

@@ -19,6 +19,9 @@ from nki_lab.diagnostic import Diagnostic
 MEMORY_BYTES: Final = 8 << 30
 """Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
 
+ONE_KERNEL: Final = 1 / 3
+"""Share of a file's time that one kernel with one signature may take."""
+
 IDLE_SECONDS: Final = 1.0
 """After so long without work, garbage is collected,"""
 GARBAGE: Final = 3_000_000
@@ -35,6 +38,7 @@ class Job:
     sources: tuple[str, ...]
     is_notebook: bool
     target: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +161,8 @@ class Worker:
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
-        budget = Budget(seconds=4.0, stop=stop)
-        question = Question(arch=arch_of(job.target), budget=budget, seconds=12.0)
+        budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
+        question = Question(arch=arch_of(job.target), budget=budget, seconds=job.seconds)
         try:
             found = self._documents[job.key].examine(question)
         except Stopped:

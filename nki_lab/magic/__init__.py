@@ -50,18 +50,18 @@ class NkiMagics(Magics):
         __tracebackhide__ = True
         arguments = parse_argstring(self.nki, line)
         try:
-            return self._cell(arguments, cell)
+            return self._cell(arguments, line, cell)
         except NkiError as error:  # of the first line: those of the cell have been told
             if not hasattr(error, "_render_traceback_"):
                 _render(error, [_headline(item) for item in error.diagnostics])
             raise
 
-    def _cell(self, arguments: Any, body: str) -> Any:
+    def _cell(self, arguments: Any, line: str, body: str) -> Any:
         __tracebackhide__ = True
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
             runs = Runs(maker(arguments.inputs) if arguments.inputs else None)
             try:
-                cell = cells.read(self.shell, body)
+                cell = cells.read(self.shell, line, body)
             except SyntaxError as error:
                 raise _not_python(self.shell, error) from None
             found: list[Diagnostic] = []

@@ -26,7 +26,7 @@ _SECONDS: Final = 2.0
 
 @dataclass(slots=True)
 class Cell:
-    """The code of a cell. Line 1 of `text` is empty, so that lines count as the cell shows them."""
+    """The code of a cell. Line 1 of `text` is the magic's as a comment, so that lines count as the cell shows them."""
 
     name: str
     text: str
@@ -38,11 +38,11 @@ class Cell:
         return [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def read(shell: Any, body: str) -> Cell:
-    """The cell of a magic's body, known to tracebacks and to `inspect.getsource`; SyntaxError where it is no Python."""
+def read(shell: Any, line: str, body: str) -> Cell:
+    """The cell of a magic's line and body, known to tracebacks and `inspect.getsource`; SyntaxError for no Python."""
     # IPython drops empty lines at the beginning; lines would count from somewhere else then.
     empty = len(body[: len(body) - len(body.lstrip())].split("\n")) - 1
-    text = "\n" * (1 + empty) + shell.transform_cell(body)
+    text = f"# %%nki {line}".rstrip() + "\n" * (1 + empty) + shell.transform_cell(body)
     number = shell.execution_count
     name = _enter(shell, text, number)
     tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
@@ -87,7 +87,7 @@ def prelude(tree: ast.Module, namespace: Mapping[str, Any]) -> str:
     bound = {name for node in tree.body for name in _defined(node)}
     read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     statements = [_meaning(name, namespace[name]) for name in read if name in namespace and name not in bound]
-    return "; ".join(["import nki_lab as _nki_lab", *statements]) if statements else ""
+    return "; ".join(["import nki_lab as _nki_lab", *statements, ""]) if statements else ""
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:

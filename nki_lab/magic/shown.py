@@ -116,7 +116,7 @@ def _source(item: Diagnostic) -> str:
         return ""
     first = item.span.column - 1
     last = item.span.end_column - 1 if item.span.end_line == item.span.line else len(text)
-    before, part, after = text[:first], text[first : max(last, first + 1)], text[max(last, first + 1) :]
+    before, part, after = text[:first].lstrip(), text[first : max(last, first + 1)], text[max(last, first + 1) :]
     marked = f'{escape(before)}<span class="mark {item.severity}">{escape(part)}</span>{escape(after)}'
     return f'<pre><span class="number">{item.span.line}</span>{marked}</pre>'
 

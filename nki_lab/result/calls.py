@@ -65,15 +65,15 @@ def compile(  # noqa: A001 - the contract's name
     strict: bool | None = None,
     grid: Any = None,
     options: Options | None = None,
-    trip_counts: Mapping[str | int, int] | None = None,
+    trip_counts: session.TripCounts | None = None,
     **keywords: Any,
 ) -> Program:
     """The program of a kernel for arguments of which only shape and dtype are known.
 
     `specs` are what `nki_lab.spec` gives, arrays of which only the shape counts, or constants; keywords as for `run`.
-    Faults raise; what was found besides is in the program's `diagnostics`. `trip_counts` says how often device loops run
-    whose bounds depend on data, for example `{"i": 16}` by variable, `{"body": 16}` by the body's function or `{12: 16}`
-    by line; without it NKI801 names them.
+    Faults raise; what was found besides is in the program's `diagnostics`. `trip_counts` says how often device loops
+    run whose bounds depend on data, for example `{"i": 16}` by variable, `{"body": 16}` by the body's function or
+    `{12: 16}` by line; without it NKI801 names them.
     """
     plain = as_kernel(kernel)
     chosen, mine = _options(plain, options, strict, keywords)
@@ -96,7 +96,7 @@ def profile(
     strict: bool | None = None,
     grid: Any = None,
     options: Options | None = None,
-    trip_counts: Mapping[str | int, int] | None = None,
+    trip_counts: session.TripCounts | None = None,
     **keywords: Any,
 ) -> Run:
     """When a kernel would do what, for arguments of which only shape and dtype are known: a Run without outputs.

@@ -9,6 +9,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules import (
+    carried_name,
     class_base,
     comprehension,
     del_global_nonlocal,
@@ -51,6 +52,7 @@ SYNTAX_RULES: Final[tuple[Rule, ...]] = (
     class_base.RULE,
     with_statement.RULE,
     list_argument.RULE,
+    carried_name.RULE,
 )
 
 

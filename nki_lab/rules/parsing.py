@@ -125,7 +125,8 @@ def _tree(text: str, file: str) -> ast.Module:
 
 
 def _faults(found: Recovered, file: str, lines: tuple[str, ...], offset: int) -> tuple[Diagnostic, ...]:
-    return tuple(unparsable(failure, file, lines, offset=offset) for failure in found.failures)
+    faults = (unparsable(failure, file, lines, offset=offset) for failure in found.failures)
+    return tuple(sorted(faults, key=lambda item: (item.line, item.column)))
 
 
 # -- what has changed ----------------------------------------------------------------------------------------------

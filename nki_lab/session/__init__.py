@@ -1,5 +1,6 @@
 """Sessions: a kernel's call from arrays to results, and what is kept between calls."""
 
+from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.arrays import Kind, give_back, map_leaves
 from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, profile, specialise
 from nki_lab.session.programs import forget
@@ -12,6 +13,7 @@ __all__ = [
     "OnError",
     "RunValues",
     "Timings",
+    "TripCounts",
     "execute",
     "forget",
     "give_back",

@@ -25,7 +25,7 @@ from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.path import Path, check_trip_counts, known_path
+from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.kernel_code import Dialect
@@ -37,7 +37,6 @@ from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import NOTHING, kept_arguments, values_of
 
 OnError = Literal["raise", "report"]
-TripCounts = Mapping[str | int, int]
 INTERRUPTED: Final = "NKI008"
 
 # Passes of device loops up to which a run that failed in one of them is laid out to be looked at.
@@ -310,7 +309,7 @@ class _Call:
         """
         start = time.perf_counter()
         try:
-            if self.find_path() if needed else not self.program.registers:
+            if self.find_path(refuse=True) if needed else not self.program.registers:
                 self.timeline = timeline(self.program, self.path)
                 self.found.extend(self.timeline.diagnostics)
             else:
@@ -324,13 +323,18 @@ class _Call:
         finally:
             self.seconds["timing"] = self.seconds.get("timing", 0.0) + time.perf_counter() - start
 
-    def find_path(self) -> bool:
-        """Find the way through the device loops that holds for all data; what is not known of it joins the findings."""
+    def find_path(self, *, refuse: bool = False) -> bool:
+        """Find the way through the device loops that holds for all data; what is not known of it joins the findings.
+
+        With `refuse` a loop that does not end is a fault.
+        """
         check_trip_counts(self.program, self.trip_counts)
         found = known_path(self.program, self.trip_counts)
         if isinstance(found, Path):
             self.path = found
             return True
+        if refuse and any(item.outcome == "fault" for item in found):
+            raise error_of(*found)
         self.found.extend(found)
         return False
 

@@ -19,9 +19,10 @@ from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attribut
 from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.derive import fill
 from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, INDIRECTIONS, PACE, SPACES
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
-from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
 from nki_lab.session.summary import Summary, summarise
 
@@ -94,6 +95,7 @@ def _summary(line: Timeline) -> Summary:
     peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
     moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
     traffic = arch.mbu_bytes_per_ns * nanoseconds
+    on_sbuf, on_psum = _occupied(line)
     return Summary(
         counts,
         makespan_ns=nanoseconds,
@@ -106,6 +108,8 @@ def _summary(line: Timeline) -> Summary:
         launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
         sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
         psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
+        sbuf_occupied_bytes_per_partition=on_sbuf,
+        psum_occupied_bytes_per_partition=on_psum,
         mfu=flops / peak if peak else 0.0,
         hfu=(flops + _transpose_flops(program)) / peak if peak else 0.0,
         mbu=moved / traffic if traffic else 0.0,
@@ -129,6 +133,30 @@ def _busy(line: Timeline) -> dict[str, float]:
             fresh = ends - np.maximum(covered, line.timing.start[rows])
             busy["dma"] = busy.get("dma", 0.0) + float(np.maximum(fresh, 0).sum()) / _PICOSECONDS
     return busy
+
+
+def _occupied(line: Timeline) -> tuple[int, int]:
+    """The most bytes of a partition of SBUF and of PSUM that are in use at one time: the largest in `usage`.
+
+    A tensor is in use from the begin of its first access to the end of its last. That is another figure than the peak,
+    which counts what is live from instruction to instruction in program order: loads run ahead into free memory, so
+    that more is in use at a time; and it is less where one tensor's last reader has ended before another one, which is
+    live beside it in program order, has begun.
+    """
+    program, timing, allocation = line.program, line.timing, line.allocation
+    accesses = access_columns(program, indices=False)
+    begin, end = np.full(len(program.buffers), np.iinfo(np.int64).max), np.full(len(program.buffers), -1, np.int64)
+    done = np.where(accesses.is_out, timing.ready[accesses.op], (timing.start + timing.duration)[accesses.op])
+    np.minimum.at(begin, accesses.buffer, timing.start[accesses.op])
+    np.maximum.at(end, accesses.buffer, done)
+    most = []
+    for space in (sbuf, psum):
+        used = [buffer for buffer in program.buffers if buffer.space is space and end[buffer.id] >= 0]
+        rows = [(buffer.id, buffer.core, buffer.partitions, buffer.partition_bytes) for buffer in used]
+        number, core, count, size = np.array(rows, np.int64).reshape(-1, 4).T
+        _, level = fill(begin[number], end[number], core, allocation.partition[number], count, size)
+        most.append(int(level.max(initial=0)))
+    return most[0], most[1]
 
 
 def _transpose_flops(program: Program) -> int:

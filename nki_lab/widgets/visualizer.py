@@ -48,11 +48,11 @@ class Visualizer(anywidget.AnyWidget):
                 return
         try:
             for message in messages:
-                self._send(message)
+                self._in_parts(message)
         except Exception as error:  # noqa: BLE001 - a damaged recording: the page says so, the kernel goes on
             self.send({"kind": "failed", "text": str(error)})
 
-    def _send(self, message: bytes) -> None:
+    def _in_parts(self, message: bytes) -> None:
         self._sent += 1
         view = memoryview(message)
         for offset in range(0, len(message), PART):

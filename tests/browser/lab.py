@@ -30,7 +30,7 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run", "--js-flags=--expose-gc", "--enable-precise-memory-info",
 )  # fmt: skip
-SECONDS = 60
+SECONDS = 45
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")
 
 
@@ -130,7 +130,12 @@ class Window:
         if kernel:
             self.page.wait_for_function(f"() => ({_STATUS})() === 'idle'", timeout=SECONDS * 1000)
         else:
-            self.page.get_by_role("button", name="No Kernel").click(timeout=SECONDS * 1000)
+            self.page.locator(".jp-Dialog button", has_text="No Kernel").click(timeout=SECONDS * 1000)
+
+    def kernel_status(self) -> str | None:
+        """What the notebook's kernel does; None where it has none."""
+        status: str | None = self.page.evaluate(_STATUS)
+        return status
 
     def command(self, name: str, **arguments: Any) -> None:
         """Execute a command of JupyterLab and wait for its end."""
@@ -173,7 +178,7 @@ _NOTEBOOK = "jupyterapp.shell.currentWidget.content"
 _STATUS = """() => {
   const shown = window.jupyterapp && jupyterapp.shell.currentWidget;
   const session = shown && shown.sessionContext && shown.sessionContext.session;
-  return session && session.kernel && session.kernel.status;
+  return (session && session.kernel && session.kernel.status) || null;
 }"""
 
 
@@ -235,6 +240,7 @@ def window(browser: Browser, *, width: int = 1440, height: int = 1100, dark: boo
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", reduced_motion="reduce"
     )
+    context.set_default_timeout(SECONDS * 1000)
     made = Window(context.new_page())
     made.page.on("request", lambda asked: None if asked.url.startswith(LOCAL) else made.requests.append(asked.url))
     made.page.on("pageerror", lambda error: made.errors.append(str(error)))

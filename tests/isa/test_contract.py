@@ -92,12 +92,12 @@ def test_its_documentation_says_every_argument_and_limit(name: str) -> None:
     instruction = TABLE[name]
     text = describe(instruction)
     assert instruction.summary in text
-    for operand in instruction.operands:
-        assert f"\n    {operand}" in text
+    for argument in instruction.arguments:
+        assert f"\n    {argument}" in text
     for item in (*instruction.limits, *instruction.predicates):
         assert f"{item.code}  {item.text}" in text
     assert door_of(name).__doc__ == text
-    assert list(inspect.signature(door_of(name)).parameters) == [*instruction.operands, "name"]
+    assert list(inspect.signature(door_of(name)).parameters) == [*instruction.arguments, "name"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import dataclasses
+import pstats
 from typing import Any
 
 import numpy as np
@@ -613,3 +615,41 @@ def test_diagnostics_are_complete(target: str) -> None:
         return bool(item.message and item.limit and item.help and item.line)
 
     assert all(complete(item) for item in allocate(traced(overflowing, (128, 8), target=target)).diagnostics)
+
+
+# -- size --------------------------------------------------------------------------------------------------------------
+
+
+def mixed(count: int) -> Program:
+    """Placed and automatic tiles in turn, each placed one under another one, and some that stay to the end."""
+
+    def kernel(x: Any) -> None:
+        held = [nl.ndarray((128, 4), nl.float32, address=(0, 65536 + 16 * i)) for i in range(count // 4)]
+        for tile in held:
+            nisa.memset(tile, 0.0, engine=nisa.engine.vector)
+        for i in range(count):
+            a = nl.ndarray((128, 64), nl.float32, address=(0, 256 * (i % 32)))
+            part = nl.ndarray((128, 32), nl.float32, address=(0, 256 * (i % 32)))
+            b = nl.ndarray((128, 64), nl.float32)
+            nisa.memset(a, 0.0, engine=nisa.engine.vector)
+            nisa.tensor_copy(part, a[:, 0:32], engine=nisa.engine.vector)
+            nisa.tensor_copy(b[:, 0:32], part, engine=nisa.engine.scalar)
+        for tile in held:
+            nisa.tensor_copy(tile, tile, engine=nisa.engine.scalar)
+
+    return traced(kernel, (1, 1))
+
+
+def calls(program: Program) -> int:
+    """How many functions allocating a program calls: the same every time, unlike seconds."""
+    profile = cProfile.Profile()
+    profile.enable()
+    found = allocate(program)
+    profile.disable()
+    assert not found.diagnostics
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def test_placed_tensors_beside_automatic_ones_cost_in_proportion() -> None:
+    small_one, large_one = mixed(100), mixed(400)
+    assert calls(large_one) < 5 * calls(small_one)

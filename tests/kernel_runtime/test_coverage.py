@@ -195,3 +195,12 @@ def test_a_program_may_grow_between_two_looks() -> None:
     found = tracker.finish().diagnostics
     assert [item.code for item in found] == ["NKI302"]
     assert "56 element" in found[0].message
+
+
+def test_asking_again_at_the_end_says_nothing_twice() -> None:
+    text = "def kernel(a):\n    out = nl.ndarray((8, 8), nl.float32, buffer=nl.shared_hbm)\n    return out, out\n"
+    program, _ = traced(kernel_of(text), [np.zeros((8, 8), np.float32)], ["float32"], "trn2")
+    tracker = Tracker(program)
+    found = [[item.code for item in tracker.finish().diagnostics] for _ in range(3)]
+    assert found == [["NKI308"]] * 3
+    assert tracker.suspects == {program.outputs[0]._buffer.id}

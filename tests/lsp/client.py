@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 ROOT = Path(__file__).resolve().parents[2]
-SECONDS = 60.0
+SECONDS = 45.0
 Message = dict[str, Any]
 
 PUSHED: Message = {"textDocument": {"publishDiagnostics": {"relatedInformation": True}}}
@@ -36,7 +37,13 @@ class Client:
         self._inbox: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         self._number = 0
         self._versions: dict[str, int] = {}
-        threading.Thread(target=self._read, args=(source,), daemon=True).start()
+        self._streams = [source, sink]
+        self._threads = [threading.Thread(target=self._read, args=(source,), daemon=True)]
+        if process.stderr is not None:
+            self._streams.append(process.stderr)
+            self._threads.append(threading.Thread(target=process.stderr.read, daemon=True))  # the log
+        for thread in self._threads:
+            thread.start()
 
     # -- bytes -------------------------------------------------------------------------------------------------------
 
@@ -100,10 +107,15 @@ class Client:
         assert "error" not in found, found
         return found["result"]
 
-    def initialize(self, capabilities: Message | None = None, **more: Any) -> Message:
-        """Shake hands; gives what the server can do."""
-        params = {"processId": None, "rootUri": None, "capabilities": PUSHED if capabilities is None else capabilities}
-        result: Message = self.request("initialize", params | more)
+    def initialize(self, capabilities: Message | None = None, *, seconds: float = 1.5) -> Message:
+        """Shake hands; gives what the server can do. Kernels of a file are evaluated for `seconds` in all."""
+        params = {
+            "processId": None,
+            "rootUri": None,
+            "capabilities": PUSHED if capabilities is None else capabilities,
+            "initializationOptions": {"seconds": seconds},
+        }
+        result: Message = self.request("initialize", params)
         self.notify("initialized", {})
         return dict(result["capabilities"])
 
@@ -111,7 +123,17 @@ class Client:
         """Say good-bye in order; gives the exit status."""
         self.request("shutdown")
         self.notify("exit")
-        return self.process.wait(15)
+        return self.close()
+
+    def close(self) -> int:
+        """Wait for the end of the process; gives its exit status."""
+        status = self.process.wait(20)
+        for thread in self._threads:
+            thread.join(5)
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.close()
+        return status
 
     # -- texts -------------------------------------------------------------------------------------------------------
 
@@ -150,6 +172,15 @@ class Client:
             if [item["code"] for item in found] == codes:
                 return found
 
+    def shut(self, uri: str) -> None:
+        """Close a text."""
+        self.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
+
+    def told(self, uri: str) -> list[Message]:
+        """What was told about a text so far."""
+        told = [item["params"] for item in self.seen if item.get("method") == "textDocument/publishDiagnostics"]
+        return [item for item in told if item["uri"] == uri]
+
     def pulled(self, uri: str, **more: Any) -> Message:
         """Ask for the findings in a text."""
         return dict(self.request("textDocument/diagnostic", {"textDocument": {"uri": uri}} | more))
@@ -180,19 +211,17 @@ def start(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None =
 
 
 def connect(**more: Any) -> Client:
-    """A client of a fresh server over standard input and output; its log is drained."""
+    """A client of a fresh server over standard input and output."""
     process = start(**more)
     assert process.stdin is not None
     assert process.stdout is not None
-    assert process.stderr is not None
-    log: BinaryIO = process.stderr  # type: ignore[assignment]
-    threading.Thread(target=log.read, daemon=True).start()
     return Client(process.stdout, process.stdin, process)  # type: ignore[arg-type]
 
 
 def connect_tcp(process: subprocess.Popen[bytes], host: str, port: int) -> Client:
     """A client over a connection."""
-    stream = socket.create_connection((host, port), timeout=SECONDS).makefile("rwb")
+    with socket.create_connection((host, port), timeout=SECONDS) as connection:
+        stream = connection.makefile("rwb")
     return Client(stream, stream, process)  # type: ignore[arg-type]
 
 

@@ -35,6 +35,16 @@ def dma_transpose(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state:
     return {"dst": Stored(np.ascontiguousarray(array.transpose(AXES[array.ndim])))}
 
 
+def dma_compute(ins: Mapping[str, Operand], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    """The sum of the sources in float32, in the order of the list."""
+    terms = [wide(ins[name].array.reshape(-1), ins[name].dtype) for name in ins if name.startswith("src")]
+    with np.errstate(all="ignore"):
+        total = terms[0]
+        for term in terms[1:]:
+            total = single(total + term)
+    return {"dst": Rounded(total.reshape(ins["dst"].array.shape))}
+
+
 def memset(ins: Mapping[str, Operand], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     dst, value = ins["dst"], attrs["value"]
     if dst.dtype in INTEGERS or dst.dtype in PACKED:

@@ -13,7 +13,7 @@ from tests.reference.activation import activation, activation_reduce
 from tests.reference.elementwise import reciprocal, scalar_tensor_tensor, tensor_scalar, tensor_tensor
 from tests.reference.grid import Result
 from tests.reference.matmul import nc_matmul, nc_transpose
-from tests.reference.move import dma_copy, dma_transpose, iota, memset, tensor_copy
+from tests.reference.move import dma_compute, dma_copy, dma_transpose, iota, memset, tensor_copy
 from tests.reference.mx import nc_matmul_mx, quantize_mx
 from tests.reference.reduce import tensor_reduce
 from tests.reference.register import register_load, register_move, register_store
@@ -47,7 +47,7 @@ Reference = Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Resu
 REFERENCES: dict[str, Reference] = {
     function.__name__: function
     for function in (
-        activate2, activation, activation_reduce, bn_aggr, bn_stats, dma_copy, dma_transpose, exponential, iota, memset, nc_matmul,
+        activate2, activation, activation_reduce, bn_aggr, bn_stats, dma_compute, dma_copy, dma_transpose, exponential, iota, memset, nc_matmul,
         nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_partition_reduce, tensor_reduce,
         nc_matmul_mx, quantize_mx, affine_select, local_gather, max8, nc_find_index8, nc_match_replace8, nc_n_gather, nc_stream_shuffle,
         nonzero_with_count, range_select, select_reduce, sequence_bounds, tensor_copy_predicated,

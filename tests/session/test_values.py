@@ -148,7 +148,7 @@ def test_the_step_after_the_last_is_the_end() -> None:
     end = len(run.recording)
     assert np.array_equal(run.values.at(end, run.program.outputs[0]), run.outputs[0])
     assert np.array_equal(run.values.at(end, run.program.inputs[0]), x)
-    last = run.program.ops().__next__().views[0]
+    last = next(run.program.ops()).views[0]
     shown = run.values.at(end, last)
     assert shown is not None
     assert shown.shape == last.type.shape
@@ -229,6 +229,34 @@ def test_two_cores_have_values() -> None:
     for core, tile in enumerate(tiles):
         assert tile.core == core
         assert np.array_equal(run.values.at(4, tile), x[core])
+
+
+def test_the_passes_of_a_device_loop_have_values() -> None:
+    @nki.jit
+    def looped(x, count):
+        out = nl.ndarray((8, 128, 64), x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        number = nl.ndarray((1, 1), nl.int32)
+        nisa.dma_copy(dst=number, src=count)
+        passes = nisa.register_alloc(0)
+        nisa.register_load(passes, number)
+
+        def body(i):
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+            short = nl.copy(tile)
+            nisa.dma_copy(dst=out.ap([[64, 128], [1, 64]], scalar_offset=i, indirect_dim=0), src=short)
+
+        nl.fori_loop(0, passes, body)
+        return out
+
+    run = nki_lab.run(looped, np.zeros((128, 64), np.float32), np.array([[5]], np.int32), target="trn2",
+                      replay_instructions=4)  # fmt: skip
+    end, tile = len(run.recording), next(buffer for buffer in run.program.buffers if buffer.on_chip)
+    assert end > len(run.program)
+    assert np.array_equal(run.values.at(end, run.program.outputs[0]), run.outputs[0], equal_nan=True)  # type: ignore[arg-type]
+    shown = [float(run.values.at(step, tile)[0, 0]) for step in range(end, 1, -1)]  # type: ignore[index]
+    assert sorted(set(shown)) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert shown == sorted(shown, reverse=True)
 
 
 # -- bounds ------------------------------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def test_sums_are_those_of_the_rows(recording: Recording, buckets: int) -> None:
     started = np.zeros(len(recording.lanes), np.int64)
     np.add.at(started, told["zoom"]["lane"], told["zoom"]["rows"])
     assert started.tolist() == np.bincount(whole(recording.rows["lane"]), minlength=len(recording.lanes)).tolist()
-    last = (max(recording.makespan, 1) - 1) >> shift
+    last = max(recording.makespan, 1) >> shift
     touched = set()
     for row in whole(recording.critical_path).tolist():
         start, duration = int(recording.rows["start"][row]), int(recording.rows["duration"][row])

@@ -73,6 +73,6 @@ export class Edges {
   }
 }
 
-function nameOf(kind: number): string {
+function nameOf(kind: number): Edge['kind'] {
   return kind === LANE ? 'lane' : (KINDS[kind] ?? 'user');
 }

@@ -204,9 +204,13 @@ function operands(run: Run, step: number): HTMLElement | null {
       el(
         'li',
         {},
-        el('span', { class: 'nki-quiet nki-role' }, ROLES[access.role]),
-        el('span', { class: 'nki-code nki-ellipsis', title: buffer.name }, buffer.name),
-        el('span', { class: 'nki-code nki-quiet' }, `${view.dtype} ${format.shape(sizes(view))}`),
+        el('span', { class: 'nki-quiet' }, ROLES[access.role]),
+        el(
+          'div',
+          { class: 'nki-operand' },
+          el('span', { class: 'nki-code nki-ellipsis', title: buffer.name }, buffer.name),
+          el('span', { class: 'nki-code nki-quiet' }, `${view.dtype} ${format.shape(sizes(view))}`),
+        ),
         el('span', { class: 'nki-quiet nki-where-in' }, place(run, view)),
       ),
     );

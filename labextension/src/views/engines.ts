@@ -91,7 +91,12 @@ function rowElement({ run, store }: Context, row: Row, now: Now, after: number):
     said,
     now.then !== '' && el('span', { class: 'nki-engine-then' }, now.then),
     el('span', { class: 'nki-spacer' }),
-    after >= 0 && link(store, after, el('span', { class: 'nki-quiet nki-ellipsis' }, shortName(run, after))),
+    after >= 0 &&
+      link(
+        store,
+        after,
+        el('span', { class: 'nki-quiet nki-ellipsis', title: shortName(run, after) }, shortName(run, after)),
+      ),
   );
 }
 

@@ -79,15 +79,16 @@ function titleRow(run: Run, tabs: HTMLElement): HTMLElement {
   const wrong = failed || run.findings.some(finding => finding.severity === 'error');
   const said = [run.target, format.plural(run.steps, 'instruction')];
   if (failed) {
-    said[1] = `stopped at step ${format.ordinal(run.fault)}`;
+    said[1] = `stopped at step ${format.ordinal(run.fault)} of ${format.count(run.steps)}`;
     said.push('everything until the fault is kept');
   }
+  const text = said.filter(Boolean).join(' · ');
   return el(
     'div',
     { class: 'nki-title' },
     el('i', { class: wrong ? 'nki-dot nki-dot-failed' : 'nki-dot', 'aria-hidden': 'true' }),
     el('h2', { class: 'nki-kernel', title: run.kernel }, run.kernel || 'kernel'),
-    el('span', { class: 'nki-meta' }, said.filter(Boolean).join(' · ')),
+    el('span', { class: 'nki-meta', title: text }, text),
     run.steps > 0 && tabs,
   );
 }

@@ -179,7 +179,7 @@ function speedChoice({ run, store }: Context): HTMLSelectElement {
 
 /** "1 µs": a round time without decimals that say nothing. */
 function shortTime(time: number): string {
-  return format.time(time).replace(/\.?0+ /, ' ');
+  return format.time(time).replace(/\.0+ /, ' ');
 }
 
 interface LoopPips {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { State } from '../../src/types';
+import { spotFor } from '../../src/views/timeline/card';
 import { bend, layoutArrows, MOST_ARROWS, neighbours } from '../../src/views/timeline/arrows';
 import { barTop, type Figure, layoutFigure, placeOf, snapped } from '../../src/views/timeline/figure';
 import { hitAt, nearest } from '../../src/views/timeline/hit';
@@ -173,5 +174,26 @@ describe('arrows', () => {
     const [one, two] = bend(ends);
     expect([one.y, two.y]).toEqual([5, 90]);
     expect([one.x > 10, two.x < 200]).toEqual([true, true]);
+  });
+});
+
+describe('a card', () => {
+  const card = { width: 300, height: 150 };
+  const room = { width: 1000, height: 400 };
+
+  test('stands below what it is of', () => {
+    expect(spotFor(card, { x: 100, y: 50, width: 500, height: 16 }, room)).toEqual({ x: 150, y: 76 });
+  });
+
+  test('stands beside it where there is no room below, and to its left where there is none to the right', () => {
+    expect(spotFor(card, { x: 100, y: 300, width: 200, height: 13 }, room)).toEqual({ x: 310, y: 246 });
+    expect(spotFor(card, { x: 800, y: 300, width: 100, height: 13 }, room)).toEqual({ x: 490, y: 246 });
+  });
+
+  test('never leaves the room', () => {
+    expect(spotFor({ width: 900, height: 800 }, { x: 990, y: 390, width: 9, height: 9 }, room)).toEqual({
+      x: 80,
+      y: 4,
+    });
   });
 });

@@ -12,8 +12,22 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa import enums
+from nki_lab.isa.alu import AluOp
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import HBM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import (
+    HBM,
+    SBUF,
+    Cost,
+    Legacy,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    instruction,
+    out,
+    predicate,
+    several,
+)
 
 _MODES = enums.dge_mode
 
@@ -313,3 +327,91 @@ class dma_transpose:
         order=("src",),
         keywords=("axes",),
     )  # fmt: skip
+
+
+_SOURCES: Final = tuple(f"src{place}" for place in range(16))
+
+
+def _given(use: Use) -> list[str]:
+    return [name for name in _SOURCES if use.types[name] is not None]
+
+
+def _adds(use: Use) -> str | None:
+    op: AluOp = use.attrs["reduce_op"]
+    return None if op.name == "add" else f"reduce_op=nl.{op.name}"
+
+
+def _no_scales(use: Use) -> str | None:
+    scales = use.attrs["scales"]
+    if scales is None:
+        return None
+    if len(scales) != len(_given(use)):
+        return f"scales has {len(scales)} entries, srcs {len(_given(use))}"
+    strange = [scale for scale in scales if scale != 1]
+    return f"scales has the entry {strange[0]}" if strange else None
+
+
+def _updates(use: Use) -> str | None:
+    """Gathers and scatters read, add and write back: two sources, one of which is dst."""
+    kinds = {name: view.indirect for name, view in use.types.items() if view is not None and view.indirect}
+    if not kinds:
+        skips = use.attrs["oob_mode"] is enums.oob_mode.skip
+        return "oob_mode.skip and all addresses are static" if skips else None
+    if use.arch.generation < 3:
+        return f"a vector_offset needs NeuronCore-v3, the target is {use.arch.name}"
+    if "scalar" in kinds.values():
+        name = next(name for name, kind in kinds.items() if kind == "scalar")
+        return f"{name} is addressed by a register"
+    if len(_given(use)) != 2:
+        return f"{len(_given(use))} sources with a vector_offset"
+    return None if use.attrs["unique_indices"] else "unique_indices=False"
+
+
+@instruction(engine="dma", see="NKI API, nki.isa.dma_compute")
+class dma_compute:
+    """dst = the sum of up to 16 tensors in HBM or SBUF, element by element in float32, done by the DMA engines.
+
+    With a vector_offset it updates: srcs is dst and the tensor to add, and dst[rows] += data in HBM (scatter), or
+    dst += data[rows] (gather). Each row may be named once.
+    """
+
+    dst = out("E", (SBUF, HBM), "destination, cast on write", indirect=True)
+    srcs = several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
+    reduce_op = attr("alu", "nl.add")
+    scales = attr("any", "a factor for each source: 1.0, or None", default=None)
+    unique_indices = attr("bool", "no row is named twice", default=True)
+    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
+                    enum=enums.oob_mode)  # fmt: skip
+
+    adds = predicate("NKI215", "reduce_op is nl.add", _adds, operand="reduce_op",
+                     help="move the tensors to SBUF and use nisa.tensor_tensor", accepts={"reduce_op": "add"},
+                     refuses={"reduce_op": "multiply"})  # fmt: skip
+    unscaled = predicate("NKI012", "scales is None or 1.0 for each source", _no_scales, operand="scales",
+                         help="leave scales out", accepts={"scales": (1.0, 1.0)},
+                         refuses={"scales": (1.0, 0.5)})  # fmt: skip
+    updates = predicate("NKI222", "vector offsets: NeuronCore-v3, two sources, each row once", _updates, operand="dst",
+                        help="gather with nisa.dma_copy and add on the chip", target="trn2",
+                        accepts={"src1": "hbm float32 128x512 rows"},
+                        refuses={"src1": "hbm float32 128x512 rows", "unique_indices": False})  # fmt: skip
+
+    example = {"dst": "sbuf float32 128x512", "src0": "sbuf float32 128x512", "src1": "hbm float32 128x512",
+               "reduce_op": "add"}  # fmt: skip
+
+    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+        first, *more = (getattr(ins, name) for name in _given(use))
+        total = np.array(first, np.float32)
+        for term in more:
+            total += np.asarray(term, np.float32).reshape(total.shape)
+        np.copyto(out.dst, total.reshape(out.dst.shape))
+
+    def cost(arch: Arch, use: Use) -> Cost:
+        views: list[Any] = [use.types[name] for name in _given(use)]
+        parts = [copy_cost(arch, use.types["dst"], view) for view in views]
+        share = 0.5 if arch.generation < 4 else 1.0
+        return replace(
+            parts[0], bytes=sum(part.bytes for part in parts), fixed_ns=sum(part.fixed_ns for part in parts) / share,
+            source="Trainium3 architecture guide: DMA compute at half a copy's rate before NeuronCore-v4",
+            confidence="documented" if arch.generation >= 3 else "inferred",
+        )  # fmt: skip
+
+    legacy = Unmodelled("Beta 1 has no dma_compute")

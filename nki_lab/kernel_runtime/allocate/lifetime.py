@@ -20,8 +20,8 @@ QUADRANT: Final = 32
 class Lifetimes(NamedTuple):
     """Per buffer the ops of its first and last access, -1 where there is none; and the accesses behind that.
 
-    A result that the kernel leaves on the chip lives to the end of its core's body, and what a device loop accesses lives
-    while the loop runs: its body stands once, and every pass finds its tensors where the first one did.
+    A result that the kernel leaves on the chip lives to the end of its core's body, and what a device loop accesses
+    lives while the loop runs: its body stands once, and every pass finds its tensors where the first one did.
     """
 
     first: Column
@@ -116,7 +116,8 @@ def _shared_twice(
         number = buffers[row].id
         events += [(int(times.last[number]) + 1, -1, place), (int(times.first[number]), 1, place)]
     surplus = np.zeros(QUADRANTS, np.int64)
-    ops, totals = [], []
+    ops: list[int] = []
+    totals: list[Column] = []
     for op, by, place in sorted(events):
         covered = quadrants_of(partition[rows[place]], buffers[rows[place]].partitions)
         here = slice(covered.start, covered.stop), slice(low[place], high[place])
@@ -130,4 +131,6 @@ def _shared_twice(
         else:
             ops.append(op)
             totals.append(surplus.copy())
-    return np.array(ops, np.int64), -np.diff(np.array(totals), axis=0, prepend=np.zeros((1, QUADRANTS), np.int64))
+    total = np.array(totals, np.int64).reshape(-1, QUADRANTS)
+    total[1:] -= total[:-1].copy()
+    return np.array(ops, np.int64), -total

@@ -32,7 +32,7 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     if isinstance(x, NkiTensor):
         builder.note(
             diagnose("NKI606", "register_alloc: x is a tensor, which is loaded", operand="x",
-                     limit="x is an integer constant, or left out", help="nisa.register_load(register, tensor) loads it"),
+                     limit="x is an integer constant, or left out", help="write nisa.register_load(register, tensor)"),
             builder.site(),
         )  # fmt: skip
         door_of("register_load")(register, x)
@@ -85,7 +85,7 @@ def while_loop(init: Any, body_fun: Any) -> None:
         if getattr(body_fun, "lost", False):  # the evaluator does not know what the body returns
             result = register
         if not isinstance(result, VirtualRegister):
-            raise _bad_body(f"the body of nl.while_loop returns {_described(result)}", "it returns exactly one register",
+            raise _bad_body(f"the body of nl.while_loop returns {_described(result)}", "it returns one register",
                             "return the register that decides whether another pass follows")  # fmt: skip
         builder.require_own(result)
         region.upper = Register(result.id)
@@ -102,7 +102,7 @@ class DynamicRange:
 
     __slots__ = ("_bounds", "_builder", "_site", "variable")
 
-    def __init__(self, builder: Builder, bounds: tuple[Register | int, Register | int, int], site: int) -> None:
+    def __init__(self, builder: Builder, bounds: Bounds, site: int) -> None:
         self._builder = builder
         self._bounds = bounds
         self._site = site
@@ -283,7 +283,11 @@ def left_early(how: str) -> Diagnostic:
 # -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> tuple[Register | int, Register | int, int]:
+Bounds = tuple[Register | int, Register | int, int]
+"""Lower bound, upper bound and step."""
+
+
+def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> Bounds:
     parts: list[Register | int] = []
     for name, bound in (("the lower bound", lower), ("the upper bound", upper)):
         if isinstance(bound, VirtualRegister):

@@ -36,9 +36,12 @@ _REMOVED: Mapping[str, str] = {
 
 def make_door(instruction: Instruction) -> Callable[..., Any]:
     """The function that records `instruction` when a kernel calls it."""
-    names = list(instruction.operands)
-    params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(names))
-    live = "".join(f"{name}, " for name in live_names(instruction))
+    params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
+    places = {
+        name: f"{group}[{place}]" for group, names in instruction.groups.items() for place, name in enumerate(names)
+    }
+    live = "".join(f"{places.get(name, name)}, " for name in live_names(instruction))
+    spread = "".join(f"    {group} = _members(_I, {group!r}, {group})\n" for group in instruction.groups)
     fixed = "".join(f"{name}, " for name in fixed_names(instruction))
     source = (
         f"def {instruction.name}({params}, name=None, *_more, **_extra):\n"
@@ -47,6 +50,7 @@ def make_door(instruction: Instruction) -> Callable[..., Any]:
         f"    builder = _local.builder\n"
         f"    if builder is None:\n"
         f"        _current('nisa.{instruction.name}')\n"
+        f"{spread}"
         f"    return builder.issue(_I, ({live}), ({fixed}), name)\n"
     )
     scope: dict[str, Any] = {
@@ -54,8 +58,9 @@ def make_door(instruction: Instruction) -> Callable[..., Any]:
         "_local": local,
         "_current": current_builder,
         "_surplus": refuse_surplus,
+        "_members": members,
         "__name__": __name__,
-    } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.operands.values())}
+    } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.arguments.values())}
     exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)
     door: Callable[..., Any] = scope[instruction.name]
     door.__doc__ = describe(instruction)
@@ -71,7 +76,7 @@ def signature_of(instruction: Instruction) -> inspect.Signature:
     empty = inspect.Parameter.empty
     parameters = [
         inspect.Parameter(name, kind, default=empty if operand.default is REQUIRED else operand.default)
-        for name, operand in instruction.operands.items()
+        for name, operand in instruction.arguments.items()
     ]
     required = [p for p in parameters if p.default is empty]
     if parameters[: len(required)] != required:
@@ -84,9 +89,10 @@ def signature_of(instruction: Instruction) -> inspect.Signature:
 def describe(instruction: Instruction) -> str:
     """The documentation of an instruction, as hover, help() and the manual show it."""
     lines = [instruction.doc, "", "Arguments:"]
-    for name, operand in instruction.operands.items():
+    for name, operand in instruction.arguments.items():
         place = f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
         kinds = f", {'|'.join(dtype.name for dtype in operand.dtypes)}" if operand.dtypes else ""
+        kinds += f", a list of up to {len(instruction.groups[name])}" if name in instruction.groups else ""
         lines.append(f"    {name}{place}{kinds}: {operand.doc}")
     rules = [(item.code, item.text) for item in instruction.limits]
     rules += [(item.code, item.text) for item in instruction.predicates]
@@ -98,11 +104,28 @@ def describe(instruction: Instruction) -> str:
     return "\n".join(lines)
 
 
+def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]:
+    """The tensors of a list argument, followed by None up to its length."""
+    names = instruction.groups[group]
+    if value is REQUIRED:
+        return (REQUIRED,) + (None,) * (len(names) - 1)
+    if not isinstance(value, (list, tuple)):
+        problem = f"{group} is a {type(value).__name__}"
+    elif not 1 <= len(value) <= len(names):
+        problem = f"{group} has {len(value)} entries"
+    else:
+        return (*value, *(None,) * (len(names) - len(value)))
+    raise error_of(
+        diagnose("NKI012", f"{instruction.name}: {problem}", operand=group,
+                 limit=f"{group} is a list of 1 to {len(names)} tensors", help=f"write {group}=[first, second]")
+    )  # fmt: skip
+
+
 def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[str, Any]) -> None:
     """Refuse arguments that the instruction does not have, or note those that are known to be harmless."""
     if more:
         raise _unknown(
-            instruction, f"takes {len(instruction.operands) + 1} arguments, {len(more)} more were given", "", ""
+            instruction, f"takes {len(instruction.arguments) + 1} arguments, {len(more)} more were given", "", ""
         )
     for keyword in extra:
         builder = local.builder
@@ -119,7 +142,7 @@ def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[
                 diagnose("NKI602", f"{instruction.name}: argument {keyword} was removed", operand=keyword,
                          limit=instruction.signature(), help=_REMOVED[keyword])
             )  # fmt: skip
-        near = did_you_mean(keyword, [*instruction.operands, "name"])
+        near = did_you_mean(keyword, [*instruction.arguments, "name"])
         raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
 
 

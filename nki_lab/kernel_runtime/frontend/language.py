@@ -506,16 +506,19 @@ class _OpToken:
 
 def names() -> dict[str, Any]:
     """Everything `import nki.language` gives, by name."""
+    from nki_lab.kernel_runtime.frontend.functions import FUNCTIONS
+
     own: dict[str, Any] = {
         item.__name__: item
         for item in (
             ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
             shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range,
-            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs, program_ndim, device_print, no_reorder,
-            NKIObject,
+            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs, program_ndim,
+            device_print, no_reorder, NKIObject,
         )
     }  # fmt: skip
     own |= _FUNCTIONS
+    own |= {item.__name__: item for item in FUNCTIONS}
     own |= {name: _OpToken(name) for name in ("average", "bypass") if name not in own}
     own |= {name: kind.host for name, kind in DTYPES.items()}
     own |= {"bool": DTYPES["bool_"].host, "DType": str, "NkiTensor": NkiTensor, "MemoryRegion": MemoryRegion}
@@ -527,6 +530,7 @@ def names() -> dict[str, Any]:
 def instruction_names() -> dict[str, Any]:
     """Everything `import nki.isa` gives, by name."""
     from nki_lab.isa.spec import TABLE
+    from nki_lab.kernel_runtime.frontend.functions import get_nc_sub_version
     from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
     from nki_lab.kernel_runtime.frontend.target import get_nc_version
 
@@ -535,6 +539,7 @@ def instruction_names() -> dict[str, Any]:
                  enums.nc_version, enums.dma_engine):  # fmt: skip
         own[item.__name__] = item
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}
+    own["get_nc_sub_version"] = get_nc_sub_version
     own |= {"NkiInstruction": NkiInstruction, "get_nc_version": get_nc_version, "register_alloc": register_alloc}
     return own
 

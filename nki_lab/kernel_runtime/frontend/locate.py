@@ -50,7 +50,13 @@ def _header_at(site: Site) -> ast.expr | None:
 
 
 def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
-    """The expression passed for a parameter, by keyword or by position."""
+    """The expression passed for a parameter, by keyword or by position; `src2` is the third entry of a list `srcs`."""
+    group = f"{name.rstrip('0123456789')}s"
+    if name not in parameters and group in parameters:
+        found = argument_of(call, group, parameters)
+        place = int(name[len(group) - 1 :] or 0)
+        listed = isinstance(found, (ast.List, ast.Tuple)) and place < len(found.elts)
+        return found.elts[place] if listed else found
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
@@ -71,12 +77,12 @@ def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:
     func = call.func
     called = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
     if called in TABLE:
-        return tuple(TABLE[called].operands)
+        return tuple(TABLE[called].arguments)
     function = _language().get(called)
     if function is not None:
         return function
     named = diagnostic.message.split(":", 1)[0]
-    return tuple(TABLE[named].operands) if named in TABLE else ()
+    return tuple(TABLE[named].arguments) if named in TABLE else ()
 
 
 @cache

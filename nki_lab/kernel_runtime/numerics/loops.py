@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.numerics.recipe import Registers, State, Step
 from nki_lab.kernel_runtime.path import PathLog, endless
 from nki_lab.kernel_runtime.tensor import Buffer
 
+
 class Stretch(NamedTuple):
     """Ops `first` to before `end`, planned."""
 
@@ -32,7 +33,8 @@ class Loops:
     """The loops of a program that a machine executes, and the path that it takes through them.
 
     The machine makes the memory of buffers (`bound`), plans ops (`plan`), performs what is planned and knows which op
-    `failed`. Whether a matmul adds is decided when it is executed: in one pass it may be the first to write, in the next not.
+    `failed`. Whether a matmul adds is decided when it is executed: in one pass it may be the first to write, in the
+    next not.
     """
 
     def __init__(

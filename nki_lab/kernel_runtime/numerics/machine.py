@@ -120,7 +120,7 @@ class Machine:
             number = buffer.owner.view_of(tensor)
             self._prepare()
             view = self.program.views[number]
-            variant = _Reading(view, self.program)
+            variant = Reading(view, self.program)
             part, _ = self._resolver.read(view, self.bound(buffer), variant)  # type: ignore[arg-type]
             return host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         if tensor._dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
@@ -242,7 +242,7 @@ class Machine:
         return keep
 
     def _dying(self, survey: Survey, keep: Array) -> dict[int, list[int]]:
-        """For each op the tiles that it touches last and that nobody asks for afterwards; in a loop, for its last op."""
+        """For each op, of a device loop the last one, the tiles that nobody touches or asks for afterwards."""
         # Index tensors are looked at while the program runs, when later ops are planned already.
         indices = [view.indirect.index for view in self.program.views if view.indirect is not None]
         stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
@@ -411,7 +411,7 @@ class Machine:
         return error_of(placed(item, op.site))
 
 
-class _Reading:
+class Reading:
     """Stands for the instruction when a user looks at an indirect view."""
 
     def __init__(self, view: View, program: Program) -> None:
@@ -421,6 +421,7 @@ class _Reading:
         self.arch = program.arch
         self.instruction = self
         self.name = "read"
+        self.history: dict[str, Any] = {}
 
 
 def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free: bool) -> None:

@@ -52,8 +52,8 @@ class State:
 class Registers:
     """The engines' own state, a row for each of `lanes` partitions: float32 accumulators, and generators.
 
-    `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up. `values`
-    are the contents of the sequencers' registers by number, where anything has been written.
+    `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
+    `values` are the contents of the sequencers' registers by number, where anything has been written.
     """
 
     __slots__ = ("random", "scalar", "values", "vector")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.dtype import BOOL
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.machine import Machine, Reading
 from nki_lab.kernel_runtime.numerics.recipe import Registers, Step
 from nki_lab.kernel_runtime.numerics.storage import host_values, window
 from nki_lab.kernel_runtime.numerics.survey import Survey
@@ -97,7 +97,7 @@ class SteppingMachine(Machine):
                 if view.indirect is None:
                     part = window(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides)
                 else:
-                    part, _ = self._resolver.read(view, bound, _Looking(view, self.program))  # type: ignore[arg-type]
+                    part, _ = self._resolver.read(view, bound, Reading(view, self.program))  # type: ignore[arg-type]
                 values = host_values(bound, view.type.dtype, part, on_grid=self.program.options.precise)
         dtype = view._dtype if isinstance(view, NkiTensor) else view.type.dtype
         return values.view(np.dtype(dtype.host)) if dtype.kind == "packed" or dtype is BOOL else values
@@ -171,25 +171,13 @@ class SteppingMachine(Machine):
         return self._shared.get(number, number)
 
     def _units(self) -> dict[int, Array]:
-        """The memories that some op before now has written, and some op from here on may read, by their least buffer."""
+        """The memories that some op before now has written and some op from here on may read, by their least buffer."""
         out: dict[int, Array] = {}
         for number, bound in self._bounds.items():
             dead = number not in self._shared and self._last[number] < self.done
             if not dead and self._facts.survey.first_write[number] < self.done:
                 out[self._unit_of(number)] = bound.flat
         return dict(sorted(out.items()))
-
-
-class _Looking:
-    """Stands for the instruction when somebody looks at an indirect view."""
-
-    def __init__(self, view: View, program: Program) -> None:
-        self.engine = "vector"
-        self.attrs: dict[str, Any] = {}
-        self.types = {"tensor": view.type}
-        self.arch = program.arch
-        self.instruction = self
-        self.name = "read"
 
 
 def _stays(program: Program) -> NDArray[np.bool_]:

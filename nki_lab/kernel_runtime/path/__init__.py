@@ -7,7 +7,17 @@ along it, as a program without loops whose rows are what the chip executes. Nume
 
 from nki_lab.kernel_runtime.path.findings import loop_findings
 from nki_lab.kernel_runtime.path.follow import UNKNOWN, Path, PathLog, endless
-from nki_lab.kernel_runtime.path.known import check_trip_counts, known_path
+from nki_lab.kernel_runtime.path.known import TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.path.unroll import executed
 
-__all__ = ["UNKNOWN", "Path", "PathLog", "check_trip_counts", "endless", "executed", "known_path", "loop_findings"]
+__all__ = [
+    "UNKNOWN",
+    "Path",
+    "PathLog",
+    "TripCounts",
+    "check_trip_counts",
+    "endless",
+    "executed",
+    "known_path",
+    "loop_findings",
+]

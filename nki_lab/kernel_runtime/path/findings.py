@@ -34,7 +34,7 @@ def _unwritten_registers(program: Program) -> Iterator[Diagnostic]:
                 item = diagnose(
                     "NKI301",
                     f"register {program.registers[number] or Register(number)!r} is read and nothing has written it",
-                    limit="a register is undefined until register_alloc(value), register_move or register_load writes it",
+                    limit="undefined until register_alloc(value), register_move or register_load writes it",
                     help="allocate it with its first value: nisa.register_alloc(0)",
                 )
                 yield placed(item, program.sites[site])

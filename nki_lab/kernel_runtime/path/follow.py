@@ -82,13 +82,13 @@ class Follower:
     """Walks the blocks and loops of a program in the order in which the chip does.
 
     `values` are the registers' contents by number, None where they are unknown. What decides is asked: `more` whether a
-    loop makes another pass, `loaded` what a register_load reads. What is met is told: `straight`, `begin`, `done`.
+    loop makes another pass, `loaded` what a register_load reads. `executed` ops and `passes` have been met. What is met is told: `straight`, `begin`, `done`.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.values: list[int | None] = [None] * len(program.registers)
-        self.executed = 0
+        self.executed = self.passes = 0
         self._inside: dict[int, list[Region]] = {}
         for region in program.regions:
             self._inside.setdefault(region.parent, []).append(region)
@@ -104,6 +104,10 @@ class Follower:
     def more(self, region: Region, entry: int, done: int, known: bool | None) -> bool:
         """Whether a loop makes a pass beyond `done`; `known` is what the registers say, None where they do not."""
         raise NotImplementedError
+
+    def at_once(self, region: Region, count: int | None) -> int:
+        """How many of the passes that a loop begins with are not gone one by one; `count` is what the registers say."""
+        return 0
 
     def loaded(self, op: int) -> int | None:
         """What the register_load `op` reads this time."""
@@ -161,7 +165,9 @@ class Follower:
         entry = self.enter(region)
         lower, upper = self.value(region.lower), self.value(region.upper)
         count = len(range(lower, upper, region.step)) if lower is not None and upper is not None else None
-        done = 0
+        done = self.at_once(region, count)
+        if done:
+            self.values[region.register] = None if lower is None else lower + (done - 1) * region.step
         while True:
             if region.kind == "for":
                 known = None if count is None else done < count
@@ -176,6 +182,7 @@ class Follower:
             self._block(region.first, region.end, region.id)
             self.finish(region, token)
             done += 1
+            self.passes += 1
         self.leave(region, entry, done)
 
     def _register_writes(self) -> list[tuple[int, int, Register | int | None]]:

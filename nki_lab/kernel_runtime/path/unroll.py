@@ -66,7 +66,7 @@ class _Layout(Follower):
         if done and region.kind == "while":
             self._waits(region.upper)
         if entry < len(self._trips) and done < self._trips[entry]:
-            if self.executed > self._limit:
+            if self.executed + self.passes > self._limit:
                 raise error_of(endless(self.program, region, self._limit))
             return True
         return False

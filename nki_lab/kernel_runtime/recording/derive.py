@@ -120,22 +120,30 @@ def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
 def _events(lifetimes: Columns, buffers: Columns, chosen: Array) -> tuple[Array, Array]:
     """Times at which the chosen lifetimes begin or end, and the fill of the fullest partition from each on."""
     buffer = whole(lifetimes["buffer"])[chosen]
-    if not buffer.size:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    core = whole(buffers["core"])[buffer]
-    size = whole(buffers["partition_bytes"])[buffer]
-    low = np.maximum(whole(buffers["partition"])[buffer], 0).astype(np.int64)
-    high = low + whole(buffers["partitions"])[buffer]
-    times, place = np.unique(
-        np.concatenate((whole(lifetimes["start"])[chosen], whole(lifetimes["end"])[chosen])), return_inverse=True
+    core, first, count, size = (
+        whole(buffers[name])[buffer] for name in ("core", "partition", "partitions", "partition_bytes")
     )
+    return fill(whole(lifetimes["start"])[chosen], whole(lifetimes["end"])[chosen], core, first, count, size)
+
+
+def fill(start: Array, end: Array, core: Array, first: Array, count: Array, size: Array) -> tuple[Array, Array]:
+    """Times at which buffers of one kind of memory come or go, and the bytes in the fullest partition from each on.
+
+    A buffer takes `size` bytes of `count` partitions from `first` on (-1: it found no room, and counts as if at 0) of
+    its core. Buffers that lie over each other count one by one.
+    """
+    if not start.size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low = np.maximum(first, 0).astype(np.int64)
+    high = low + count
+    times, place = np.unique(np.concatenate((start, end)), return_inverse=True)
     # Partitions between two neighbouring bounds of the buffers are all alike: one of each stretch is enough.
     level = np.zeros(len(times), np.int64)
     for one, partition in np.unique(np.stack((core, low)), axis=1).T.tolist():
         here = (core == one) & (low <= partition) & (partition < high)
         change = np.zeros(len(times), np.int64)
-        np.add.at(change, place[: len(buffer)][here], size[here])
-        np.subtract.at(change, place[len(buffer) :][here], size[here])
+        np.add.at(change, place[: len(start)][here], size[here])
+        np.subtract.at(change, place[len(start) :][here], size[here])
         np.maximum(level, np.cumsum(change), out=level)
     return times, level
 

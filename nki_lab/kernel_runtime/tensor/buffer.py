@@ -41,8 +41,8 @@ class Buffer:
     `id` counts the buffers of a trace; `index` is free for the program's own numbering (-1: none yet). `shape` and
     `dtype` are those of the allocation. `address` is None (the allocator decides) or (partition, byte within the
     partition). `kind` is "temp", "input", "output" or "const"; `site` numbers the place in the source that made it;
-    `owner` is the Executor, None for a placeholder that has no values; `core` the physical core in whose memory it lies,
-    0 for shared HBM.
+    `owner` is the Executor, None for a placeholder that has no values; `core` the physical core in whose memory it
+    lies, 0 for shared HBM.
 
     On-chip, `partitions` rows of `row_elements` elements (`partition_bytes` bytes) each; in HBM the three are 1, the
     size and the number of bytes, so that `partitions * partition_bytes == nbytes` everywhere.

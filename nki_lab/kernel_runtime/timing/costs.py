@@ -25,11 +25,11 @@ class VariantCost:
     Both in picoseconds; of a DMA both are its time at the full rate. `work` counts elements, or multiply-adds of a
     matrix product.
 
-    Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; who writes its `descriptors`, how long that takes (`trigger`), and how
-    long from there to its first data (`start_latency`); whether it keeps the issue interval (`spaced`). Of an engine:
-    `stationary` is the operand, counted from the op's first, that is loaded into the array before streaming (-1:
-    none); `table` the activation tables needed; `ports` the memories that a lock of the target guards against this
-    engine, `banked` if that is a lock a PSUM bank.
+    Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; who writes
+    its `descriptors`, how long that takes (`trigger`), and how long from there to its first data (`start_latency`);
+    whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
+    first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
+    memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
     """
 
     interval: int

@@ -35,10 +35,10 @@ STALL_REASONS: Final = (
 *data from X*: a value that X has yet to produce. *anti-dependency*, *output order*: an earlier read or write of the
 same bytes. *memory reuse*: bytes of another tensor that is still in use. *user order*: an edge of the user's schedule.
 *semaphore*: everything is ready but the signal of it. *table load*, *stationary load*: an engine's own preparation.
-*dma trigger*: the descriptor generator is at work for other transfers. *dma start*: from trigger to first data.
-*queue interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other
-queues, or HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's clock has yet
-to rise. *launch*: before and after the kernel.
+*dma trigger*: the descriptor generator is at work for other transfers. *dma start*: from trigger to first data. *queue
+interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other queues, or
+HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's
+clock has yet to rise. *launch*: before and after the kernel.
 """
 
 _NUMBER: Final = {name: number for number, name in enumerate(STALL_REASONS)}

@@ -110,8 +110,10 @@ def test_an_unknown_name_is_said_with_the_nearest_one_and_the_kernel() -> None:
 
 @pytest.mark.parametrize("edges", ["ab", [("a",)], [("a", "b", "c")], [("a", 1)], [(1, "a")], [("a", [1])], [None]])
 def test_what_is_no_pair_of_names_is_refused_at_the_call(edges: Any) -> None:
-    with pytest.raises(ValueError, match=r"NKI012.*is no edge"):
+    with pytest.raises(ValueError, match=r"NKI012.*is no edge") as caught:
         apart.with_schedule(edges)
+    (item,) = caught.value.diagnostics  # type: ignore[attr-defined]
+    assert item.file == __file__
 
 
 def test_a_circle_of_edges_and_data_is_named_and_left_out() -> None:

@@ -42,6 +42,8 @@ export interface BanksInput {
 }
 
 const LEAST = 2;
+/** Labels stand in the corner, not in the middle: they have less room. */
+const CORNER = 6;
 
 export function layoutBanks(input: BanksInput): Banks {
   const { area, count, gap } = input;
@@ -90,7 +92,8 @@ function pieceOf(input: BanksInput, tile: Tile, state: BankState, bank: number, 
     width: Math.max(LEAST, (high - low) * width),
     height: Math.max(LEAST, ((Math.min(tile.bottom, partitions) - tile.top) / partitions) * area.height),
   };
-  const label = placeLabel(tile.buffer.name, input.words(state), place, input.measure);
+  const room = { width: place.width - CORNER, height: place.height };
+  const label = placeLabel(tile.buffer.name, input.words(state), room, input.measure);
   const share = state.kind === 'filling' ? state.done / Math.max(1, state.of) : 1;
   return { tile, state, share, label, ...place };
 }

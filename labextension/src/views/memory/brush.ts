@@ -11,6 +11,7 @@ import type { Scene } from './scene';
 const TINT = { light: 0.4, dark: 0.36 };
 const PALE = { light: 0.17, dark: 0.17 };
 const RADIUS = 1.5;
+const NARROW = 8;
 /** Room between two lines of a label. */
 const LEADING = 13;
 /** From the corner of a box to its label. */
@@ -71,6 +72,9 @@ export function paintDead({ context, scene }: Brush, tile: Tile, area: Area): vo
   }
   context.strokeStyle = scene.painter(tile, scene.state.time).ground;
   context.lineWidth = 1;
+  // Many narrow ones side by side would outshine what is alive.
+  const alpha = context.globalAlpha;
+  if (Math.min(area.width, area.height) < NARROW) context.globalAlpha = alpha * 0.6;
   context.setLineDash([3, 2]);
   context.beginPath();
   for (const y of area.height < 3 ? [area.y + area.height / 2] : [top, bottom]) {
@@ -83,6 +87,7 @@ export function paintDead({ context, scene }: Brush, tile: Tile, area: Area): vo
   }
   context.stroke();
   context.setLineDash([]);
+  context.globalAlpha = alpha;
 }
 
 /** What lies where no memory is. */

@@ -4,7 +4,7 @@ import { hatch } from '../../canvas/hatch';
 import { ticks } from '../../canvas/scale';
 import { createSurface } from '../../canvas/surface';
 import type { Surface } from '../../canvas/surface';
-import { el, replace, setText } from '../../dom';
+import { el, replace, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Span } from '../../types';
 import type { Brush } from './brush';
@@ -27,6 +27,8 @@ const SIZES = {
 /** A kept picture in compact form is so many times as wide as what is seen of it. */
 const REACH = 3;
 const CURSOR_HEIGHT = 17;
+/** Half the width of the cursor's time with a number beside it. */
+const BADGE = 52;
 /** Lower bars are not hatched, and their dead time is not dashed: it would be noise. */
 const HATCHED = 4;
 const DASHED = 5;
@@ -77,6 +79,14 @@ export function createChart(choose: (letter: string) => void): Section {
       blit(surface, layer, frame);
       paintMoment(brush, layer, frame);
     },
+    describe(scene) {
+      setAttribute(surface.element, 'role', 'img');
+      setAttribute(
+        surface.element,
+        'aria-label',
+        `Lifetimes of ${format.plural(scene.sbuf.tiles.length, 'tile')} in SBUF`,
+      );
+    },
     tileAt(event) {
       if (layer === undefined || frame === undefined) return undefined;
       const bounds = surface.element.getBoundingClientRect();
@@ -102,7 +112,8 @@ function frameOf(scene: Scene, width: number): Frame {
 
 function wordsOf(scene: Scene, { window, part }: Frame): string {
   const half = (window.to - window.from) / 2;
-  const time = scene.compact ? `SBUF address by time, ±${shortTime(half)}` : 'address by time';
+  const what = scene.classes.length > 1 ? 'by time' : 'SBUF address by time';
+  const time = scene.compact ? `${what}, ±${shortTime(half)}` : 'address by time';
   if (scene.classes.length < 2 || part === undefined) return time;
   return scene.compact ? time : `${time}, class ${part.letter} (${classRange(part)})`;
 }
@@ -157,7 +168,7 @@ function layerFor(kept: Layer | undefined, scene: Scene, frame: Frame, ratio: nu
     area.height,
     area.y,
     ratio,
-    length,
+    Math.round(length),
     shown,
     part?.letter,
     scene.compact ? '' : window.from,
@@ -278,7 +289,9 @@ function paintGround(brush: Brush, { area, window, shown, capacity }: Frame): vo
     for (const value of byTime.values) {
       const x = timeX(value, { area, window });
       paintLine(context, palette.line, [x, area.y], [x, area.y + area.height]);
-      paintAxisText(brush, byTime.label(value), x, under, value === window.from ? 'left' : 'center');
+      // The cursor's time stands in the same line.
+      if (Math.abs(x - timeX(scene.state.time, { area, window })) > BADGE)
+        paintAxisText(brush, byTime.label(value), x, under, value === window.from ? 'left' : 'center');
     }
   }
   if (shown > capacity) {

@@ -100,12 +100,14 @@ function buttons(scene: Scene, tile: Tile, facts: TileFacts, store: Store): HTML
   return el('div', { class: 'nki-memory-actions' }, site !== null && line, readers.length > 0 && reader);
 }
 
-/** A few facts beside the pointer. */
-export function createCard(): {
-  element: HTMLElement;
+export interface Card {
+  readonly element: HTMLElement;
   show(scene: Scene, tile: Tile, x: number, y: number): void;
   hide(): void;
-} {
+}
+
+/** A few facts beside the pointer. */
+export function createCard(): Card {
   const title = el('b', {});
   const lines = el('div', {});
   const element = el('div', { class: 'nki-memory-card', role: 'tooltip', hidden: true }, title, lines);

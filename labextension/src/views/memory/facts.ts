@@ -146,7 +146,7 @@ export function rowOf(run: Run, tile: Tile, time: number, share: number): readon
   const lane = writerOf(run, tile);
   return [
     tile.buffer.name,
-    phaseWords(phaseAt(tile, time), share),
+    phaseWords(share < 1 ? 'writing' : phaseAt(tile, Math.max(time, tile.written)), share),
     tile.placed ? format.addressRange(tile.low, tile.high - tile.low) : 'no room',
     format.bytes(tile.high - tile.low),
     format.range(tile.top, tile.bottom - 1),

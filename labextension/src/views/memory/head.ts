@@ -52,6 +52,7 @@ export function createHead(actions: Actions): Head {
       const at = `at ${format.time(state.time)}`;
       const step = state.step >= 0 ? ` · step ${format.ordinal(state.step)}` : '';
       setText(when, scene.compact ? at : `${run.kernel} · ${at}${step}`);
+      setAttribute(when, 'title', when.textContent);
       drawOperands(operands, scene);
       const host = scene.compact ? menu : element;
       if (controls.element.parentElement !== host) host.append(controls.element);

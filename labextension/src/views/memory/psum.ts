@@ -20,6 +20,7 @@ import { boxAt } from './map';
 import type { Section } from './sbuf';
 import type { Scene } from './scene';
 import { measureOf } from './scene';
+import { describe } from './table';
 import type { BankState } from './uses';
 
 const SIZES = {
@@ -49,7 +50,12 @@ export function createPsum(): Section {
       setText(words, `${count} banks × ${format.bytes(psumBank)} per partition`);
       const lost = scene.psum.homeless.length;
       none.hidden = lost === 0;
-      setText(none, lost === 0 ? '' : `No addresses: ${format.plural(lost, 'tile')} of PSUM lie in no known bank.`);
+      setText(
+        none,
+        lost === 0
+          ? ''
+          : `No addresses: the run has ${format.plural(lost, 'tile')} in PSUM and does not say in which bank.`,
+      );
       const sizes = scene.compact ? SIZES.compact : SIZES.full;
       surface.resize(plot.clientWidth, ABOVE + sizes.plot + NUMBERS);
       surface.clear();
@@ -61,6 +67,9 @@ export function createPsum(): Section {
       for (const piece of pieces) paintPiece(brush, piece);
       for (const piece of pieces) paintOutline(brush, piece.tile, piece);
       if (!scene.compact) paintAxisText(brush, 'bank', sizes.left - 8, ABOVE + sizes.plot / 2, 'right');
+    },
+    describe(scene) {
+      describe(surface.element, 'PSUM', words.textContent, scene, scene.psumTiles);
     },
     tileAt(event) {
       const bounds = surface.element.getBoundingClientRect();

@@ -19,13 +19,17 @@ import type { Area, Box, Gaps } from './map';
 import { boxAt, byteTicks, fullest, fullRange, gapsOf, layoutMap, partitionTicks, usedRange } from './map';
 import type { Phase, Tile } from './occupancy';
 import { phaseAt } from './occupancy';
+import type { Finding } from '../../types';
 import type { Scene } from './scene';
 import { AXIS_SIZE, measureOf } from './scene';
+import { describe } from './table';
 
 /** A part of the view with a picture of tiles. */
 export interface Section {
   readonly element: HTMLElement;
   draw(scene: Scene): void;
+  /** Say on the picture what it shows. */
+  describe(scene: Scene): void;
   /** The tile at a point of the page. */
   tileAt(event: MouseEvent): Tile | undefined;
 }
@@ -47,8 +51,8 @@ interface Frame {
   readonly capacity: number;
 }
 
-/** `open` is called with the code of the finding that the memory is too small. */
-export function createSbuf(open: (code: string) => void): Section {
+/** `open` is called with the finding that the memory is too small. */
+export function createSbuf(open: (finding: Finding) => void): Section {
   const surface = createSurface();
   const words = el('span', { class: 'nki-memory-words' });
   const none = el('p', { class: 'nki-memory-none' });
@@ -95,6 +99,9 @@ export function createSbuf(open: (code: string) => void): Section {
       }
       showCallout(callout, scene, frame, open);
     },
+    describe(scene) {
+      describe(surface.element, 'SBUF', captionOf(scene, shownBytes(scene)), scene, scene.sbufTiles);
+    },
     tileAt(event) {
       const bounds = surface.element.getBoundingClientRect();
       return boxAt(boxes, event.clientX - bounds.left, event.clientY - bounds.top)?.tile;
@@ -120,7 +127,7 @@ export function missingWords(scene: Scene): string {
   if (sbuf.tiles.length > 0) return '';
   if (sbuf.homeless.length === 0) return 'No tile of this run is in SBUF.';
   const tiles = format.plural(sbuf.homeless.length, 'tile');
-  return `No addresses: the run does not say where its ${tiles} in SBUF lie.`;
+  return `No addresses: the run has ${tiles} in SBUF and does not say where.`;
 }
 
 /** The words beside "SBUF". */
@@ -281,14 +288,13 @@ export function gapWords(scene: Scene, gaps: Gaps): string {
 }
 
 /** What lies beyond the memory now, in words with the code of the finding. */
-function showCallout(callout: HTMLElement, scene: Scene, frame: Frame, open: (code: string) => void): void {
+function showCallout(callout: HTMLElement, scene: Scene, frame: Frame, open: (finding: Finding) => void): void {
   const words = overWords(scene);
   callout.hidden = words === null;
   if (words === null) return;
-  const code = scene.overflow?.code;
-  const link = (name: string): HTMLElement =>
-    el('button', { type: 'button', class: 'nki-memory-code', on: { click: () => open(name) } }, name);
-  const text = el('span', {}, words.what, code !== undefined && link(code));
+  const link = (finding: Finding): HTMLElement =>
+    el('button', { type: 'button', class: 'nki-memory-code', on: { click: () => open(finding) } }, finding.code);
+  const text = el('span', {}, `${words.what} `, scene.overflow !== undefined && link(scene.overflow));
   const key = `${words.title} ${words.what}`;
   if (callout.dataset.words !== key) {
     callout.dataset.words = key;

@@ -1,7 +1,7 @@
 /** What the parts of the memory view draw from: facts of the run, made once, and of the moment, made for each drawing. */
 
 import { fit, widthOf } from '../../canvas/text';
-import type { Finding, Palette, Run, State } from '../../types';
+import type { Buffer, Finding, Palette, Run, State } from '../../types';
 import type { PartitionClass } from './classes';
 import { classesOf } from './classes';
 import type { Colouring, Painter } from './colour';
@@ -15,6 +15,7 @@ import { createUsage } from './uses';
 /** What holds for the whole run. */
 export interface Model {
   readonly run: Run;
+  readonly buffers: readonly Buffer[];
   readonly sbuf: Occupancy;
   readonly psum: Occupancy;
   readonly usage: Usage;
@@ -52,14 +53,17 @@ export interface Scene extends Model, Choices {
 const FULL = /^NKI31[56]$/;
 const OVERLAP = 'NKI317';
 
-export function modelOf(run: Run): Model {
-  const sbuf = occupancyOf(run, 'sbuf');
+/** The model of a run. `before` is one of the same run with fewer rows: what depends on no row is kept. */
+export function modelOf(run: Run, before?: Model): Model {
+  const kept = before?.buffers === run.buffers ? before : undefined;
+  const sbuf = kept?.sbuf ?? occupancyOf(run, 'sbuf');
   return {
     run,
+    buffers: run.buffers,
     sbuf,
-    psum: occupancyOf(run, 'psum'),
+    psum: kept?.psum ?? occupancyOf(run, 'psum'),
     usage: createUsage(run),
-    classes: classesOf(sbuf.tiles, run.capacity.partitions),
+    classes: kept?.classes ?? classesOf(sbuf.tiles, run.capacity.partitions),
     overflow: run.findings.find(finding => FULL.test(finding.code) && finding.message.includes('SBUF')),
     clobbered: run.findings.some(finding => finding.code === OVERLAP),
   };

@@ -1,6 +1,6 @@
 /** The tiles of the moment as a table, to be read instead of the pictures, and as text to be copied. */
 
-import { el, replace } from '../../dom';
+import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
 import type { Store } from '../../types';
 import { COLUMNS, rowOf } from './facts';
@@ -12,8 +12,9 @@ export interface Table {
   draw(scene: Scene): void;
 }
 
-/** So many rows are made; the rest is counted. */
+/** So many rows are made, and so many tiles named; the rest is counted. */
 const ROWS = 200;
+const NAMED = 12;
 
 /** A tile with its cells. */
 export interface Row {
@@ -23,17 +24,16 @@ export interface Row {
 
 /** The tiles there now by memory and address, dead ones included. */
 export function rowsOf(scene: Scene): readonly { readonly space: string; readonly rows: readonly Row[] }[] {
-  const of = (tiles: readonly Tile[]): Row[] =>
-    [...tiles]
-      .sort((a, b) => a.low - b.low || a.top - b.top)
-      .map(tile => ({
-        tile,
-        cells: rowOf(scene.run, tile, scene.state.time, scene.usage.written(tile, scene.state.time)),
-      }));
   return [
-    { space: 'SBUF', rows: of(scene.sbufTiles) },
-    { space: 'PSUM', rows: of(scene.psumTiles) },
+    { space: 'SBUF', rows: rowsFor(scene, scene.sbufTiles) },
+    { space: 'PSUM', rows: rowsFor(scene, scene.psumTiles) },
   ];
+}
+
+function rowsFor(scene: Scene, tiles: readonly Tile[]): readonly Row[] {
+  const { run, usage, state } = scene;
+  const sorted = [...tiles].sort((a, b) => a.low - b.low || a.top - b.top);
+  return sorted.map(tile => ({ tile, cells: rowOf(run, tile, state.time, usage.written(tile, state.time)) }));
 }
 
 /** Everything as text: tabs between cells, a line for each tile. */
@@ -44,6 +44,15 @@ export function textOf(scene: Scene): string {
   lines.push(['Memory', ...COLUMNS].join('\t'));
   for (const { space, rows } of rowsOf(scene)) lines.push(...rows.map(row => [space, ...row.cells].join('\t')));
   return `${lines.join('\n')}\n`;
+}
+
+/** Give a picture its words: what it is, its caption, and the first tiles with their states. */
+export function describe(picture: Element, space: string, words: string, scene: Scene, tiles: readonly Tile[]): void {
+  const rows = rowsFor(scene, tiles);
+  const named = rows.slice(0, NAMED).map(({ cells: [name, state] }) => `${name} ${state}`);
+  if (rows.length > NAMED) named.push(`${format.count(rows.length - NAMED)} more in the table`);
+  setAttribute(picture, 'role', 'img');
+  setAttribute(picture, 'aria-label', `${space}, ${words}: ${named.join(', ') || 'no tiles now'}`);
 }
 
 export function createTable(store: Store): Table {

@@ -45,10 +45,20 @@ export function createUsage(run: Run): Usage {
     known.set(tile.buffer.id, (groups = grouped(run, run.uses(tile.buffer.id))));
     return groups;
   };
+  const firsts = new Map<number, Group | undefined>();
+  const firstOf = (tile: Tile): Group | undefined => {
+    const { id } = tile.buffer;
+    if (firsts.has(id)) return firsts.get(id);
+    if (firsts.size >= KEPT) firsts.clear();
+    const group = grouped(run, run.uses(id), 1).at(0);
+    firsts.set(id, group);
+    return group;
+  };
   return {
     written(tile, time) {
-      const first = groupsOf(tile).at(0);
-      if (first === undefined || time >= tile.written) return writtenAt(tile, time);
+      if (time >= tile.written) return 1;
+      const first = firstOf(tile);
+      if (first === undefined) return writtenAt(tile, time);
       return progress(first, time);
     },
     state(tile, time) {
@@ -59,8 +69,11 @@ export function createUsage(run: Run): Usage {
   };
 }
 
-/** Uses parted where a write follows a read; of one step the reads come first. What is read before any write is none. */
-export function grouped(run: Run, { steps, roles }: Uses): readonly Group[] {
+/**
+ * Uses parted where a write follows a read; of one step the reads come first. What is read before any write makes no
+ * group. Ends after `most` groups.
+ */
+export function grouped(run: Run, { steps, roles }: Uses, most = Infinity): readonly Group[] {
   const groups: Group[] = [];
   let writes: number[] = [];
   let drained = -1;
@@ -79,6 +92,7 @@ export function grouped(run: Run, { steps, roles }: Uses): readonly Group[] {
     const made = mine.filter(role => role !== READ);
     if (made.length === 0) continue;
     if (drained >= 0) close();
+    if (groups.length >= most) return groups;
     writes.push(step);
     adds ||= made.includes(ACCUMULATE);
   }

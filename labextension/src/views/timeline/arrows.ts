@@ -99,6 +99,14 @@ function sameLane(run: Run, step: number): string {
   return run.lanes[run.rows.lane[step - run.rows.first]].kind === 'dma' ? 'same queue' : 'same engine';
 }
 
+/** Where the number of those left out stands: below the selection, within the width of the lanes. */
+export function moreBox(figure: Figure, own: Box): Box {
+  const x = Math.min(Math.max(0, own.x), figure.scale.width - MORE.width);
+  return { x, y: own.y + own.height + 6, ...MORE };
+}
+
+const MORE = { width: 78, height: 24 } as const;
+
 /** Control points of the curve: level at both ends. */
 export function bend({ from, to }: Pick<Arrow, 'from' | 'to'>): readonly [Point, Point] {
   const reach = Math.max(14, Math.min(120, Math.abs(to.x - from.x) / 2));

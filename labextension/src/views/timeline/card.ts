@@ -39,17 +39,32 @@ export function createCard(): Card {
   };
 }
 
-/** Below the box and to its right, or on the side where there is room. */
+/** Below the box; where that leaves the host, beside it, on the side where there is room. */
 function place(element: HTMLElement, anchor: Box, host: HTMLElement): void {
   const { width, height } = element.getBoundingClientRect();
-  const gap = 10;
-  const right = anchor.x + Math.min(anchor.width, 40) + gap;
-  const x = right + width <= host.clientWidth - 4 ? right : anchor.x - width - gap;
-  const below = anchor.y + anchor.height + gap;
-  const room = host.clientHeight - 4;
-  const y = below + height <= room ? below : Math.max(4, Math.min(below, room - height));
-  const left = Math.min(Math.max(4, x), Math.max(4, host.clientWidth - width - 4));
-  setStyle(element, { left: `${Math.round(left)}px`, top: `${Math.round(y)}px` });
+  const spot = spotFor({ width, height }, anchor, { width: host.clientWidth, height: host.clientHeight });
+  setStyle(element, { left: `${Math.round(spot.x)}px`, top: `${Math.round(spot.y)}px` });
+}
+
+interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+const GAP = 10;
+const MARGIN = 4;
+
+/** Where a card goes that is to leave its anchor uncovered, as far as the room allows. */
+export function spotFor(card: Size, anchor: Box, room: Size): { x: number; y: number } {
+  const below = anchor.y + anchor.height + GAP;
+  const fits = below + card.height <= room.height - MARGIN;
+  const right = anchor.x + (fits ? Math.min(anchor.width, 4 * GAP) : anchor.width) + GAP;
+  const x = right + card.width <= room.width - MARGIN ? right : anchor.x - card.width - GAP;
+  const y = fits ? below : room.height - MARGIN - card.height;
+  return {
+    x: Math.min(Math.max(MARGIN, x), Math.max(MARGIN, room.width - card.width - MARGIN)),
+    y: Math.max(MARGIN, y),
+  };
 }
 
 function contentOf(figure: Figure, hit: Hit): Child[] | null {
@@ -96,17 +111,18 @@ export function rowCard(run: Run, step: number): Child[] | null {
       'Reads',
       run.accesses(step).filter(access => access.role !== 'write'),
     ),
-    fact('Time', `${slowedBy(run, pace[at], held[at])}${CONFIDENCES[confidence[at]] ?? 'guess'}`),
+    fact('Cost', `${format.time(pace[at] * duration[at])} · ${CONFIDENCES[confidence[at]] ?? 'guess'}`),
+    slowedBy(run, (1 - pace[at]) * duration[at], held[at]),
     whereOf(run, step),
     step === run.fault ? el('div', { class: 'nki-tl-card-fault' }, 'The run failed here.') : null,
   );
   return content;
 }
 
-/** "12 % of it slowed by DMA bandwidth · " or ''. */
-function slowedBy(run: Run, pace: number, held: number): string {
-  if (held === 0 || pace > 0.995) return '';
-  return `${format.percent(1 - pace)} for ${reason(run.stalls[held] ?? 'none')} · `;
+/** What made it longer than its own work, if that is half a nanosecond or more. */
+function slowedBy(run: Run, time: number, held: number): HTMLElement | null {
+  if (held === 0 || time < 500) return null;
+  return fact('Slowed', `${format.time(time)} by ${shortReason(run.stalls[held] ?? 'none')}`);
 }
 
 const OPERANDS = 3;
@@ -138,7 +154,7 @@ function blockCard(figure: Figure, lane: number, bar: Bar): Child[] {
   return [
     head(run, bar.step, format.plural(bar.count, 'instruction'), `${format.time(to - from)} from ${format.time(from)}`),
     fact('Busy', format.percent(bar.busy)),
-    longestFact(run, lane, from, to),
+    lane < 0 ? null : longestFact(run, lane, from, to),
   ];
 }
 

@@ -49,6 +49,8 @@ export function onDrag(element: HTMLElement, handler: Dragging): void {
     from = null;
     handler.end(drag);
   });
+  // Text that happens to be selected would be carried away instead.
+  element.addEventListener('dragstart', event => event.preventDefault());
   element.addEventListener('pointercancel', () => {
     from = null;
     handler.cancel?.();

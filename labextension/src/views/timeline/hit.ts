@@ -6,6 +6,7 @@ import { type DmaStrip, type LaneStrip, type Strip } from './strips';
 /** Bars narrower than this are hit within this width around them; the nearest one is. */
 export const HALO = 6;
 
+/** `lane` of a bar is -1 where it stands for rows of several lanes. */
 export type Hit =
   | { readonly kind: 'bar'; readonly strip: LaneStrip | DmaStrip; readonly lane: number; readonly bar: Bar }
   | { readonly kind: 'wait'; readonly strip: LaneStrip; readonly lane: number; readonly wait: Wait }
@@ -53,7 +54,9 @@ function hitDma(figure: Figure, strip: DmaStrip, x: number, y: number): Hit {
   if (found?.columns) return { kind: 'column', strip, lane, column: Math.floor(x) };
   const track = y < strip.tracks[1] - 1 ? 0 : 1;
   const bar = nearest(found?.tracks?.[track]?.bars ?? [], x);
-  return bar === null ? { kind: 'lane', strip, lane } : { kind: 'bar', strip, lane, bar };
+  if (bar === null) return { kind: 'lane', strip, lane };
+  const { rows } = figure.run;
+  return { kind: 'bar', strip, lane: bar.count > 1 ? -1 : rows.lane[bar.step - rows.first], bar };
 }
 
 /** The thin rows are too low to be aimed at: of the row under the pointer and its neighbours, one with a bar there. */

@@ -5,7 +5,7 @@ import { ask } from '../../commands';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import { useStyle } from '../../styles';
 import type { Changes, Context, Run, State, View, ViewFactory } from '../../types';
-import { MOST_ARROWS } from './arrows';
+import { moreBox, MOST_ARROWS } from './arrows';
 import { type Card, createCard } from './card';
 import { colouring } from './colour';
 import { type Box, type Figure, layoutFigure, placeOf } from './figure';
@@ -24,6 +24,9 @@ import { createTree } from './tree';
 import type { Scale } from './zoom';
 
 export const createTimeline: ViewFactory = context => new Timeline(context);
+
+/** Milliseconds after the rows came. */
+const WARM_AFTER = 400;
 
 const WINDOW: readonly (keyof State)[] = ['window', 'colourBy', 'showCritical', 'layout', 'theme'];
 
@@ -49,6 +52,7 @@ class Timeline implements View {
   private pointed: Box | null = null;
   private cardFor = '';
   private areaLane = -1;
+  private warming = 0;
   private dimmed = false;
   /** What must be drawn anew whatever has changed. */
   private stale = { layout: true, figure: true, whole: true };
@@ -68,9 +72,18 @@ class Timeline implements View {
     this.element = el('section', { class: 'nki-tl', role: 'region' }, ...parts);
     this.more.addEventListener('click', () => ask(this.more, 'details'));
     this.listenToPointer();
+    this.warm();
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.plot);
     document.fonts?.addEventListener('loadingdone', this.fontsCame);
+  }
+
+  /** Has the run index its dependencies while nothing else is to be done, before the first selection asks for them. */
+  private warm(): void {
+    window.clearTimeout(this.warming);
+    this.warming = window.setTimeout(() => {
+      if (this.run.has(this.run.rows.first)) this.run.successors(this.run.rows.first);
+    }, WARM_AFTER);
   }
 
   private listenToPointer(): void {
@@ -101,9 +114,11 @@ class Timeline implements View {
   reload(run: Run): void {
     this.run = run;
     this.redraw({ layout: true, figure: true, whole: true });
+    this.warm();
   }
 
   dispose(): void {
+    window.clearTimeout(this.warming);
     this.observer.disconnect();
     document.fonts?.removeEventListener('loadingdone', this.fontsCame);
   }
@@ -169,13 +184,14 @@ class Timeline implements View {
 
   /** How many dependencies the arrows leave out, beside the selection. */
   private drawMore(state: State, more: number): void {
-    const place = more > 0 && this.figure ? placeOf(this.figure, state.selected) : null;
+    const { figure } = this;
+    const place = more > 0 && figure ? placeOf(figure, state.selected) : null;
     this.more.hidden = place === null;
-    if (place === null) return;
+    if (figure === null || place === null) return;
     setText(this.more, `+ ${more} more`);
     setAttribute(this.more, 'title', `${more + MOST_ARROWS} dependencies; open the list`);
-    const x = Math.min(Math.max(0, place.x), this.plot.clientWidth - 70);
-    setStyle(this.more, { left: `${x}px`, top: `${place.y + place.height + 6}px` });
+    const { x, y } = moreBox(figure, place);
+    setStyle(this.more, { left: `${x}px`, top: `${y}px` });
   }
 
   private point(hit: Hit, box: Box | null): void {

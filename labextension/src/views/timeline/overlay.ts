@@ -1,7 +1,7 @@
 /** The layer over the lanes: cursor, selection, its dependencies, the area, what the pointer is on. */
 import { time } from '../../format';
 import type { Span, State } from '../../types';
-import { type Arrow, type Arrows, bend, layoutArrows, middle, MOST_ARROWS, neighbours } from './arrows';
+import { type Arrow, type Arrows, bend, layoutArrows, middle, moreBox, MOST_ARROWS, neighbours } from './arrows';
 import type { Bar, Wait } from './bars';
 import { type Box, type Figure, placeOf, stripOf } from './figure';
 import { extent, paintBar, paintBars, paintWaits } from './paint-lane';
@@ -33,7 +33,7 @@ export function paintOverlay(pen: Pen, figure: Figure, { state, pointed }: Shown
     if (run.fault >= 0) paintFailed(pen, figure);
     paintCursor(pen, figure, state.time);
     const place = placeOf(figure, state.selected);
-    paintArrows(pen, figure, arrows.drawn, place);
+    paintArrows(pen, figure, arrows, place);
     if (place !== null) outline(pen, place, SELECTED_EDGE);
   } else paintCursor(pen, figure, state.time);
   if (pointed !== null) outline(pen, pointed, 1);
@@ -149,11 +149,15 @@ function paintMarker(pen: Pen, { height }: Figure, x: number): void {
   pen.context.setLineDash([]);
 }
 
-function paintArrows(pen: Pen, figure: Figure, arrows: readonly Arrow[], own: Box | null): void {
-  for (const arrow of arrows) paintArrow(pen, arrow);
+function paintArrows(pen: Pen, figure: Figure, { drawn, more }: Arrows, own: Box | null): void {
+  for (const arrow of drawn) paintArrow(pen, arrow);
   useFont(pen, FONTS.axis, 500);
-  const taken = own === null ? [] : [own];
-  for (const arrow of arrows) paintWords(pen, figure, arrow, taken);
+  const taken = own === null ? [] : more > 0 ? [own, moreBox(figure, own)] : [own];
+  const said = new Set<string>();
+  for (const arrow of drawn) {
+    if (!said.has(arrow.text)) paintWords(pen, figure, arrow, taken);
+    said.add(arrow.text);
+  }
 }
 
 function paintArrow(pen: Pen, arrow: Arrow): void {

@@ -39,7 +39,8 @@ MOST: Final = 4
 class Signature:
     """One way a kernel is called: TensorSpecs for arrays, other values as they are.
 
-    `grid` is the launch grid, `schedule` the edges of `with_schedule`, `span` the call in the source where it was found.
+    `grid` is the launch grid, `schedule` the edges of `with_schedule`, `span` the call in the source where it was
+    found.
     """
 
     args: tuple[Any, ...] = ()
@@ -74,13 +75,16 @@ def signatures(
     """
     wanted = set(names)
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
+    last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
     m = _machine(module, budget)
 
     def launched(launch: Launch, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> None:
         function = launch.function
-        if function.name in wanted and function.closure is m.base:
-            made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule),
-                             span=_span(module, node))  # fmt: skip
+        if function.name in wanted and function.closure is m.base and function.node is last[function.name]:
+            made = Signature(
+                args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule),
+                span=_span(module, node),
+            )  # fmt: skip
             _enter(found[function.name], made)
 
     m.launched = launched

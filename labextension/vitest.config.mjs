@@ -10,12 +10,12 @@ export default defineConfig({
     {
       name: 'css-as-text',
       enforce: 'pre',
-      resolveId(source: string, importer?: string) {
+      resolveId(source, importer) {
         return source.endsWith('.css') && importer !== undefined
           ? `\0${join(dirname(importer), source)}.txt`
           : undefined;
       },
-      load(id: string) {
+      load(id) {
         const file = /^\0(.*\.css)\.txt$/.exec(id)?.[1];
         return file === undefined ? undefined : `export default ${JSON.stringify(readFileSync(file, 'utf8'))};`;
       },

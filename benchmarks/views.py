@@ -1,0 +1,132 @@
+"""Measures of the views in Chromium: painting, stepping and memory, each beside what an empty page takes.
+
+`pages()` measures stand-alone pages of 1,000, 100,000 and 1,000,000 rows, `notebooks()` the same views in JupyterLab.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the driver of the browser tests
+
+from tests.browser.lab import Window, chromium, lab, window  # noqa: E402 - the path stands above
+from tests.recordings import synthetic  # noqa: E402
+
+SIZES: Final = (1_000, 100_000, 1_000_000)
+FIRST_PAINT: Final = {1_000: 300.0, 100_000: 600.0, 1_000_000: 1500.0}  # milliseconds
+STEPS: Final = 120
+OPENED: Final = 50
+
+# Notes when the transport says a step for the first time, in milliseconds since the page began.
+_NOTE_PAINT: Final = """(() => {
+  const look = () => {
+    if (document.querySelector('.nki-where b')) requestAnimationFrame(() => (window.nkiPainted = performance.now()));
+    else requestAnimationFrame(look);
+  };
+  requestAnimationFrame(look);
+})();"""
+# Milliseconds from an input to the task after the frame that shows it. Every other input is a jump of the slider.
+_STEPPING: Final = """async ([count, acts]) => {
+  const painted = () => new Promise(done => requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = done;
+    channel.port2.postMessage(0);
+  }));
+  const root = document.querySelector('.nki-visualizer');
+  const slider = root && root.querySelector('.nki-transport input[type=range]');
+  const times = [];
+  for (let number = 0; number < count; number++) {
+    await painted();
+    await new Promise(done => setTimeout(done, (number * 7) % 16));
+    const start = performance.now();
+    if (acts && number % 2) {
+      slider.value = String(Math.floor(((number * 0.6180339887) % 1) * Number(slider.max)));
+      slider.dispatchEvent(new Event('input', { bubbles: true }));
+    } else if (acts) {
+      root.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true }));
+    }
+    await painted();
+    times.push(performance.now() - start);
+  }
+  return times;
+}"""
+_HEAP: Final = "() => { gc(); gc(); return performance.memory.usedJSHeapSize / 2 ** 20; }"
+
+Told = dict[str, Any]
+
+
+def _p95(times: list[float]) -> float:
+    return statistics.quantiles(times, n=20)[-1]
+
+
+def pages() -> Iterator[Told]:
+    """First paint, and from a step to its paint, of pages in files."""
+    from nki_lab.export.html import html
+    from nki_lab.kernel_runtime.recording import Recording
+
+    with tempfile.TemporaryDirectory() as folder, chromium() as browser:
+        for size in SIZES:
+            file = Path(folder) / f"{size}.html"
+            file.write_text(html(Recording(synthetic(size), {"kernel": "k", "target": "trn2"})), encoding="utf-8")
+            with window(browser) as tab:
+                tab.page.set_content("<p>empty</p>")
+                empty = tab.page.evaluate(_STEPPING, [STEPS, False])
+                tab.page.add_init_script(_NOTE_PAINT)
+                tab.page.goto(file.as_uri())
+                tab.page.wait_for_function("() => window.nkiPainted > 0")
+                paint = tab.page.evaluate("() => window.nkiPainted")
+                yield {"name": f"first paint of a page, {size:,} rows", "value": paint, "unit": "ms",
+                       "reference": f"{file.stat().st_size / 2**20:.1f} MiB", "budget": FIRST_PAINT[size]}  # fmt: skip
+                tab.visualizer().focus()
+                times = tab.page.evaluate(_STEPPING, [STEPS, True])
+                reference = f"empty page {statistics.median(empty):.1f} ms, p95 {_p95(empty):.1f}"
+                yield {"name": f"step to paint p95, {size:,} rows", "value": _p95(times), "unit": "ms",
+                       "reference": reference, "budget": 33.0}  # fmt: skip
+                yield {"name": f"step to paint median, {size:,} rows", "value": statistics.median(times), "unit": "ms",
+                       "reference": reference, "budget": 33.0}  # fmt: skip
+
+
+def notebooks() -> Iterator[Told]:
+    """First paint of a million rows as a widget, and what opening a run fifty times leaves in the page's memory."""
+    from nki_lab.kernel_runtime.recording import Recording
+
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        Recording(synthetic(1_000), {"kernel": "small", "target": "trn2"}).save(folder / "small.nkirec")
+        Recording(synthetic(1_000_000), {"kernel": "large", "target": "trn2"}).save(folder / "large.nkirec")
+        with lab(folder) as jupyter, chromium() as browser, window(browser) as tab:
+            cells = ("import nki_lab\nsmall, large = (nki_lab.open(f'{name}.nkirec') for name in ('small', 'large'))",
+                     "view = large.view()", "view", "small")  # fmt: skip
+            tab.open(jupyter, jupyter.notebook("measured.ipynb", *cells))
+            tab.run(0)
+            tab.run(1)
+            yield _widget(tab)
+            yield from _opening(tab)
+
+
+def _widget(tab: Window) -> Told:
+    tab.page.evaluate(f"() => {{ window.nkiStart = performance.now(); {_NOTE_PAINT} }}")
+    tab.run(2)
+    tab.page.wait_for_function("() => window.nkiPainted > 0")
+    paint = tab.page.evaluate("() => window.nkiPainted - window.nkiStart")
+    return {"name": "first paint of a widget, 1,000,000 rows", "value": paint, "unit": "ms",
+            "reference": "from running the cell", "budget": FIRST_PAINT[1_000_000]}  # fmt: skip
+
+
+def _opening(tab: Window) -> Iterator[Told]:
+    heaps = []
+    for number in range(OPENED + 10):
+        tab.run(3)
+        tab.page.locator(".jp-OutputArea .nki-where b").last.wait_for()
+        if number >= 9:
+            heaps.append(tab.page.evaluate(_HEAP))
+    half = len(heaps) // 2
+    grown = statistics.median(heaps[half:]) - statistics.median(heaps[:half])
+    yield {"name": f"heap per opening, {OPENED} times", "value": max(0.0, grown) / half * 1024, "unit": "KiB",
+           "reference": f"{heaps[0]:.1f} MiB before, {heaps[-1]:.1f} MiB after", "budget": 20.0}  # fmt: skip

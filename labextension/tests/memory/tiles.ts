@@ -1,0 +1,101 @@
+/** Tiles and runs for the memory view's tests. */
+import type { LoadedRun } from '../../src/run';
+import type { Measure } from '../../src/views/memory/labels';
+import type { Occupancy, Tile } from '../../src/views/memory/occupancy';
+import { occupancyOf } from '../../src/views/memory/occupancy';
+import type { BufferGiven, LifetimeGiven, RowGiven, RunGiven } from '../messages';
+import { draws, runOf } from '../timeline/runs';
+
+/** A tile as tests write it; what is left out is all partitions of SBUF from byte 0 on, 1 KiB of each. */
+export interface TileGiven {
+  readonly space?: 'sbuf' | 'psum';
+  readonly top?: number;
+  readonly partitions?: number;
+  /** -1: no address. */
+  readonly byte?: number;
+  readonly bytes?: number;
+  readonly start: number;
+  readonly written?: number;
+  readonly end: number;
+  readonly writer?: number;
+  readonly site?: number;
+}
+
+const SPACES = { sbuf: 0, psum: 1 };
+/** The name "k" of `NAMES`; equal names are told apart by number. */
+const K = 3;
+
+/** A run whose buffers are these tiles: k[0], k[1] … for those of SBUF. Each has one view, of its own number. */
+export function runWith(tiles: readonly TileGiven[], rows: readonly RowGiven[] = [], given: RunGiven = {}): LoadedRun {
+  const buffers = tiles.map((tile): BufferGiven => {
+    const byte = tile.byte ?? 0;
+    const top = byte < 0 ? -1 : (tile.top ?? 0);
+    return [
+      K,
+      SPACES[tile.space ?? 'sbuf'],
+      0,
+      0,
+      top,
+      tile.partitions ?? 128,
+      byte,
+      tile.bytes ?? 1024,
+      tile.site ?? -1,
+    ];
+  });
+  const lifetimes = tiles.map((tile, id): LifetimeGiven => {
+    const used = rows.flatMap((row, step) => (row.accesses?.some(([view]) => view === id) ? [step] : []));
+    const [first, last] = [used[0] ?? 0, used.at(-1) ?? -1];
+    return [id, tile.start, tile.end, first, last, tile.written ?? tile.start, tile.writer ?? 2, -1];
+  });
+  const count = tiles.length;
+  const zeros = tiles.map(() => 0);
+  const views = { buffer: zeros.map((_, id) => id), pattern: zeros, offset: zeros, indirect: zeros };
+  const makespan = Math.max(1, ...tiles.map(tile => tile.end), ...rows.map(row => row.start + row.duration));
+  return runOf(rows, {
+    buffers,
+    lifetimes,
+    ...given,
+    tables: count > 0 ? { views, ...given.tables } : {},
+    header: { makespan, ...given.header },
+  });
+}
+
+export function occupied(tiles: readonly TileGiven[], space: 'sbuf' | 'psum' = 'sbuf'): Occupancy {
+  return occupancyOf(runWith(tiles), space);
+}
+
+/** Tiles at random places and times. */
+export function scattered(count: number, seed: number): readonly TileGiven[] {
+  const draw = draws(seed);
+  const below = (limit: number): number => Math.floor(draw() * limit);
+  return Array.from({ length: count }, () => {
+    const start = below(1000);
+    const written = start + below(50);
+    return {
+      top: 32 * below(4),
+      partitions: 1 + below(32),
+      byte: draw() < 0.05 ? -1 : 64 * below(64),
+      bytes: 64 * (1 + below(8)),
+      start,
+      written,
+      end: written + below(200),
+    };
+  });
+}
+
+/** The tile of a buffer. */
+export function tileOf(occupancy: Occupancy, id: number): Tile {
+  const tile = occupancy.of(id);
+  if (tile === undefined) throw new Error(`there is no tile ${id}`);
+  return tile;
+}
+
+/** Letters of six pixels. */
+export const MEASURE: Measure = {
+  width: text => 6 * text.length,
+  fit: (text, width) => {
+    const letters = Math.floor(width / 6);
+    if (text.length <= letters) return text;
+    return letters < 4 ? '' : `${text.slice(0, letters - 1)}…`;
+  },
+};

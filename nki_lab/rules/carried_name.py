@@ -1,0 +1,92 @@
+"""NKI119: a name that a pass of a device loop reads and then binds anew, for a next pass that will not see it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each such name of each `for` over nl.dynamic_range and each `while` on a register.
+
+    Names that a function binds from nisa.register_alloc are registers.
+    """
+    registers = {
+        target.id
+        for node in facts.find(ast.Assign)
+        if _calls(facts, node.value, "register_alloc")
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    counted = [loop for loop in facts.find(ast.For) if _calls(facts, loop.iter, "dynamic_range")]
+    tested = [loop for loop in facts.find(ast.While) if isinstance(loop.test, ast.Name) and loop.test.id in registers]
+    loops: list[ast.For | ast.While] = [*counted, *tested]
+    for loop in loops:
+        read: dict[str, ast.AST] = {}
+        bound: dict[str, ast.AST] = {}
+        known = {*_names(loop.target)} if isinstance(loop, ast.For) else set()
+        for node, stored in _uses(loop.body):
+            name = node.id
+            if stored:
+                bound.setdefault(name, node)
+                known.add(name)
+            elif name not in known:
+                read.setdefault(name, node)
+        for name in read.keys() & bound.keys() - registers:
+            yield facts.report(
+                "NKI119",
+                bound[name],
+                f"{name} is read by a pass of the device loop and bound anew for the next one",
+                limit="the body is specialised once: every pass reads what the name stood for in the first",
+                use="write into the tensor with a nisa instruction instead of binding the name",
+                related=(Related("it is read here", facts.span(read[name])),),
+            )
+
+
+def _calls(facts: SyntaxFacts, node: ast.expr, name: str) -> bool:
+    """Whether an expression calls NKI's function of this name, however it was imported."""
+    return isinstance(node, ast.Call) and facts.dotted(node.func).rpartition(".")[2] == name
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
+
+
+def _uses(body: list[ast.stmt]) -> Iterator[tuple[ast.Name, bool]]:
+    """The names in statements in the order in which they are used, and whether they are bound there."""
+    for statement in body:
+        yield from _of(statement)
+
+
+def _of(node: ast.AST) -> Iterator[tuple[ast.Name, bool]]:
+    match node:
+        case ast.Name():
+            yield node, isinstance(node.ctx, ast.Store)
+        case ast.Assign(targets=targets, value=value):
+            for part in (value, *targets):
+                yield from _of(part)
+        case ast.AugAssign(target=target, value=value):
+            yield from _of(value)
+            if isinstance(target, ast.Name):
+                yield target, False
+                yield target, True
+            else:
+                yield from _of(target)
+        case ast.AnnAssign(target=target, value=value):
+            yield from () if value is None else _of(value)
+            yield from _of(target)
+        case ast.For(target=target, iter=source, body=body, orelse=orelse):
+            yield from _of(source)
+            yield from _of(target)
+            yield from _uses([*body, *orelse])
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef() | ast.comprehension():
+            return  # names of their own
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _of(child)
+
+
+RULE = Rule(code="NKI119", stage="syntax", check=check)

@@ -1,0 +1,152 @@
+"""The visualizer at every width and theme: nothing is cut, nothing lies over anything, all can be read and hit."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page
+
+import nki_lab
+from nki_lab import demo
+from nki_lab.export.html import html
+from nki_lab.kernel_runtime.recording import Recording
+from tests.browser.lab import Window, window
+
+WIDTHS: Final = (720, 1100, 1440, 1920, 2560)
+CHECK: Final = (Path(__file__).parent / "layout_check.js").read_text(encoding="utf-8")
+SELECTED: Final = """() => {
+  const root = document.querySelector('.nki-visualizer');
+  root.querySelector('.nki-control-last').click();
+  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
+OPEN: Final = """name => {
+  const tab = [...document.querySelectorAll('[role=tab]')].find(tab => tab.textContent === name && tab.checkVisibility());
+  if (tab) tab.click();
+  return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(Boolean(tab)))));
+}"""
+
+# Long names, letters of other scripts, markup, a helper, nested loops, and more tiles than SBUF has room for.
+CROWDED: Final = '''
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def doubled_with_a_name_that_is_longer_than_any_column(größe):
+    nisa.tensor_scalar(dst=größe, data=größe, op0=nl.multiply, operand0=2.0)  # a comment that goes on and on, <b>so</b>
+    return größe
+
+
+@nki.jit
+def keeps_more_tiles_than_there_is_room_for_and_says_so_in_its_name_at_some_length(a):
+    """A line of text that is far longer than the column of the source view has room for, whatever the width of it."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    kept = []
+    for outer in range(2):
+        for i in range(a.shape[0] // 256):
+            rows = nl.ds((outer * (a.shape[0] // 256) + i) * 128, 128)
+            größe_eines_sehr_lang_benannten_tiles = nl.ndarray((128, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=größe_eines_sehr_lang_benannten_tiles, src=a[rows, :])
+            kept.append(größe_eines_sehr_lang_benannten_tiles)
+    for i in range(a.shape[0] // 128):
+        nisa.dma_copy(dst=out[nl.ds(i * 128, 128), :], src=doubled_with_a_name_that_is_longer_than_any_column(kept[i]))
+    return out
+'''
+FAILING: Final = '''
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def failing(a):
+    """Writes beyond the end of its result, which is found while it runs."""
+    import json
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in range(2):
+        tile = nl.load(a)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nl.store(out[:, 0 : json.loads(str(512 + i))], tile)
+    return out
+'''
+
+
+def recorded(folder: Path, text: str, name: str, *arrays: np.ndarray) -> Recording:
+    path = folder / f"{name[:20]}.py"
+    path.write_text(text, encoding="utf-8")
+    kernel = runpy.run_path(str(path), run_name=name)[name]
+    return nki_lab.run(kernel, *arrays, target="trn2", on_error="report").recording
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of a good run, one with too much of everything, and one that failed."""
+    folder = tmp_path_factory.mktemp("pages")
+    ones = np.ones
+    matmul = (Path(demo.__file__).parent / "matmul.py").read_text(encoding="utf-8")
+    name = "keeps_more_tiles_than_there_is_room_for_and_says_so_in_its_name_at_some_length"
+    runs = {
+        "matmul": recorded(folder, matmul, "matmul", ones((512, 256), np.float32), ones((512, 1024), np.float32)),
+        "crowded": recorded(folder, CROWDED, name, ones((4096, 2048), np.float32)),
+        "failing": recorded(folder, FAILING, "failing", ones((128, 512), np.float32)),
+    }
+    out = {}
+    for each, recording in runs.items():
+        out[each] = folder / f"{each}.html"
+        out[each].write_text(html(recording), encoding="utf-8")
+    return out
+
+
+@pytest.fixture(params=("light", "dark"))
+def themed(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Window]:
+    with window(browser, dark=request.param == "dark") as made:
+        yield made
+        assert made.requests == []
+        assert made.errors == []
+
+
+def problems(page: Page) -> list[str]:
+    found: list[str] = page.evaluate(CHECK)
+    return found
+
+
+@pytest.mark.parametrize("name", ["matmul", "crowded", "failing"])
+def test_nothing_is_cut_or_overlaps_or_is_hard_to_read(name: str, themed: Window, pages: dict[str, Path]) -> None:
+    page = themed.page
+    page.goto(pages[name].as_uri())
+    page.locator(".nki-where b").wait_for()
+    found: list[str] = []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 1100})
+        page.evaluate(OPEN, "Explore")
+        page.evaluate(SELECTED)
+        found += [f"{width} Explore: {what}" for what in problems(page)]
+        for tab in ("Details", "Source", "Summary", "Instructions"):
+            if page.evaluate(OPEN, tab):
+                found += [f"{width} {tab}: {what}" for what in problems(page)]
+    assert found == []
+
+
+def test_the_check_finds_what_is_wrong(themed: Window, pages: dict[str, Path]) -> None:
+    page = themed.page
+    page.goto(pages["matmul"].as_uri())
+    page.locator(".nki-where b").wait_for()
+    page.add_style_tag(
+        content=".nki-where { overflow: hidden; width: 20px; min-width: 0; flex: none } .nki-transport { height: 30px }"
+        " .nki-meta { margin-left: -60px; overflow: visible } .nki-meta { color: var(--nki-line2) }"
+        " .nki-control-search { width: 12px; min-width: 0; overflow: hidden }"
+    )
+    found = "\n".join(problems(page))
+    for kind in (
+        "cut: nki-where",
+        "height: nki-transport",
+        "overlaps: nki-",
+        "contrast: nki-meta",
+        "small target: nki-",
+    ):
+        assert kind in found

@@ -1,0 +1,19 @@
+"""A device loop whose step is a register."""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+from nki_lab import spec
+
+ARGUMENTS = (spec((4, 128, 64), "float32"), spec((1, 1), "int32"))
+FAULT = "NKI116"
+
+
+@nki.jit
+def kernel(x, count):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    n = nisa.register_alloc(3)
+    for i in nl.dynamic_range(0, 4, n):
+        nl.store(out[i], nl.load(x[i]))
+    return out

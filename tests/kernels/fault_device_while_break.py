@@ -1,0 +1,21 @@
+"""A while on a register with a break in it."""
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+from nki_lab import spec
+
+ARGUMENTS = (spec((4, 128, 64), "float32"), spec((1, 1), "int32"))
+FAULT = "NKI115"
+
+
+@nki.jit
+def kernel(x, count):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    n = nisa.register_alloc(3)
+    while n:
+        nisa.register_move(n, 0)
+        if x.shape[0] == 5:
+            break
+    return out

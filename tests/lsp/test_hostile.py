@@ -1,0 +1,225 @@
+"""Whatever comes in, the server stays, and it ends when and as it should."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lsp.client import Client, codes, connect, connect_tcp, start
+from tests.lsp.test_server import FAULTY, SLOW
+
+KERNELS = Path(__file__).parents[1] / "kernels"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00\xff\xfe nonsense \n\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"Content-Length: 5\r\n\r\nhello",
+        b"Content-Length: 2\r\n\r\n[]",
+        b"Content-Length: 4\r\n\r\nnull",
+        b'Content-Length: 17\r\n\r\n{"jsonrpc":"1.0"}',
+        b'Content-Length: 16\r\n\r\n{"jsonrpc":"2.0}',
+        b'Content-Length: 45\r\n\r\n{"jsonrpc":"2.0","id":1,"method":"no/such"}  ',
+        b'Content-Length: 56\r\n\r\n{"jsonrpc":"2.0","method":"textDocument/didOpen"}       ',
+        b"Content-Length: 200000\r\n\r\n" + b"[" * 200_000,
+        b"Content-Length: 4\r\n\r\n\xff\xff\xff\xff",
+    ],
+    ids=range(11),
+)
+def test_garbage_on_the_line_is_passed_over(client: Client, uri: str, garbage: bytes) -> None:
+    client.raw(garbage)
+    client.open(uri, FAULTY)
+    client.until(uri, ["NKI201"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("textDocument/didChange", {"textDocument": {"uri": "file:///unknown.py", "version": 2}, "contentChanges": []}),
+        ("textDocument/didClose", {"textDocument": {"uri": "file:///unknown.py"}}),
+        ("textDocument/didOpen", {"textDocument": {"uri": 3}}),
+        ("notebookDocument/didChange", {"notebookDocument": {"uri": "n", "version": 1}, "change": {}}),
+        ("workspace/didChangeConfiguration", {"settings": ["odd", 3]}),
+        ("$/cancelRequest", {"id": 999_999}),
+        ("$/setTrace", {"value": "verbose"}),
+    ],
+)
+def test_messages_that_make_no_sense_are_passed_over(client: Client, uri: str, method: str, params: object) -> None:
+    client.notify(method, params)
+    client.open(uri, FAULTY)
+    client.until(uri, ["NKI201"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0",
+        "\ud800",
+        "\ufeff" + FAULTY,
+        "(" * 5000,
+        "x = " + "-" * 50_000 + "1",
+        "'" * 999,
+        "\x0c\r\u2028",
+        "if 1:\n" * 90,
+    ],
+)
+def test_any_text_is_answered(client: Client, uri: str, text: str) -> None:
+    client.open(uri, text)
+    client.published(uri)
+    client.hover(uri, 0, 0)
+    client.change(uri, FAULTY)
+    client.until(uri, ["NKI201"])
+
+
+def test_typing_a_module_in_and_out_ends_with_the_findings_of_the_last_text(client: Client, uri: str) -> None:
+    """Random edits, each half typed: what is told in the end is what a fresh look says."""
+    draw = random.Random(5)
+    sources = sorted(file.read_text(encoding="utf-8") for file in KERNELS.glob("fault_m*.py"))
+    text = "\n".join(sources)
+    pieces = [
+        "(",
+        ")",
+        "'",
+        '"""',
+        "\n",
+        "    ",
+        ":",
+        "nl.",
+        "= ",
+        "@nki.jit\n",
+        "é😀",
+        "#",
+        "\\",
+        "[",
+        "lambda: ",
+        "def ",
+    ]
+    client.open(uri, text)
+    for _ in range(60):
+        at, cut = draw.randrange(len(text)), draw.choice([0, 0, 1, 8, 40])
+        piece = draw.choice(pieces)
+        before = text[:at].split("\n")
+        inside = text[: at + cut].split("\n")
+        start, end = (len(item[-1].encode("utf-16-le")) // 2 for item in (before, inside))
+        client.change(uri, (len(before) - 1, start, len(inside) - 1, end, piece))
+        text = text[:at] + piece + text[at + cut :]
+    client.hover(uri, 3, 5)
+    version = client.change(uri, (0, 0, 0, 0, "#\n"))
+    told = client.published(uri, version)
+    fresh = uri.replace(".py", "_fresh.py")
+    client.open(fresh, "#\n" + text)
+    expected = client.published(fresh, 1)
+    deadline = time.monotonic() + 20
+    while codes(told) != codes(expected) and time.monotonic() < deadline:  # one of them was the syntax alone
+        told, expected = client.told(uri)[-1]["diagnostics"], client.told(fresh)[-1]["diagnostics"]
+        client.hover(uri, 0, 0)
+    assert codes(told) == codes(expected)
+
+
+# -- the process beside the server -------------------------------------------------------------------------------------
+
+
+def children(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that a process has started."""
+    tasks = Path(f"/proc/{process.pid}/task")
+    found = [task.joinpath("children").read_text(encoding="ascii") for task in tasks.iterdir()]
+    return [int(number) for number in " ".join(found).split()]
+
+
+def test_a_killed_evaluation_is_started_again() -> None:
+    client = connect()
+    client.initialize(seconds=60)
+    client.open("file:///slow.py", SLOW)
+    client.open("file:///k.py", "import nki\n@nki.jit\ndef k(x):\n    y = lambda: 0\n")
+    client.published("file:///k.py")
+    (worker,) = children(client.process)
+    os.kill(worker, signal.SIGKILL)
+    client.open("file:///other.py", FAULTY)
+    client.until("file:///other.py", ["NKI201"])
+    assert children(client.process) != [worker]
+    assert client.leave() == 0
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def test_nothing_beside_the_kernel_is_imported(tmp_path: Path) -> None:
+    for name in ("numpy", "ast", "nki_lab", "pickle", "sitecustomize", "lsprotocol"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+    client = connect(cwd=tmp_path)
+    client.initialize()
+    client.open((tmp_path / "k.py").as_uri(), FAULTY + "import numpy, helper\n")
+    client.until((tmp_path / "k.py").as_uri(), ["NKI201"])
+    assert client.leave() == 0
+    assert not (tmp_path / "ran").exists()
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_leaving_without_a_good_bye_is_status_1() -> None:
+    client = connect()
+    client.initialize()
+    client.notify("exit")
+    assert client.close() == 1
+
+
+def test_a_closed_line_ends_the_server_and_its_children() -> None:
+    client = connect()
+    client.initialize(seconds=60)
+    client.open("file:///slow.py", SLOW)
+    client.open("file:///k.py", "x = (")
+    client.published("file:///k.py")
+    workers = children(client.process)
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    assert client.close() == 1
+    assert not [number for number in workers if Path(f"/proc/{number}").exists()]
+
+
+def test_an_editor_that_never_shakes_hands_ends_it_too() -> None:
+    process = start()
+    _, log = process.communicate(b"", timeout=60)
+    assert process.returncode == 1
+    assert b"Traceback" not in log
+
+
+def test_one_connection_is_served() -> None:
+    process = start("--tcp", "127.0.0.1:0")
+    assert process.stderr is not None
+    host, port = process.stderr.readline().decode().split()[-1].rsplit(":", 1)
+    client = connect_tcp(process, host, int(port))
+    client.initialize()
+    client.open("file:///k.py", FAULTY)
+    client.until("file:///k.py", ["NKI201"])
+    assert client.leave() == 0
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+
+
+def test_the_command_line_starts_it() -> None:
+    command = "import sys; from nki_lab.cli import main; sys.exit(main(['lsp', '--stdio']))"
+    body = b'{"jsonrpc":"2.0","id":1,"method":"shutdown"}'
+    messages = b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    body = b'{"jsonrpc":"2.0","method":"exit"}'
+    messages += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    done = subprocess.run([sys.executable, "-c", command], input=messages, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b'"id": 1' in done.stdout or b'"id":1' in done.stdout
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:", "host:port", "host:99999"])
+def test_an_address_that_is_none_is_refused(address: str) -> None:
+    process = start("--tcp", address)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert b"is no HOST:PORT" in log

@@ -1,0 +1,225 @@
+"""A document over its versions: what is remembered is what would be found afresh."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.frontend.evaluator import Budget, Stopped
+from nki_lab.query import Document, Examination, Question
+from nki_lab.query import kernels as kernels_module
+
+QUESTION = Question(arch=arch_of("trn2"))
+HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\nimport numpy as np\n"
+MODULE = f"""{HEAD}
+SIZE = 64
+
+
+def helper(tile):
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+
+
+def unused(tile):
+    return tile[0:999]
+
+
+@nki.jit
+def first(x: nt.tensor[128, 64]):
+    tile = nl.load(x)
+    helper(tile)
+    nisa.tensor_copy(dst=tile, src=x)
+    return x
+
+
+@nki.jit
+def second(y):
+    acc = nl.ndarray((128, SIZE), nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=nl.load(y), src=acc)
+    return y[0:999]
+
+
+def launch():
+    second(np.zeros((128, 64), np.float32))
+
+
+if __name__ == "__main__":
+    launch()
+"""
+LINES = MODULE.split("\n")
+
+
+def examined(source: str | list[str]) -> Examination:
+    document = Document("k.py")
+    document.update(source)
+    return document.examine(QUESTION)
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(LINES) if text in line)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kernels that are really evaluated, in order."""
+    names: list[str] = []
+    evaluate = kernels_module.evaluate
+
+    def counted(module: object, name: str, *more: object, **others: object) -> object:
+        names.append(name)
+        return evaluate(module, name, *more, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kernels_module, "evaluate", counted)
+    return names
+
+
+def test_nothing_changed_is_nothing_evaluated(asked: list[str]) -> None:
+    document = Document("k.py")
+    for _ in range(3):
+        document.update(MODULE)
+        found = document.examine(QUESTION)
+    assert asked == ["first", "second"]
+    assert [item.code for item in found.findings] == ["NKI201", "NKI301", "NKI303"]
+
+
+@pytest.mark.parametrize(
+    ("text", "replacement", "evaluated"),
+    [
+        ("    return tile[0:999]", "    return tile[0:99] # unused", []),
+        ("    helper(tile)", "    helper(tile)  # typed", ["first"]),
+        ("operand0=2.0", "operand0=3.0", ["first"]),
+        ("    acc = nl", "    acc  = nl", ["second"]),
+        ("SIZE = 64", "SIZE = 32", ["first", "second"]),
+        ("    second(np.zeros((128, 64)", "    second(np.zeros((128, 32)", ["second"]),
+        ("SIZE = 64", "SIZE = 64\n\n", []),
+        ("    launch()", "    launch( )", ["first", "second"]),
+    ],
+)
+def test_what_is_evaluated_again_is_what_reads_the_change(
+    asked: list[str], text: str, replacement: str, evaluated: list[str]
+) -> None:
+    document = Document("k.py")
+    document.update(MODULE)
+    document.examine(QUESTION)
+    asked.clear()
+    changed = MODULE.replace(text, replacement)
+    assert changed != MODULE
+    document.update(changed)
+    found = document.examine(QUESTION)
+    assert asked == evaluated
+    assert found == examined(changed)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_remembered_answers_are_fresh_answers(data: st.DataObject) -> None:
+    document, lines = Document("k.py"), list(LINES)
+    for _ in range(data.draw(st.integers(2, 5))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        match data.draw(st.sampled_from(["blank", "delete", "comment", "swap", "break", "number"])):
+            case "blank":
+                lines.insert(at, "")
+            case "delete":
+                del lines[at]
+            case "comment":
+                lines[at] += "  # typed"
+            case "swap":
+                lines[at : at + 2] = reversed(lines[at : at + 2])
+            case "break":
+                lines[at] += "("
+            case _:
+                lines[at] = lines[at].replace("64", "32").replace("999", "99")
+        source = "\n".join(lines)
+        assert document.update(source) == Document("k.py").update(source)
+        assert document.examine(QUESTION) == examined(source)
+
+
+def test_cells_are_remembered_wherever_they_move(asked: list[str]) -> None:
+    cells = [HEAD, *(f"@nki.jit\ndef k{i}(x: nt.tensor[128, 64]):\n    return x[0:999]" for i in range(3))]
+    document = Document("n.ipynb")
+    document.update(cells)
+    first = document.examine(QUESTION)
+    assert [item.line for item in first.findings] == [9 + 3 * i for i in range(3)]
+    asked.clear()
+    document.update([cells[0], "# note\n\n", *cells[1:]])
+    moved = document.examine(QUESTION)
+    assert asked == []
+    assert [item.line for item in moved.findings] == [item.line + 3 for item in first.findings]
+
+
+def test_texts_of_findings_name_the_lines_of_today() -> None:
+    source = f"{HEAD}@nki.jit\ndef k(x: nt.tensor[128, 64]):\n    a = nl.load(x)\n    nisa.tensor_copy(dst=a, src=a[:, 0:3])\n    return x\n"
+    document = Document("k.py")
+    document.update(source)
+    (before,) = document.examine(QUESTION).findings
+    document.update("\n\n\n" + source)
+    (after,) = document.examine(QUESTION).findings
+    assert (before.line + 3, after) == (after.line, examined("\n\n\n" + source).findings[0])
+
+
+def test_a_question_about_another_target_is_another_question(asked: list[str]) -> None:
+    document = Document("k.py")
+    document.update(MODULE)
+    document.examine(QUESTION)
+    document.examine(Question(arch=arch_of("trn3")))
+    assert asked == ["first", "second"] * 2
+
+
+def test_an_examination_can_be_stopped_and_asked_for_again() -> None:
+    document = Document("k.py")
+    document.update(f"{HEAD}@nki.jit\ndef k(x: nt.tensor[8, 8]):\n    for i in range(10**9):\n        pass\n")
+    with pytest.raises(Stopped):
+        document.examine(Question(arch=arch_of("trn2"), budget=Budget(stop=lambda: True)))
+    (found,) = document.examine(Question(arch=arch_of("trn2"), budget=Budget(steps=5000))).findings
+    assert found.code == "NKI120"
+
+
+def test_a_file_has_a_time_of_its_own() -> None:
+    loop = "@nki.jit\ndef k{}(x: nt.tensor[8, 8]):\n    for i in range(10**9):\n        pass\n"
+    document = Document("k.py")
+    document.update(HEAD + "".join(loop.format(i) for i in range(20)))
+    before = time.perf_counter()
+    found = document.examine(Question(arch=arch_of("trn2"), budget=Budget(seconds=0.2), seconds=0.5)).findings
+    assert time.perf_counter() - before < 5
+    assert [item.code for item in found] == ["NKI120"] * 20
+    assert "took the 0.5 seconds of a file" in found[-1].message
+
+
+def test_names_bound_twice_are_two_kernels() -> None:
+    again = MODULE.replace("0:999]", "0:99]").replace("    nisa.tensor_copy(dst=tile, src=x)\n", "")
+    found = examined([MODULE, again.removeprefix(HEAD)]).findings
+    assert [(item.code, item.line) for item in found] == [
+        (item.code, item.line) for item in examined(MODULE).findings
+    ] + [("NKI301", item.line + len(LINES) - 5) for item in examined(again).findings]
+
+
+def test_what_was_left_out_is_doubted() -> None:
+    source = f"""{HEAD}
+@nki.jit
+def k(x: nt.tensor[128, 64]):
+    tile = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    nisa.memset(dst=tile, value=
+    made = nl.exp(tile
+    nisa.tensor_copy(dst=made, src=tile)
+    nl.store(out, made
+    return out
+"""
+    assert {item.code for item in examined(source).findings} == {"NKI101"}
+
+
+def test_every_kernel_of_ours_is_remembered_right() -> None:
+    for file in sorted((Path(__file__).parents[1] / "kernels").glob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        document = Document(str(file))
+        document.update(source)
+        document.examine(QUESTION)
+        document.update("# above\n" + source)
+        moved = document.examine(QUESTION)
+        fresh = Document(str(file))
+        fresh.update("# above\n" + source)
+        assert moved == fresh.examine(QUESTION), file.name

@@ -1,0 +1,114 @@
+"""What a notebook is offered of a run, and that it keeps what is small and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nki_lab
+from nki_lab import widgets
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
+from nki_lab.widgets import MIME
+
+
+@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), nl.load(b)))
+    return out
+
+
+@nki.jit
+def stops(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=tile[:, 0:1], op=nl.add)
+    nl.store(out, tile)
+    return out
+
+
+@pytest.fixture
+def run() -> Any:
+    return nki_lab.run(add, np.ones((4, 3), np.float32), np.ones((4, 3), np.float32), target="trn2")
+
+
+def test_a_small_run_is_kept_whole_with_text_picture_and_card(run: Any) -> None:
+    shown = run._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "text/html", "image/png", MIME}
+    assert shown["text/plain"].startswith("add on trn2: ")
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert "run.view() opens the visualizer" in shown["text/html"]
+
+
+def test_a_saved_run_shows_the_same(run: Any, tmp_path: Path) -> None:
+    run.save(tmp_path / "r")
+    assert nki_lab.open(tmp_path / "r")._repr_mimebundle_() == run._repr_mimebundle_()
+
+
+def test_a_run_over_the_limit_is_a_widget(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NOTEBOOK_VARIABLE, "1000")
+    shown = run._repr_mimebundle_()
+    assert MIME not in shown
+    assert "application/vnd.jupyter.widget-view+json" in shown
+    assert "Too large to be kept in a notebook (NKI_LAB_NOTEBOOK_BYTES: 1000 bytes)" in shown["text/html"]
+
+
+def test_over_the_limit_and_without_widgets_the_card_says_what_to_install(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise error_of(diagnose("NKI022", "the visualizer needs anywidget", help="pip install it"))
+
+    monkeypatch.setenv(NOTEBOOK_VARIABLE, "0")
+    monkeypatch.setattr(widgets, "view", refuse)
+    shown = run._repr_mimebundle_()
+    assert set(shown) == {"text/plain", "text/html", "image/png"}
+    assert "the visualizer needs anywidget: pip install it." in shown["text/html"]
+
+
+def test_a_limit_that_is_no_number_is_a_coded_error(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(NOTEBOOK_VARIABLE, "5 MiB")
+    with pytest.raises(NkiError, match="NKI012 NKI_LAB_NOTEBOOK_BYTES is '5 MiB'"):
+        run._repr_mimebundle_()
+
+
+def test_a_failed_run_is_kept_up_to_its_fault() -> None:
+    failed = nki_lab.run(stops, np.ones((4, 3), np.float32), target="trn2", on_error="report")
+    assert failed.error is not None
+    assert failed.fault == len(failed.recording) - 1 == 0
+    shown = failed._repr_mimebundle_()
+    assert MIME in shown
+    assert "up to the fault" in shown["text/html"]
+    assert "NKI203" in shown["text/html"]
+
+
+def test_a_failed_run_saves_and_opens(tmp_path: Path) -> None:
+    failed = nki_lab.run(stops, np.ones((4, 3), np.float32), target="trn2", on_error="report")
+    failed.save(tmp_path / "r")
+    opened = nki_lab.open(tmp_path / "r")
+    assert opened.fault == 0
+    assert "fault" not in opened.summary
+    assert [item.code for item in opened.diagnostics] == ["NKI203"]
+
+
+def test_a_run_without_instructions_is_text() -> None:
+    empty = nki_lab.run(add, np.ones(3), np.ones(3), on_error="report")
+    shown = empty._repr_mimebundle_()
+    assert set(shown) == {"text/plain"}
+    assert "NKI001" in shown["text/plain"]
+
+
+def test_a_run_that_came_to_its_end_has_no_fault(run: Any) -> None:
+    assert run.fault == -1
+
+
+def test_a_view_starts_at_a_step(run: Any) -> None:
+    assert run.view().step == -1
+    assert run.view(step=2).step == 2

@@ -1,0 +1,118 @@
+"""The widget's side in the kernel: what the page asks for, it gets in parts; what is missing is said."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from typing import Any
+
+import pytest
+
+from nki_lab import widgets
+from nki_lab.diagnostic import NkiError
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.widgets import visualizer
+from nki_lab.wire import Messages, encode
+from tests.recordings import synthetic
+
+
+class Sent:
+    """A widget without a page: what it sends is kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, recording: Recording, **options: Any) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.parts: dict[int, bytes] = {}
+        self.widget = widgets.view(recording, **options)
+        monkeypatch.setattr(self.widget, "send", self.keep)
+
+    def keep(self, content: dict[str, Any], buffers: Any = ()) -> None:
+        self.told.append(content)
+        for buffer in buffers:
+            before = self.parts.get(content["message"], b"")
+            assert content["offset"] == len(before)
+            self.parts[content["message"]] = before + bytes(buffer)
+
+    def ask(self, content: Any) -> list[bytes]:
+        """What comes back."""
+        self.told.clear()
+        self.parts.clear()
+        self.widget._answer(self.widget, content, [])
+        return list(self.parts.values())
+
+
+def test_a_page_that_loads_gets_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(synthetic(50), {"kernel": "k"})
+    sent = Sent(monkeypatch, recording)
+    assert sent.ask({"kind": "load"}) == list(Messages(recording))
+
+
+def test_a_page_gets_the_steps_that_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(synthetic(50))
+    sent = Sent(monkeypatch, recording)
+    assert sent.ask({"kind": "steps", "first": 10, "count": 20}) == [Messages(recording).rows(10, 20)]
+    assert len(sent.ask({"kind": "steps", "first": -5, "count": 10**9})) == 1
+
+
+def test_a_message_goes_out_in_parts_that_say_how_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visualizer, "PART", 1000)
+    sent = Sent(monkeypatch, Recording(synthetic(50)))
+    messages = sent.ask({"kind": "load"})
+    assert len(sent.told) > len(messages)
+    for content in sent.told:
+        assert content["kind"] == "part"
+        assert content["total"] == len(sent.parts[content["message"]])
+    assert [content["offset"] for content in sent.told][:3] == [0, 1000, 2000]
+
+
+@pytest.mark.parametrize(
+    "content", [None, {}, {"kind": "else"}, {"kind": "steps"}, {"kind": "steps", "first": "1"}, [1]]
+)
+def test_what_nobody_knows_is_not_answered(monkeypatch: pytest.MonkeyPatch, content: Any) -> None:
+    sent = Sent(monkeypatch, Recording(synthetic(5)))
+    assert sent.ask(content) == []
+    assert sent.told == []
+
+
+def test_a_damaged_recording_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = Sent(monkeypatch, Recording(synthetic(5)))
+
+    def broken(*_: Any) -> bytes:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Messages, "rows", broken)
+    sent.ask({"kind": "steps", "first": 0, "count": 1})
+    assert sent.told == [{"kind": "failed", "text": "the disk is gone"}]
+
+
+def test_the_step_is_the_only_state_that_is_kept_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = Sent(monkeypatch, Recording(synthetic(50)), step=7)
+    state = sent.widget.get_state()
+    own = {name for name in state if not name.startswith("_")} - {"layout", "tabbable", "tooltip"}
+    assert own == {"step"}
+    assert state["step"] == 7
+
+
+def test_without_the_notebook_packages_a_view_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = builtins.__import__
+
+    def missing(name: str, *rest: Any) -> Any:
+        if name == "anywidget":
+            raise ModuleNotFoundError("No module named 'anywidget'", name="anywidget")
+        return load(name, *rest)
+
+    monkeypatch.delitem(sys.modules, "nki_lab.widgets.visualizer")
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(NkiError, match=r"NKI022 the visualizer needs the package anywidget") as caught:
+        widgets.view(Recording(synthetic(5)))
+    assert "nki-lab[notebook]" in caught.value.diagnostics[0].help
+
+
+def test_a_run_is_pinned_under_a_limit_of_bytes() -> None:
+    recording = Recording(synthetic(500))
+    kept = widgets.pinned(recording, 1 << 20)
+    assert kept is not None
+    assert kept["version"] == 1
+    assert len(kept["message"]) < len(encode(recording))
+    assert widgets.pinned(recording, len(kept["message"])) == kept
+    assert widgets.pinned(recording, len(kept["message"]) - 1) is None
+    assert widgets.pinned(recording, 0) is None
