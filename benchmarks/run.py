@@ -153,8 +153,9 @@ def b6_views() -> Iterator[Figure]:
 def b8_load() -> Iterator[Figure]:
     """Milliseconds of `%load_ext nki_lab` in a shell that has NumPy."""
     script = (
-        "import time, numpy; from IPython.core.interactiveshell import InteractiveShell; from traitlets.config import Config;"
-        "c = Config(); c.HistoryManager.enabled = False; shell = InteractiveShell.instance(config=c); t = time.perf_counter();"
+        "import time, numpy; from IPython.core.interactiveshell import InteractiveShell as Shell;"
+        "from traitlets.config import Config; c = Config(); c.HistoryManager.enabled = False;"
+        "shell = Shell.instance(config=c); t = time.perf_counter();"
         "shell.run_line_magic('load_ext', {0!r}); print(time.perf_counter() - t)"
     )
     times: dict[str, list[float]] = {"nki_lab": [], "autoreload": []}

@@ -61,6 +61,21 @@ _HEAP: Final = "() => { gc(); gc(); return performance.memory.usedJSHeapSize / 2
 Told = dict[str, Any]
 
 
+def recorded(count: int) -> Any:
+    """A recording of `count` rows, whose tiles take turns at the addresses of SBUF and PSUM."""
+    import numpy as np
+
+    from nki_lab.kernel_runtime.recording import Recording
+
+    tables = synthetic(count)
+    tile = np.arange(len(tables["buffers"]["byte"]))
+    in_psum = tile % 8 == 7
+    tables["buffers"]["space"] = in_psum.astype(np.int64)
+    tables["buffers"]["byte"] = np.where(in_psum, tile // 8 % 8 * 2048, tile * 1024 % (192 * 1024))
+    tables["buffers"]["name"] = [f"tile_{number}" for number in tile]
+    return Recording(tables, {"kernel": "recorded", "target": "trn2"})
+
+
 def _p95(times: list[float]) -> float:
     return statistics.quantiles(times, n=20)[-1]
 
@@ -68,12 +83,11 @@ def _p95(times: list[float]) -> float:
 def pages() -> Iterator[Told]:
     """First paint, and from a step to its paint, of pages in files."""
     from nki_lab.export.html import html
-    from nki_lab.kernel_runtime.recording import Recording
 
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         for size in SIZES:
             file = Path(folder) / f"{size}.html"
-            file.write_text(html(Recording(synthetic(size), {"kernel": "k", "target": "trn2"})), encoding="utf-8")
+            file.write_text(html(recorded(size)), encoding="utf-8")
             with window(browser) as tab:
                 tab.page.set_content("<p>empty</p>")
                 empty = tab.page.evaluate(_STEPPING, [STEPS, False])
@@ -94,12 +108,10 @@ def pages() -> Iterator[Told]:
 
 def notebooks() -> Iterator[Told]:
     """First paint of a million rows as a widget, and what opening a run fifty times leaves in the page's memory."""
-    from nki_lab.kernel_runtime.recording import Recording
-
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        Recording(synthetic(1_000), {"kernel": "small", "target": "trn2"}).save(folder / "small.nkirec")
-        Recording(synthetic(1_000_000), {"kernel": "large", "target": "trn2"}).save(folder / "large.nkirec")
+        recorded(1_000).save(folder / "small.nkirec")
+        recorded(1_000_000).save(folder / "large.nkirec")
         with lab(folder) as jupyter, chromium() as browser, window(browser) as tab:
             cells = ("import nki_lab\nsmall, large = (nki_lab.open(f'{name}.nkirec') for name in ('small', 'large'))",
                      "view = large.view()", "view", "small")  # fmt: skip

@@ -1,11 +1,12 @@
 /**
  * The JupyterLab extension as a page loads it: a container that says which modules it has and takes what it needs from
- * those that the page shares. Written by hand because all that it needs are one class and one token.
+ * those that the page shares. Written by hand because all that it needs are a class and two tokens.
  */
 
 import { mimeExtension } from './mime';
 import type { Lumino } from './mime';
 import { plugin } from './plugin';
+import type { Tokens } from './plugin';
 
 const NAME = 'nki-lab';
 
@@ -27,8 +28,7 @@ async function take(name: string): Promise<unknown> {
 
 const MODULES: Readonly<Partial<Record<string, () => Promise<unknown>>>> = {
   './extension': async () => {
-    const lsp = (await take('@jupyterlab/lsp')) as { ILSPCodeExtractorsManager?: unknown } | undefined;
-    return plugin(lsp?.ILSPCodeExtractorsManager);
+    return plugin((await take('@jupyterlab/lsp')) as Tokens | undefined);
   },
   './mimeExtension': async () => mimeExtension((await take('@lumino/widgets')) as Lumino),
 };

@@ -45,13 +45,64 @@ interface Extractors {
   register(given: typeof extractor, host: string): void;
 }
 
-/** The plugin; `token` is that of the extractors' manager, undefined where the page has no language servers. */
-export function plugin(token: unknown): unknown {
+interface Signal<T> {
+  connect(slot: (sender: unknown, value: T) => void): boolean;
+  disconnect(slot: (sender: unknown, value: T) => void): boolean;
+}
+
+/** What shows a document to language servers; notebooks have `ready`. */
+interface Adapter {
+  readonly ready?: Promise<void>;
+  readonly isDisposed: boolean;
+  readonly connectionManager?: {
+    readonly languageServerManager: {
+      readonly sessions: ReadonlyMap<string, unknown>;
+      readonly sessionsChanged: Signal<void>;
+    };
+  };
+  updateDocuments(): Promise<void>;
+}
+
+interface Adapters {
+  readonly adapterAdded: Signal<Adapter>;
+}
+
+/** What @jupyterlab/lsp has that the plugin uses; undefined where the page has no language servers. */
+export interface Tokens {
+  readonly ILSPCodeExtractorsManager?: unknown;
+  readonly IWidgetLSPAdapterTracker?: unknown;
+}
+
+/** The plugin. */
+export function plugin(tokens: Tokens = {}): unknown {
+  const { ILSPCodeExtractorsManager, IWidgetLSPAdapterTracker } = tokens;
   return {
     id: 'nki-lab:plugin',
     description: 'Shows %%nki cells to language servers.',
     autoStart: true,
-    optional: token === undefined ? [] : [token],
-    activate: (_: unknown, extractors?: Extractors | null): void => extractors?.register(extractor, 'python'),
+    optional: [ILSPCodeExtractorsManager, IWidgetLSPAdapterTracker].filter(token => token !== undefined),
+    activate: (_: unknown, extractors?: Extractors | null, adapters?: Adapters | null): void => {
+      extractors?.register(extractor, 'python');
+      adapters?.adapterAdded.connect((_, adapter) => void openCells(adapter).catch(() => undefined));
+    },
   };
+}
+
+/** Where no server takes Python, JupyterLab looks for cells in other languages only after the first edit: look now. */
+async function openCells(adapter: Adapter): Promise<void> {
+  if (adapter.ready === undefined) return;
+  await adapter.ready;
+  const servers = adapter.connectionManager?.languageServerManager;
+  if (servers !== undefined && servers.sessions.size === 0) await next(servers.sessionsChanged);
+  if (!adapter.isDisposed) await adapter.updateDocuments();
+}
+
+function next(signal: Signal<void>): Promise<void> {
+  return new Promise(resolve => {
+    const slot = (): void => {
+      signal.disconnect(slot);
+      resolve();
+    };
+    signal.connect(slot);
+  });
 }

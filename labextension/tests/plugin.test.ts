@@ -26,13 +26,55 @@ describe('the extractor', () => {
   });
 });
 
-test('the plugin registers it where the page has language servers', () => {
-  const token = {};
-  const register = vi.fn();
-  const made = plugin(token) as { optional: unknown[]; activate(app: unknown, extractors: unknown): void };
-  made.activate({}, { register });
-  made.activate({}, null);
-  expect(made.optional).toEqual([token]);
-  expect(register).toHaveBeenCalledExactlyOnceWith(extractor, 'python');
-  expect((plugin(undefined) as { optional: unknown[] }).optional).toEqual([]);
+interface Plugin {
+  optional: unknown[];
+  activate(app: unknown, extractors?: unknown, adapters?: unknown): void;
+}
+
+/** A signal of one slot at a time. */
+function signal(): {
+  connect(slot: (...args: unknown[]) => void): boolean;
+  disconnect(): boolean;
+  emit(value?: unknown): void;
+} {
+  let listener: ((...args: unknown[]) => void) | null = null;
+  return {
+    connect: slot => ((listener = slot), true),
+    disconnect: () => ((listener = null), true),
+    emit: value => listener?.(null, value),
+  };
+}
+
+const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve));
+
+describe('the plugin', () => {
+  test('registers the extractor where the page has language servers', () => {
+    const [extractors, adapters] = [{}, {}];
+    const register = vi.fn();
+    const made = plugin({ ILSPCodeExtractorsManager: extractors, IWidgetLSPAdapterTracker: adapters }) as Plugin;
+    made.activate({}, { register });
+    made.activate({}, null, null);
+    expect(made.optional).toEqual([extractors, adapters]);
+    expect(register).toHaveBeenCalledExactlyOnceWith(extractor, 'python');
+    expect((plugin() as Plugin).optional).toEqual([]);
+  });
+
+  test('looks for cells as soon as a notebook and the servers are ready', async () => {
+    const [adapterAdded, sessionsChanged] = [signal(), signal()];
+    (plugin({}) as Plugin).activate({}, null, { adapterAdded });
+    const updateDocuments = vi.fn(() => Promise.resolve());
+    const sessions = new Map<string, unknown>();
+    const connectionManager = { languageServerManager: { sessions, sessionsChanged } };
+    adapterAdded.emit({ ready: Promise.resolve(), isDisposed: false, connectionManager, updateDocuments });
+    await settled();
+    expect(updateDocuments).not.toHaveBeenCalled();
+    sessionsChanged.emit();
+    await settled();
+    expect(updateDocuments).toHaveBeenCalledOnce();
+    sessions.set('nki-ls', {});
+    adapterAdded.emit({ ready: Promise.resolve(), isDisposed: true, connectionManager, updateDocuments });
+    adapterAdded.emit({ isDisposed: false, updateDocuments });
+    await settled();
+    expect(updateDocuments).toHaveBeenCalledOnce();
+  });
 });

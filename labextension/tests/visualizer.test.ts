@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { layoutOf } from '../src/explore';
 import type { Run } from '../src/types';
 import type { Visualizer } from '../src/visualizer';
+import { timesText } from '../src/views/summary';
 import { mount } from '../src/visualizer';
 import { shellRun } from './shell_runs';
 import { fakeScreen } from './timeline/screen';
@@ -184,6 +185,36 @@ describe('the table', () => {
     filter?.dispatchEvent(new Event('input'));
     expect(rows()).toEqual(['2', '4']);
     expect(text('.nki-table-foot')).toBe('1–2 of 2');
+  });
+});
+
+describe('the summary', () => {
+  it('tells of every engine and of the critical path, which is the whole', () => {
+    show(shellRun());
+    choose('Summary');
+    const rows = [...root.querySelectorAll('.nki-bar-row')].map(row => row.getAttribute('aria-label'));
+    expect(rows).toEqual(['Tensor: overlapped 40 %', 'Vector: overlapped 30 %', 'DMA: overlapped 20 %']);
+    expect(text('.nki-path-list li')).toBe(
+      'DMA works480 ns48 %|Tensor works400 ns40 %|waits for the kernel to be launched and ended120 ns12 %',
+    );
+    expect(text('.nki-memory-peak')).toContain('4.5 of 192 KiB');
+    expect(text('.nki-finding')).toContain('k[i] arrives <b>late</b>');
+    expect(text('.nki-costly')).toContain('matmul(k[i])');
+  });
+
+  it('can be copied in full precision', () => {
+    expect(timesText(shellRun()).split('\n')).toEqual([
+      'lane\trows\tbusy_ps\tcritical_ps\twaiting_ps\tempty_ps',
+      'Tensor\t2\t400000\t0\t0\t0',
+      'Vector\t1\t300000\t0\t0\t0',
+      'DMA q0\t2\t200000\t0\t0\t0',
+      '',
+      'critical path\tps',
+      'DMA works\t480000',
+      'Tensor works\t400000',
+      'waits for the kernel to be launched and ended\t120000',
+      '',
+    ]);
   });
 });
 

@@ -92,11 +92,11 @@ def _icon(severity: str) -> str:
 
 
 def _finding(item: Diagnostic, cell: Cell) -> str:
-    where = f'<span class="quiet">{escape(place(item, cell))}</span><code class="quiet">{escape(item.code)}</code>'
+    where = f'<span class="quiet">{escape(place(item, cell))}</span><span class="code quiet">{escape(item.code)}</span>'
     title = f'<p class="title">{_icon(item.severity)}<span class="message">{escape(item.message)}</span>{where}</p>'
     said = [title, _source(item)]
     if item.note:
-        said.append(f'<p class="more"><code>{escape(item.note)}</code></p>')
+        said.append(f'<p class="more code">{escape(item.note)}</p>')
     for other in item.related:
         there = _place(other.span, cell)
         said.append(f'<p class="more">{escape(f"{other.message} ({there})" if there else other.message)}</p>')

@@ -134,7 +134,7 @@ class Run(Recorded):
             yield "error", self.error.diagnostics[0].code
         for number, array in enumerate(self.outputs):
             yield ("output" if len(self.outputs) == 1 else f"output {number}"), _shape(array)
-        yield "instructions", f"{len(self.program):,}"
+        yield "instructions", f"{self.summary.instructions:,}"
         flops = self.summary.get("flops")
         if flops:
             yield "flops", f"{flops:,}"

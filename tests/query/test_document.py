@@ -114,7 +114,7 @@ def test_what_is_evaluated_again_is_what_reads_the_change(
     assert found == examined(changed)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_remembered_answers_are_fresh_answers(data: st.DataObject) -> None:
     document, lines = Document("k.py"), list(LINES)

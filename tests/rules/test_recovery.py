@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
@@ -158,6 +158,7 @@ def versions(draw: st.DrawFn) -> list[str]:
     return found
 
 
+@settings(deadline=None)
 @given(versions())
 def test_what_is_read_again_is_what_is_read_afresh(texts: list[str]) -> None:
     before: SyntaxFacts | None = None

@@ -24,17 +24,45 @@ interface Bar {
 
 export function createSummary(context: Context): View {
   const element = el('section', { class: 'nki-summary', role: 'region', 'aria-label': 'Summary' });
+  const copy = el(
+    'button',
+    { type: 'button', class: 'nki-text-button', on: { click: () => void copyText(context) } },
+    'Copy as text',
+  );
   const fill = (): void => {
     const { run } = context;
     replace(
       element,
-      el('div', { class: 'nki-summary-top' }, timePart(run), bytesPart(run)),
+      el('div', { class: 'nki-summary-top' }, timePart(run, copy), bytesPart(run)),
       findingsPart(context),
       linesPart(context),
     );
   };
   fill();
   return { element, draw: () => undefined, reload: fill, dispose: () => undefined };
+}
+
+async function copyText({ run, speak }: Context): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(timesText(run));
+    speak('Copied');
+  } catch {
+    speak('The browser does not allow copying here');
+  }
+}
+
+/** Where the time went, by lane and along the critical path, in picoseconds. */
+export function timesText(run: Run): string {
+  const lines = ['lane\trows\tbusy_ps\tcritical_ps\twaiting_ps\tempty_ps'];
+  run.lanes.forEach(({ label }, index) => {
+    const { rows, busy, critical, waits, empty } = run.laneTimes[index];
+    const waiting = Object.values(waits).reduce((sum, time) => sum + time, 0);
+    if (rows) lines.push([label, rows, busy, critical, waiting, empty].join('\t'));
+  });
+  lines.push('', 'critical path\tps');
+  for (const [name, time] of Object.entries(run.path.work)) lines.push(`${words.engine(name)} works\t${time}`);
+  for (const [name, time] of Object.entries(run.path.waits)) lines.push(`waits for ${words.reason(name)}\t${time}`);
+  return `${lines.join('\n')}\n`;
 }
 
 function part(title: string, quiet: string, ...content: (Node | null)[]): HTMLElement {
@@ -53,7 +81,7 @@ function part(title: string, quiet: string, ...content: (Node | null)[]): HTMLEl
 
 // -- Time ------------------------------------------------------------------------------------------------------------
 
-function timePart(run: Run): HTMLElement {
+function timePart(run: Run, copy: HTMLElement): HTMLElement {
   const bars = barsOf(run);
   const rows = bars.map(bar => timeRow(bar, run.makespan));
   const legend = el(
@@ -68,13 +96,15 @@ function timePart(run: Run): HTMLElement {
       ] as const
     ).map(([look, text]) => el('span', {}, el('i', { class: `nki-key ${look}`, 'aria-hidden': 'true' }), text)),
   );
-  return part(
+  const made = part(
     'Where the time goes',
     `${format.time(run.makespan)} for each engine`,
     el('div', { class: 'nki-bars', role: 'list' }, ...rows),
     legend,
     pathPart(run),
   );
+  made.firstElementChild?.append(el('span', { class: 'nki-spacer' }), copy);
+  return made;
 }
 
 /** Engines with instructions in their order, then DMA: of several queues, the time that any of them works. */

@@ -14,7 +14,7 @@ import { nth } from '../words';
 /** More values than this are drawn as a track with a mark. */
 const PIPS = 16;
 /** How often something more can be left out, see `data-room` in header.css. */
-const LEAST_ROOM = 5;
+const LEAST_ROOM = 6;
 /** Loops that have room, innermost first. */
 const SHOWN_LOOPS = 3;
 

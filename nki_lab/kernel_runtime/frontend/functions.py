@@ -169,7 +169,12 @@ def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
     """x repeated to a shape of its rank: size-1 free dimensions as a view, one partition in a new tile."""
     tile = _tile(x, "broadcast_to")
     rank = len(tile._shape)
-    if not isinstance(shape, (tuple, list)) or len(shape) != rank:
+    if not isinstance(shape, (tuple, list)):
+        raise error_of(
+            diagnose("NKI012", f"nl.broadcast_to: shape is {shape!r} ({type(shape).__name__})", operand="shape",
+                     limit=f"shape is a tuple of {rank} sizes", help="write the sizes as a tuple")
+        )  # fmt: skip
+    if len(shape) != rank:
         raise error_of(
             diagnose("NKI203", f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shape!r}", operand="shape",
                      limit=f"shape is a tuple of {rank} sizes; sizes of 1 repeat", help="reshape x to that rank first")

@@ -135,13 +135,15 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
 
 
 def _missing(instruction: Instruction, name: str) -> NkiError:
+    doc = instruction.operands[name].doc
+    name = next((group for group, members in instruction.groups.items() if name in members), name)
     return error_of(
         diagnose(
             "NKI003",
             f"{instruction.name}: argument {name} is missing",
             operand=name,
             limit=instruction.signature(),
-            help=f"{name}: {instruction.operands[name].doc}",
+            help=f"{name}: {doc}",
         )
     )
 

@@ -72,6 +72,7 @@ class Passes:
     def begin(self, root: FrameType) -> None:
         """The kernel is called by `root`."""
         self.root = root
+        self.leave(0)
 
     def end(self) -> None:
         """The kernel is over: let go of its frames."""

@@ -14,9 +14,14 @@ from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 
 def loop_findings(program: Program) -> Iterator[Diagnostic]:
-    """NKI301 for registers that are read before anything has written them, NKI314 for tensors used after their loop."""
+    """NKI301 for registers that are read before anything has written them, NKI314 for tensors used after their loop.
+
+    NKI404 for edges of the user's schedule that cross the border of a loop.
+    """
     if program.registers:
         yield from _unwritten_registers(program)
+    if program.regions and program.user_edges:
+        yield from _crossing(program)
     if any(region.buffers[0] < region.buffers[1] for region in program.regions):
         yield from _escaped(program)
 
@@ -71,6 +76,24 @@ def _events(program: Program) -> Iterator[tuple[int, int, tuple[int, ...], bool,
 
 def _numbers(*sources: Register | int) -> tuple[int, ...]:
     return tuple(source.number for source in sources if isinstance(source, Register))
+
+
+def _crossing(program: Program) -> Iterator[Diagnostic]:
+    """Edges of the user between ops that are not in the same loop."""
+    inside = np.full(len(program), -1, np.int64)
+    for region in program.regions:  # inner loops after outer ones
+        inside[region.first : region.end] = region.id
+    for op, before in program.user_edges:
+        if inside[op] != inside[before]:
+            names = [program.op_names.get(row) or program.variants[program.op_variant[row]].instruction.name
+                     for row in (op, before)]  # fmt: skip
+            item = diagnose(
+                "NKI404",
+                f"{names[0]} waits for {names[1]}, and a device loop lies between them",
+                limit="an edge joins instructions of the same pass of the same loops",
+                help="leave the edge out: what the instructions read and write orders them anyway",
+            )
+            yield placed(item, program.sites[program.op_site[op]])
 
 
 def _escaped(program: Program) -> Iterator[Diagnostic]:

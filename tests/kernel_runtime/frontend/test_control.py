@@ -325,3 +325,28 @@ def test_frames_are_let_go_when_the_kernel_is_over() -> None:
     nki_lab.compile(kernel, X, target="trn2")
     assert sys.getrefcount(Watched) > 0
     assert Watched.gone == 1
+
+
+def test_an_edge_across_the_border_of_a_loop_is_rejected() -> None:
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x[0])
+        first = nisa.memset(dst=tile, value=0.0, name="first")
+
+        def body(i):
+            added = nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, name="added")
+            added.depends_on(first)
+            nisa.activation(dst=tile, op=nl.exp, data=tile, name="last").depends_on(added)
+
+        nl.fori_loop(0, 2, body)
+        nl.store(x[0], tile)
+        return x
+
+    def crossing(found: Any) -> list[str]:
+        return [item.message for item in found.diagnostics if item.code == "NKI404"]
+
+    assert crossing(nki_lab.compile(kernel, X, target="trn2")) == [
+        "added waits for first, and a device loop lies between them"
+    ]
+    scheduled = kernel.with_schedule([("last", "first")])
+    assert len(crossing(nki_lab.profile(scheduled, X, target="trn2"))) == 2

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from nki_lab.diagnostic import NkiError
+from nki_lab.isa.arch import TARGETS, arch_of
 from nki_lab.isa.spec import REQUIRED, TABLE
 from nki_lab.kernel_runtime.frontend.doors import door_of, signature_of
 from tests.calls import kernel_of, traced
@@ -52,9 +53,9 @@ def test_doors_are_documented_functions_of_nki_isa(name: str) -> None:
     assert list(signature_of(TABLE[name]).parameters)[-1] == "name"
 
 
-def trace(call: str) -> Any:
+def trace(call: str, target: str = "trn2") -> Any:
     text = f"def kernel(a):\n    x = nl.ndarray((8, 6), nl.float32)\n    y = nl.ndarray((8, 6), nl.float32)\n    nisa.{call}\n"
-    return traced(kernel_of(text), [np.zeros((1, 1), np.float32)], ["float32"], "trn2")
+    return traced(kernel_of(text), [np.zeros((1, 1), np.float32)], ["float32"], target)
 
 
 def test_arguments_go_by_position_and_by_keyword() -> None:
@@ -67,10 +68,13 @@ def test_arguments_go_by_position_and_by_keyword() -> None:
 
 @pytest.mark.parametrize("name", TABLE)
 def test_each_required_argument_is_missed_by_name(name: str) -> None:
-    required = [key for key, operand in TABLE[name].operands.items() if operand.default is REQUIRED]
+    instruction = TABLE[name]
+    required = [key for key, operand in instruction.arguments.items() if operand.default is REQUIRED]
+    given = {key: f"{key}=[x]" if key in instruction.groups else f"{key}=x" for key in required}
+    target = next(target for target in TARGETS if arch_of(target).generation >= instruction.since)
     for key in required:
         with pytest.raises(NkiError) as caught:
-            trace(f"{name}({', '.join(f'{other}=x' for other in required if other != key)})")
+            trace(f"{name}({', '.join(given[other] for other in required if other != key)})", target)
         found = caught.value.diagnostics[0]
         # Another argument may be no tensor; what is missing is found before anything is compared.
         assert found.code in ("NKI003", "NKI012")

@@ -87,10 +87,9 @@ def test_a_tensor_of_another_run_is_refused(builder: Builder) -> None:
         door_of("tensor_copy")(tile(builder), stranger)
     assert caught.value.diagnostics[0].code == "NKI314"
     # What was recorded of the call is no row.
-    builder.program.op_variant.pop() if len(builder.program) else None
-    builder.program.op_site.pop() if len(builder.program.op_site) else None
-    builder.program.op_access.pop() if len(builder.program.op_access) else None
-    del builder.program.access_view[:]
+    program = builder.program
+    for column in (program.op_variant, program.op_site, program.op_access, program.op_pass, program.access_view):
+        del column[:]
 
 
 def test_an_endless_kernel_is_stopped() -> None:

@@ -46,7 +46,7 @@ def _positions(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
     if found is None:
         names = live_names(instruction)
         outs = tuple(k for k, name in enumerate(names) if instruction.operands[name].role == "out")
-        found = _POSITIONS[instruction.index] = (outs[0], outs)
+        found = _POSITIONS[instruction.index] = (outs[0] if outs else -1, outs)
     return found
 
 
