@@ -18,10 +18,10 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-all lint lint-python lint-typescript assets chromium format fuzz bench clean made-elsewhere
+.PHONY: help demo lab test test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench clean made-elsewhere
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # The built views too: what JupyterLab loads is a copy in the environment.
 $(READY): pyproject.toml requirements/dev.txt scripts/make-venv $(ASSETS)
@@ -73,6 +73,9 @@ format: $(READY) $(NODE) ## put format and import order right
 	@$(VENV)/bin/ruff check --quiet --select I --fix .
 	@$(VENV)/bin/ruff format --quiet .
 	@cd labextension && npm run --silent format
+
+screenshots: $(READY) chromium ## the pictures in docs/images, taken in JupyterLab
+	@$(PY) scripts/screenshots.py
 
 fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=100000
 	@$(PY) tests/fuzz/run.py --calls $(N)

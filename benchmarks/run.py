@@ -8,8 +8,10 @@ Prints one line a figure with its verdict, and appends the figures to `benchmark
 from __future__ import annotations
 
 import argparse
+import ast
 import csv
 import datetime
+import os
 import platform
 import statistics
 import subprocess
@@ -170,6 +172,52 @@ def b8_load() -> Iterator[Figure]:
                  budget=600.0)  # fmt: skip
 
 
+REAL_MODULE = "NKI_LAB_REAL_MODULE"
+"""Names a real kernel module for B7; none is part of the project."""
+
+
+def b7_editor() -> Iterator[Figure]:
+    """Milliseconds from a keystroke until a real server has told the findings: of the syntax, then with shapes."""
+    import modules
+
+    sources = {f"{count} kernels": modules.module(count, 3600) for count in (10, 1)}
+    if os.environ.get(REAL_MODULE):
+        sources["real module"] = Path(os.environ[REAL_MODULE]).read_text(encoding="utf-8")
+    for name, source in sources.items():
+        count = source.count("\n")
+        parse = best(lambda: ast.parse(source), 3) * 1e3  # noqa: B023 - called at once
+        for what, times, budget in zip(("syntax", "shapes"), _keystrokes(source), (150.0, 2000.0), strict=True):
+            for share, value in (("median", statistics.median(times)), ("p95", sorted(times)[int(len(times) * 0.95)])):
+                yield Figure(row="B7", name=f"{what} {share}, {name}, {count} lines", value=value * 1e3, unit="ms",
+                             reference=f"ast.parse {parse:.0f} ms", budget=budget)  # fmt: skip
+
+
+def _keystrokes(source: str, rounds: int = 21) -> tuple[list[float], list[float]]:
+    """Seconds until the first and the last word on a text in which a fault comes and goes."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.lsp.client import connect
+
+    lines = source.split("\n")
+    starts = ("nisa.", "nl.", "assert ", "return")
+    at = next(i for i in range(len(lines) // 2, len(lines)) if lines[i].strip().startswith(starts))
+    indent = " " * (len(lines[at]) - len(lines[at].lstrip()))
+    half, whole = f"{indent}x = (", f"{indent}undefined_name; lambda: 0"
+    uri, client = "file:///big.py", connect()
+    client.initialize(seconds=60)
+    client.open(uri, "\n".join([*lines[:at], half, *lines[at:]]))
+    client.pulled(uri)  # answered when everything is known
+    first, last = [], []
+    for number in range(rounds):
+        start = time.perf_counter()
+        version = client.change(uri, (at, 0, at, 10_000, half if number % 2 else whole))
+        client.published(uri, version)
+        first.append(time.perf_counter() - start)
+        client.pulled(uri)
+        last.append(time.perf_counter() - start)
+    client.leave()
+    return first, last
+
+
 def b8_import() -> Iterator[Figure]:
     """Milliseconds that `import nki_lab` adds to `import numpy`."""
     command = "import time; t = time.perf_counter(); import {0}; print(time.perf_counter() - t)"
@@ -187,7 +235,8 @@ def b8_import() -> Iterator[Figure]:
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B6": b6_views, "B8": b8_import,
+    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B6": b6_views, "B7": b7_editor,
+    "B8": b8_import,
 }  # fmt: skip
 
 

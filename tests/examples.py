@@ -42,8 +42,9 @@ def view(text: str, memories: list[Memory]) -> Part:
         cut = f"[:, {start}:{start + shape[1]}]"
         return Part(len(memories) - 1, cut, dtype, start, shape, (whole[1], 1))
     if more == ["rows"]:
-        memories.append(Memory("sbuf", "int32", (shape[0], 1), values=tuple(range(shape[0]))))
-        index = Part(len(memories) - 1, "", "int32", 0, (shape[0], 1), (1, 1))
+        lanes, turns = min(shape[0], 128), -(-shape[0] // 128)
+        memories.append(Memory("sbuf", "int32", (lanes, turns), values=tuple(range(lanes * turns))))
+        index = Part(len(memories) - 1, "", "int32", 0, (lanes, turns), (turns, 1))
         memories.append(Memory(space, dtype, shape))
         cut = f".ap([[{shape[1]}, {shape[0]}], [1, {shape[1]}]], vector_offset=INDEX)"
         return Part(len(memories) - 1, cut, dtype, 0, shape, (shape[1], 1), index, "vector", shape[1], 0, shape[0] - 1)

@@ -141,7 +141,8 @@ def packed_arithmetic(attack: Attack) -> Illegal | None:
     name = attack.operand(lambda operand, part: not operand.dtypes and _on_chip(operand, part))
     packed = [n for n, d in DTYPES.items() if d.kind == "packed" and d.since <= attack.arch.generation]
     kinds = {part.dtype for part in attack.call.parts.values()}
-    if not name or not packed or attack.instruction.name == "memset" or any(DTYPES[k].kind == "packed" for k in kinds):
+    careless = attack.instruction.name in ("memset", "core_barrier")  # the latter reads no element
+    if not name or not packed or careless or any(DTYPES[k].kind == "packed" for k in kinds):
         return None
     part = attack.call.parts[name]
     made = attack.fresh(attack.space(part), attack.choice.pick(packed), part.shape)

@@ -44,8 +44,10 @@ from tests.legal_moves import (
     part_of_it,
 )
 from tests.legal_picks import PICKS
+from tests.legal_random import RANDOM, draw_before
 from tests.legal_registers import REGISTERS
 from tests.legal_scans import SCANS, draw_again
+from tests.legal_sync import SYNC
 
 
 def _tensor_tensor(scene: Scene) -> Call:
@@ -248,7 +250,7 @@ DRAWS: dict[str, Callable[[Scene], Call]] = {
     "nc_transpose": draw_nc_transpose, "reciprocal": _reciprocal, "scalar_tensor_tensor": _scalar_tensor_tensor,
     "tensor_copy": draw_tensor_copy, "tensor_reduce": _tensor_reduce, "tensor_scalar": _tensor_scalar,
     "tensor_tensor": _tensor_tensor, **SCANS, **PICKS, **BLOCKS,
-    **REGISTERS,
+    **RANDOM, **REGISTERS, **SYNC,
 }  # fmt: skip
 
 
@@ -265,4 +267,6 @@ def draw_legal(choice: Choice, instruction: Instruction, arch: Arch) -> Case:
         calls = [call.but(reduce_cmd=member("reduce_cmd", "reset_reduce")), call.but(reduce_cmd=again)]
     if instruction.name in SCANS:
         calls = draw_again(choice, call)
+    if instruction.name in RANDOM:
+        calls = [*draw_before(scene), call]
     return Case(arch.target, tuple(scene.memories), tuple(calls))

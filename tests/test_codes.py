@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -82,11 +83,13 @@ def test_sections_are_there_in_order_and_say_something(code: codes.Code) -> None
 @EVERY
 def test_examples_are_python(code: codes.Code) -> None:
     languages = {language for language, _ in fences(code.body)}
-    assert languages <= ({"python", "text"} if code.code == "NKI101" else {"python"})
+    assert languages <= {"NKI024": {"toml"}, "NKI025": {"sh"}, "NKI101": {"python", "text"}}.get(code.code, {"python"})
     for language, source in fences(code.body):
         if language == "python":
             ast.parse(textwrap.dedent(source))
-        else:
+        elif language == "toml":
+            tomllib.loads(source)
+        elif language == "text":
             with pytest.raises(SyntaxError):
                 ast.parse(source)
 

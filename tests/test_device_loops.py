@@ -113,9 +113,7 @@ def test_without_trip_counts_there_are_no_times_and_a_finding_says_so() -> None:
     assert "NKI801" not in [item.code for item in known.diagnostics]
 
 
-@pytest.mark.parametrize(
-    "counts", [{"i": -1}, {"i": 1.5}, {"i": "3"}, {"j": 3}, {3: 3}, {"i": 10**9}], ids=lambda counts: str(counts)
-)
+@pytest.mark.parametrize("counts", [{"i": -1}, {"i": 1.5}, {"i": "3"}, {"j": 3}, {3: 3}, {"i": 10**9}], ids=str)
 def test_trip_counts_that_mean_nothing_are_refused(counts: Any) -> None:
     with pytest.raises(NkiError) as caught:
         nki_lab.profile(picked, X, N, target="trn2", trip_counts=counts, max_instructions=100_000)
@@ -196,7 +194,7 @@ def test_an_endless_loop_is_refused_with_its_line() -> None:
     assert "NKI011" in [item.code for item in nki_lab.compile(kernel, X, target="trn2").diagnostics]
 
 
-SCRIPT = '''import nki
+SCRIPT = """import nki
 import nki.isa as nisa
 import nki.language as nl
 
@@ -213,7 +211,7 @@ def kernel(x, n):
     nl.fori_loop(0, stop, step)
     nl.store(x, tile)
     return x
-'''
+"""
 
 
 @pytest.mark.parametrize("name", ["i", "step", "15"])

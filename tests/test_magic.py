@@ -17,7 +17,6 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
-from traitlets.config import Config
 
 import nki_lab
 from nki_lab.dialects import environment, launches
@@ -27,6 +26,7 @@ from nki_lab.magic.cell import prelude
 from nki_lab.magic.runs import LINES
 from nki_lab.result import Run
 from nki_lab.widgets import MIME
+from tests.shells import ipython
 
 ADD = """
 @nki.jit
@@ -94,19 +94,8 @@ class Notebook:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell]:
-    config = Config()
-    config.HistoryManager.enabled = False
-    config.InteractiveShell.colors = "nocolor"
-    before = os.environ.get("IPYTHONDIR")
-    os.environ["IPYTHONDIR"] = str(tmp_path_factory.mktemp("ipython"))
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(config=config)
-    shell.run_line_magic("load_ext", "nki_lab")
-    yield shell
-    InteractiveShell.clear_instance()
-    os.environ.pop("IPYTHONDIR")
-    if before is not None:
-        os.environ["IPYTHONDIR"] = before
+    with ipython(tmp_path_factory.mktemp("ipython")) as started:
+        yield started
 
 
 @pytest.fixture

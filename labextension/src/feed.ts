@@ -20,6 +20,9 @@ interface Shown {
   end: () => void;
 }
 
+/** Rows that come by themselves are shown together, so that views do not start anew with each message. */
+const GATHER_MS = 300;
+
 /** One run and the visualizers that show it. */
 export class Feed {
   private run: LoadedRun | null = null;
@@ -27,6 +30,7 @@ export class Feed {
   private readonly visualizers = new Map<Visualizer, Shown>();
   /** The one for which rows were asked that did not come yet. */
   private asker: Visualizer | null = null;
+  private pending: ReturnType<typeof setTimeout> | undefined;
 
   /** `host` is null where all rows come by themselves. */
   constructor(private readonly host: Host | null) {}
@@ -52,9 +56,11 @@ export class Feed {
       if (isNew) this.run = createRun(message);
       else this.run?.add(message);
       if (this.run === null) return;
-      for (const visualizer of this.visualizers.keys()) this.show(visualizer, this.run);
       const asker = this.asker;
       this.asker = null;
+      const { rows, steps } = this.run;
+      if (isNew || asker !== null || rows.count === steps) this.showAll();
+      else this.pending ??= setTimeout(() => this.showAll(), GATHER_MS);
       // Only who asked may ask on: of two that stand far apart, each would send the other's rows away.
       if (asker !== null) this.look(asker);
     } catch (error) {
@@ -71,6 +77,12 @@ export class Feed {
   fail(error: unknown): void {
     this.failure = error instanceof WireError ? error.message : String(error);
     for (const visualizer of this.visualizers.keys()) visualizer.setError(...titled(this.failure));
+  }
+
+  private showAll(): void {
+    clearTimeout(this.pending);
+    this.pending = undefined;
+    if (this.run !== null) for (const visualizer of this.visualizers.keys()) this.show(visualizer, this.run);
   }
 
   private show(visualizer: Visualizer, run: LoadedRun): void {

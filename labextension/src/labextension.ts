@@ -1,6 +1,6 @@
 /**
  * The JupyterLab extension as a page loads it: a container that says which modules it has and takes what it needs from
- * those that the page shares. Written by hand because all that it needs are a class and two tokens.
+ * those that the page shares. Written by hand because all that it needs are a class and three tokens.
  */
 
 import { mimeExtension } from './mime';
@@ -21,14 +21,15 @@ interface Container {
 
 let shared: Scope = {};
 
-async function take(name: string): Promise<unknown> {
+async function take(name: string): Promise<object | undefined> {
   const versions = Object.values(shared[name] ?? {});
-  return versions.length === 0 ? undefined : (await versions[0].get())();
+  return versions.length === 0 ? undefined : ((await versions[0].get())() as object);
 }
 
 const MODULES: Readonly<Partial<Record<string, () => Promise<unknown>>>> = {
   './extension': async () => {
-    return plugin((await take('@jupyterlab/lsp')) as Tokens | undefined);
+    const [lsp, notebook] = await Promise.all([take('@jupyterlab/lsp'), take('@jupyterlab/notebook')]);
+    return plugin(lsp && notebook ? ({ ...lsp, ...notebook } as Tokens) : null);
   },
   './mimeExtension': async () => mimeExtension((await take('@lumino/widgets')) as Lumino),
 };

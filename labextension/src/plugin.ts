@@ -50,50 +50,68 @@ interface Signal<T> {
   disconnect(slot: (sender: unknown, value: T) => void): boolean;
 }
 
-/** What shows a document to language servers; notebooks have `ready`. */
+/** What shows a notebook to language servers. */
 interface Adapter {
   readonly ready?: Promise<void>;
   readonly isDisposed: boolean;
-  readonly connectionManager?: {
-    readonly languageServerManager: {
-      readonly sessions: ReadonlyMap<string, unknown>;
-      readonly sessionsChanged: Signal<void>;
-    };
-  };
   updateDocuments(): Promise<void>;
 }
 
-interface Adapters {
-  readonly adapterAdded: Signal<Adapter>;
+/** What @jupyterlab/lsp keeps of documents, by path. */
+interface Connections {
+  readonly adapters: ReadonlyMap<string, Adapter>;
+  readonly languageServerManager: {
+    readonly sessions: ReadonlyMap<string, unknown>;
+    readonly sessionsChanged: Signal<void>;
+  };
 }
 
-/** What @jupyterlab/lsp has that the plugin uses; undefined where the page has no language servers. */
+interface Notebook {
+  readonly context: { readonly path: string; readonly ready: Promise<void> };
+}
+
+interface Notebooks {
+  readonly widgetAdded: Signal<Notebook>;
+}
+
+/** The tokens of @jupyterlab/lsp and @jupyterlab/notebook that the plugin uses. */
 export interface Tokens {
-  readonly ILSPCodeExtractorsManager?: unknown;
-  readonly IWidgetLSPAdapterTracker?: unknown;
+  readonly ILSPCodeExtractorsManager: unknown;
+  readonly ILSPDocumentConnectionManager: unknown;
+  readonly INotebookTracker: unknown;
 }
 
-/** The plugin. */
-export function plugin(tokens: Tokens = {}): unknown {
-  const { ILSPCodeExtractorsManager, IWidgetLSPAdapterTracker } = tokens;
+/** The plugin; null stands for a page without language servers. */
+export function plugin(tokens: Tokens | null): unknown {
   return {
     id: 'nki-lab:plugin',
     description: 'Shows %%nki cells to language servers.',
     autoStart: true,
-    optional: [ILSPCodeExtractorsManager, IWidgetLSPAdapterTracker].filter(token => token !== undefined),
-    activate: (_: unknown, extractors?: Extractors | null, adapters?: Adapters | null): void => {
+    optional:
+      tokens === null
+        ? []
+        : [tokens.ILSPCodeExtractorsManager, tokens.ILSPDocumentConnectionManager, tokens.INotebookTracker],
+    activate: (
+      _: unknown,
+      extractors?: Extractors | null,
+      connections?: Connections | null,
+      notebooks?: Notebooks | null,
+    ): void => {
       extractors?.register(extractor, 'python');
-      adapters?.adapterAdded.connect((_, adapter) => void openCells(adapter).catch(() => undefined));
+      if (connections && notebooks)
+        notebooks.widgetAdded.connect((_, notebook) => void openCells(notebook, connections).catch(() => undefined));
     },
   };
 }
 
 /** Where no server takes Python, JupyterLab looks for cells in other languages only after the first edit: look now. */
-async function openCells(adapter: Adapter): Promise<void> {
-  if (adapter.ready === undefined) return;
+async function openCells({ context }: Notebook, connections: Connections): Promise<void> {
+  await context.ready;
+  const adapter = connections.adapters.get(context.path);
+  if (adapter?.ready === undefined) return;
   await adapter.ready;
-  const servers = adapter.connectionManager?.languageServerManager;
-  if (servers !== undefined && servers.sessions.size === 0) await next(servers.sessionsChanged);
+  const { sessions, sessionsChanged } = connections.languageServerManager;
+  if (sessions.size === 0) await next(sessionsChanged);
   if (!adapter.isDisposed) await adapter.updateDocuments();
 }
 

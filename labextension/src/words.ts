@@ -20,6 +20,7 @@ const REASONS: Readonly<Record<string, string>> = {
   'psum bank': 'a PSUM bank that another engine has',
   'power ramp': "the Tensor Engine's clock to rise",
   launch: 'the kernel to be launched and ended',
+  'other core': 'the other core',
 };
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -39,6 +40,7 @@ const SHORT: Readonly<Record<string, string>> = {
   'psum bank': 'PSUM bank',
   'power ramp': 'clock to rise',
   launch: 'launch',
+  'other core': 'other core',
 };
 
 const ENGINES: Readonly<Record<string, string>> = {

@@ -195,9 +195,12 @@ describe('the JupyterLab extension', () => {
   });
 
   test('has its plugin with and without language servers in the page', async () => {
-    const token = {};
-    const withServers = await container({ '@jupyterlab/lsp': sharing({ ILSPCodeExtractorsManager: token }) });
-    expect(await withServers('./extension')).toMatchObject({ id: 'nki-lab:plugin', optional: [token] });
+    const lsp = { ILSPCodeExtractorsManager: {}, ILSPDocumentConnectionManager: {} };
+    const notebook = { INotebookTracker: {} };
+    const scope = { '@jupyterlab/lsp': sharing(lsp), '@jupyterlab/notebook': sharing(notebook) };
+    const withServers = await container(scope);
+    const optional = [...Object.values(lsp), notebook.INotebookTracker];
+    expect(await withServers('./extension')).toMatchObject({ id: 'nki-lab:plugin', optional });
     const without = await container({});
     expect(await without('./extension')).toMatchObject({ id: 'nki-lab:plugin', optional: [] });
     await expect(without('./other')).rejects.toThrow('./other');

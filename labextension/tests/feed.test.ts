@@ -1,5 +1,5 @@
 // @vitest-environment node
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { Feed, missing, RANGE } from '../src/feed';
 import { Parts } from '../src/parts';
@@ -60,6 +60,20 @@ describe('a feed', () => {
     feed.accept(rowsMessage(2, ROWS.slice(2)));
     expect(early.told).toEqual(['read 5 of 10', 'run 0+2', 'run 0+4']);
     expect(late.told).toEqual(['run 0+2', 'run 0+4']);
+  });
+
+  test('gathers rows that come one after the other', () => {
+    vi.useFakeTimers();
+    const feed = new Feed(null);
+    const visualizer = stub();
+    feed.attach(visualizer);
+    feed.accept(runMessage({ rows: ROWS.slice(0, 1), steps: 5 }));
+    feed.accept(rowsMessage(1, ROWS.slice(1, 2)));
+    feed.accept(rowsMessage(2, ROWS.slice(2, 3)));
+    expect(visualizer.told).toEqual(['run 0+1']);
+    vi.advanceTimersByTime(1000);
+    expect(visualizer.told).toEqual(['run 0+1', 'run 0+3']);
+    vi.useRealTimers();
   });
 
   test('forgets a visualizer that is taken away', () => {

@@ -28,7 +28,7 @@ describe('the extractor', () => {
 
 interface Plugin {
   optional: unknown[];
-  activate(app: unknown, extractors?: unknown, adapters?: unknown): void;
+  activate(app: unknown, ...services: unknown[]): void;
 }
 
 /** A signal of one slot at a time. */
@@ -49,31 +49,36 @@ const settled = (): Promise<void> => new Promise(resolve => setTimeout(resolve))
 
 describe('the plugin', () => {
   test('registers the extractor where the page has language servers', () => {
-    const [extractors, adapters] = [{}, {}];
+    const tokens = { ILSPCodeExtractorsManager: {}, ILSPDocumentConnectionManager: {}, INotebookTracker: {} };
     const register = vi.fn();
-    const made = plugin({ ILSPCodeExtractorsManager: extractors, IWidgetLSPAdapterTracker: adapters }) as Plugin;
+    const made = plugin(tokens) as Plugin;
     made.activate({}, { register });
-    made.activate({}, null, null);
-    expect(made.optional).toEqual([extractors, adapters]);
+    made.activate({}, null, null, null);
+    expect(made.optional).toEqual(Object.values(tokens));
     expect(register).toHaveBeenCalledExactlyOnceWith(extractor, 'python');
-    expect((plugin() as Plugin).optional).toEqual([]);
+    expect((plugin(null) as Plugin).optional).toEqual([]);
   });
 
   test('looks for cells as soon as a notebook and the servers are ready', async () => {
-    const [adapterAdded, sessionsChanged] = [signal(), signal()];
-    (plugin({}) as Plugin).activate({}, null, { adapterAdded });
+    const [widgetAdded, sessionsChanged] = [signal(), signal()];
     const updateDocuments = vi.fn(() => Promise.resolve());
+    const ready = Promise.resolve();
+    const adapters = new Map<string, unknown>([
+      ['a.ipynb', { ready, isDisposed: false, updateDocuments }],
+      ['gone.ipynb', { ready, isDisposed: true, updateDocuments }],
+      ['a.py', { isDisposed: false, updateDocuments }],
+    ]);
     const sessions = new Map<string, unknown>();
-    const connectionManager = { languageServerManager: { sessions, sessionsChanged } };
-    adapterAdded.emit({ ready: Promise.resolve(), isDisposed: false, connectionManager, updateDocuments });
+    const connections = { adapters, languageServerManager: { sessions, sessionsChanged } };
+    (plugin(null) as Plugin).activate({}, null, connections, { widgetAdded });
+    widgetAdded.emit({ context: { path: 'a.ipynb', ready } });
     await settled();
     expect(updateDocuments).not.toHaveBeenCalled();
     sessionsChanged.emit();
     await settled();
     expect(updateDocuments).toHaveBeenCalledOnce();
     sessions.set('nki-ls', {});
-    adapterAdded.emit({ ready: Promise.resolve(), isDisposed: true, connectionManager, updateDocuments });
-    adapterAdded.emit({ isDisposed: false, updateDocuments });
+    for (const path of ['gone.ipynb', 'a.py', 'b.ipynb']) widgetAdded.emit({ context: { path, ready } });
     await settled();
     expect(updateDocuments).toHaveBeenCalledOnce();
   });

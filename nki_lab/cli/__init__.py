@@ -9,13 +9,14 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
-from nki_lab.cli.report import FORMATS, doctor, explain, version
+from nki_lab.cli.report import doctor, explain, version
 from nki_lab.cli.scripts import execute, readable, status_of
-from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.diagnostic import NkiError
 
 INTERRUPTED = 130
 
@@ -59,10 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="what the script finds in sys.argv")
 
-    check = command("check", _check, "report diagnostics without running anything of yours; exit status 1 on errors")
-    check.add_argument("paths", metavar="PATH", nargs="+", help="files, or folders whose .py files are checked")
-    check.add_argument("--target", help="trn1, trn2 or trn3")
-    check.add_argument("--format", choices=("text", "json", "github", "sarif"), default="text")
+    check = command(
+        "check", checks.check, "report diagnostics without running anything of yours; exit status 1 on errors"
+    )
+    checks.add_arguments(check)
 
     compile_ = command("compile", kernels.compile_program, "print the specialised program of a kernel")
     _take_kernel(compile_)
@@ -140,32 +141,6 @@ def _run(arguments: argparse.Namespace) -> int:
         os.environ.clear()
         os.environ.update(environment)
     return 0
-
-
-# -- check -------------------------------------------------------------------------------------------------------------
-
-
-def _check(arguments: argparse.Namespace) -> int:
-    from nki_lab.result import check
-
-    found: list[Diagnostic] = []
-    for path in arguments.paths:
-        for file in _files(path):
-            try:
-                found += check(path=file, target=arguments.target)
-            except NkiError as error:
-                found += error.diagnostics
-    print(FORMATS[arguments.format](found))
-    return 1 if any(item.severity == "error" for item in found) else 0
-
-
-def _files(path: str) -> Iterable[Path]:
-    """The file, or the Python files below a folder, without what tools keep in hidden folders."""
-    place = Path(path)
-    if not place.is_dir():
-        return [place]
-    inside = sorted(place.rglob("*.py"))
-    return [file for file in inside if not any(part.startswith(".") for part in file.relative_to(place).parts)]
 
 
 # -- view --------------------------------------------------------------------------------------------------------------

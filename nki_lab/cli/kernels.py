@@ -97,19 +97,16 @@ def trip_count_of(text: str) -> tuple[str, int]:
 
 def value_of(text: str) -> tuple[str, Any]:
     """An `--arg`: `a=bfloat16[128,512]` is a tensor, `dtype=bfloat16` a dtype, other values are Python constants."""
-    from nki_lab.isa.dtype import DTYPES
-    from nki_lab.result import spec
+    from nki_lab.query.configuration import tensor_or_dtype
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise error_of(
             diagnose("NKI012", f"--arg {text} has no NAME=VALUE", help="for example --arg a=bfloat16[128,512]")
         )
-    tensor = re.fullmatch(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]", value.strip())
-    if tensor:
-        return name, spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])
-    if value in DTYPES:
-        return name, DTYPES[value].host
+    known = tensor_or_dtype(value)
+    if known is not None:
+        return name, known
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -8,16 +8,15 @@ import json
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from nki_lab import codes
+from nki_lab.cli.sarif import cell_of, from_here, physical, sentence
+from nki_lab.cli.sarif import sarif as as_sarif
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
 from nki_lab.isa.spelling import did_you_mean
 
-_SARIF_LEVELS: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
 _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
 
 
@@ -27,15 +26,18 @@ def version() -> str:
     return found
 
 
-def text(found: Sequence[Diagnostic]) -> str:
-    """The findings one below the other, and how many there are."""
+def text(found: Sequence[Diagnostic], *, source_line: Callable[[str, int], str] | None = None) -> str:
+    """The findings one below the other, and how many there are.
+
+    `source_line` gives the line of a file by its number, where that is not on disk.
+    """
     counts = {
         kind: sum(item.severity == kind for item in found) for kind in ("error", "warning", "information", "hint")
     }
     said = [
         f"{count} {kind}{'s' if count > 1 and kind != 'information' else ''}" for kind, count in counts.items() if count
     ]
-    blocks = [f"{item.severity}: {render(item)}" for item in found]
+    blocks = [f"{item.severity}: {render(item, source_line=source_line)}" for item in found]
     return "\n\n".join([*blocks, ", ".join(said) or "no findings"])
 
 
@@ -46,11 +48,26 @@ def as_json(found: Sequence[Diagnostic]) -> str:
 
 def github(found: Sequence[Diagnostic]) -> str:
     """Workflow commands that make GitHub show the findings in a change's files."""
-    return "\n".join(
-        f"::{_GITHUB_LEVELS[item.severity]} file={_property(item.file)},line={item.line},endLine={item.end_line},"
-        f"col={item.column},endColumn={item.end_column},title={item.code}::{_data(_sentence(item))}"
-        for item in found
-    )
+    return "\n".join(f"::{_GITHUB_LEVELS[item.severity]} {_place(item)}::{_data(_sentence(item))}" for item in found)
+
+
+def _place(item: Diagnostic) -> str:
+    """The properties of a workflow command. GitHub shows columns of one line only, and knows no cells of notebooks."""
+    span = item.span
+    parts = []
+    if span is not None:
+        parts.append(f"file={_property(from_here(physical(span)))}")
+        if not cell_of(span):
+            parts += [f"line={span.line}", f"endLine={span.end_line}"]
+            if span.line == span.end_line:
+                # Our end is exclusive, GitHub's is the last column.
+                parts += [f"col={span.column}", f"endColumn={max(span.column, span.end_column - 1)}"]
+    return ",".join([*parts, f"title={_property(item.code)}"])
+
+
+def _sentence(item: Diagnostic) -> str:
+    cell = cell_of(item.span) if item.span else ""
+    return sentence(item) + (f" ({cell})" if cell else "")
 
 
 def _data(value: str) -> str:
@@ -61,43 +78,9 @@ def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-def _sentence(item: Diagnostic) -> str:
-    return "; ".join(part for part in (item.message, item.limit, item.help) if part)
-
-
 def sarif(found: Sequence[Diagnostic]) -> str:
     """The findings as SARIF 2.1.0."""
-    used = sorted({item.code for item in found})
-    rules = [
-        {"id": code, "name": codes.get(code).slug, "shortDescription": {"text": codes.get(code).title}} for code in used
-    ]
-    driver = {"name": "nki-lab", "version": version(), "rules": rules}
-    results = [
-        {
-            "ruleId": item.code,
-            "ruleIndex": used.index(item.code),
-            "level": _SARIF_LEVELS[item.severity],
-            "message": {"text": _sentence(item)},
-            "locations": [_location(item)] if item.span else [],
-        }
-        for item in found
-    ]
-    log = {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
-    }
-    return json.dumps(log, indent=1)
-
-
-def _location(item: Diagnostic) -> dict[str, Any]:
-    region = {
-        "startLine": item.line,
-        "startColumn": item.column,
-        "endLine": item.end_line,
-        "endColumn": item.end_column,
-    }
-    return {"physicalLocation": {"artifactLocation": {"uri": Path(item.file).as_posix()}, "region": region}}
+    return as_sarif(found, version())
 
 
 FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {
@@ -109,32 +92,18 @@ FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {
 
 
 def explain(name: str) -> str:
-    """The page of a code (by number, slug or alias), or what an instruction or a nki.language function does."""
-    code = codes.find(name)
-    if code is not None:
-        also = f"\nAlso called {', '.join(code.aliases)}.\n" if code.aliases else ""
-        return (
-            f"# {code.code}: {code.title}\n\n{code.outcome}, {code.severity}; {code.slug}\n{also}\n{code.body}".rstrip()
-        )
-    from nki_lab.kernel_runtime.frontend import doors, language
+    """The text about a code (by number, slug or alias), an instruction or a name of `nki.language`.
 
-    short = name.rpartition(".")[2]
-    instructions, functions = language.instruction_names(), language.names()
-    found = instructions.get(short) if not name.startswith(("nl.", "nki.language.")) else None
-    declared = getattr(found, "nki_instruction", None)
-    if declared is not None:
-        return f"nki.isa.{declared.signature()}\n\n{doors.describe(declared)}"
-    if found is None:
-        found = functions.get(short)
-    if callable(found) and getattr(found, "__doc__", None):
-        return f"{'nki.language.' if short in functions else 'nki.isa.'}{short}\n\n{found.__doc__}"
-    known = [
-        *(item.code for item in codes.all_codes()),
-        *(item.slug for item in codes.all_codes()),
-        *instructions,
-        *functions,
-    ]
-    raise error_of(diagnose("NKI006", f"{name!r} is no code and no name of NKI", help=did_you_mean(name, known)))
+    It is what hovers and the documentation show. NKI006 for anything else.
+    """
+    from nki_lab.query import explain as explanation
+    from nki_lab.query.names import known_names
+
+    found = explanation(name)
+    if found is not None:
+        return found.rstrip()
+    near = did_you_mean(name, [*known_names()])
+    raise error_of(diagnose("NKI006", f"{name!r} is no code and no name of NKI", help=near))
 
 
 def doctor(*, coverage: bool = False) -> str:

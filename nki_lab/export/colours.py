@@ -14,7 +14,9 @@ _OF_REASON: Final = MappingProxyType({
     "dma trigger": "dma", "dma start": "dma", "queue interval": "dma", "bandwidth": "dma",
     "table load": "scalar", "stationary load": "tensor", "power ramp": "tensor",
 })  # fmt: skip
-FROM_OTHERS: Final = frozenset({"anti-dependency", "output order", "memory reuse", "user order", "semaphore"})
+FROM_OTHERS: Final = frozenset(
+    {"anti-dependency", "output order", "memory reuse", "user order", "semaphore", "other core"}
+)
 """Waits that have the colour of the lane that ends them."""
 
 

@@ -31,6 +31,7 @@ _REASONS: Final = {
     "psum bank": "a PSUM bank that another engine has",
     "power ramp": "the Tensor Engine's clock to rise",
     "launch": "the kernel to be launched and ended",
+    "other core": "the other core",
 }
 _THIN: Final = "\u202f"  # a narrow space that does not break
 _UNSURE: Final = 0.25

@@ -17,6 +17,7 @@ from enum import Enum
 from types import CodeType
 from typing import Any, Final, NamedTuple
 
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType
 
@@ -273,7 +274,9 @@ class Instruction:
     """A declared instruction; the frozen result of `@instruction`.
 
     `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
-    they were.
+    they were. `meets(use)` is what it waits for the other core of the launch under, None where it does not wait; one
+    that meets and writes nothing `only_orders`: it touches no element of its operands, and later accesses of them wait
+    for it. `warns(use)` are findings that do not stop it.
     """
 
     index: int
@@ -297,6 +300,9 @@ class Instruction:
     history: Mapping[str, Any]
     accumulates: Callable[[Use], bool] | None
     merges: Callable[[Use], bool] | None
+    meets: Callable[[Use], tuple[Any, ...] | None] | None
+    only_orders: bool
+    warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensors: tuple[str, ...] = field(default=())
@@ -399,6 +405,9 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         history=own.get("history", {}),
         accumulates=own.get("accumulates"),
         merges=own.get("merges"),
+        meets=own.get("meets"),
+        only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
+        warns=own.get("warns"),
         see=see,
         groups=groups,
         tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
@@ -412,9 +421,9 @@ def _operands(own: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]]) -> 
         if isinstance(value, Operand):
             found[key] = _named(value, key)
         elif isinstance(value, Several):
-            for place, name in enumerate(groups[key]):
-                more = {"default": None, "optional": True} if place else {}
-                found[name] = replace(value.operand, name=name, **more)
+            first, *others = groups[key]
+            found[first] = _named(value.operand, first)
+            found |= {name: replace(value.operand, name=name, default=None, optional=True) for name in others}
     return found
 
 

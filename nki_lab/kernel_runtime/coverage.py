@@ -206,6 +206,8 @@ class Tracker:
         self._buffers_seen = len(program.buffers)
         for index in self._ops_ahead():
             variant = variants[program.op_variant[index]]
+            if variant.instruction.only_orders:
+                continue
             at = program.op_access[index]
             names = variant.names
             for position, is_out in enumerate(variant.outs):

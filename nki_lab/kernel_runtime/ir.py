@@ -11,7 +11,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -176,7 +175,12 @@ class Program:
         # What the user says about order: (op, the op that it waits for), and (first, end) of ops that keep their order.
         self.user_edges: list[tuple[int, int]] = []
         self.fences: list[tuple[int, int]] = []
-        self.core_starts: list[int] = [0]  # the first op of each core's body; bodies follow each other
+        # Stretches of ops of one core: their first ops, and their cores. Bodies follow each other, but for cores that
+        # wait for each other, which alternate; then `partners` are the ops of each exchange between them, both ways.
+        self.core_starts: list[int] = [0]
+        self.core_order: list[int] = [0]
+        self.meetings: list[tuple[int, int]] = []  # ops of two cores that wait for each other
+        self.partners: dict[int, int] = {}
         # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits,
         # the op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
         self.is_laid_out = False
@@ -192,16 +196,26 @@ class Program:
     @property
     def cores(self) -> int:
         """The physical cores that the program runs on."""
-        return len(self.core_starts)
+        return max(self.core_order) + 1
+
+    def begin_core(self) -> None:
+        """What is issued from now on is the next core's."""
+        self.core_order.append(self.cores)
+        self.core_starts.append(len(self))
 
     @property
-    def bodies(self) -> list[tuple[int, int]]:
-        """(first op, end op) of each core's body."""
-        return list(pairwise((*self.core_starts, len(self))))
+    def stretches(self) -> list[tuple[int, int, int]]:
+        """(first op, end op, core) of ops that follow each other on one core."""
+        ends = (*self.core_starts[1:], len(self))
+        return list(zip(self.core_starts, ends, self.core_order, strict=True))
 
     def core_of(self, index: int) -> int:
-        """The core whose body an op is in."""
-        return bisect_right(self.core_starts, index) - 1 if len(self.core_starts) > 1 else 0
+        """The core that executes an op."""
+        return self.core_order[bisect_right(self.core_starts, index) - 1] if len(self.core_starts) > 1 else 0
+
+    def core_column(self) -> NDArray[np.int64]:
+        """The core of each op."""
+        return np.repeat(np.array(self.core_order, np.int64), np.diff(np.array([*self.core_starts, len(self)])))
 
     def op(self, index: int) -> Op:
         start = self.op_access[index]
@@ -302,6 +316,12 @@ def verify(program: Program, stage: Stage = "specialized") -> None:
     _verify_loops(program, stage)
     if program.core_starts != sorted(program.core_starts) or not 0 == program.core_starts[0] <= rows:
         raise AssertionError(f"{stage}: cores begin at {program.core_starts}")
+    if len(program.core_order) != len(program.core_starts) or set(program.core_order) != set(range(program.cores)):
+        raise AssertionError(f"{stage}: the stretches of cores are those of {program.core_order}")
+    if not all(0 <= a == b - 1 < rows - 1 and program.core_of(a) != program.core_of(b) for a, b in program.meetings):
+        raise AssertionError(f"{stage}: cores meet at {program.meetings}")
+    if any(program.partners.get(b) != a for a, b in program.partners.items()):
+        raise AssertionError(f"{stage}: an exchange with one side")
 
 
 def _verify_loops(program: Program, stage: Stage) -> None:

@@ -8,6 +8,11 @@ from typing import Final
 UNKNOWN: Final = "__builtins__"
 """A name whose value no checker knows: what a magic gives."""
 
+PRELUDE: Final = (
+    "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
+)
+"""What stands above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
+
 _PYTHON_BODIES: Final = frozenset({"nki", "time", "timeit", "capture", "prun", "memit", "mprun", "python", "python3"})
 """Cell magics below which Python stands."""
 _BINDING: Final = frozenset({"run", "pylab", "load", "store", "autocall"})

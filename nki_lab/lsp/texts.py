@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types as lsp
@@ -15,11 +14,7 @@ from lsprotocol import types as lsp
 from nki_lab.diagnostic import Span
 from nki_lab.lsp import magics
 from nki_lab.lsp.convert import LINE_END, from_units, line_starts, offset_of, range_of
-
-PRELUDE: Final = (
-    "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
-)
-"""What stands above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
+from nki_lab.lsp.magics import PRELUDE
 
 
 class Text:

@@ -11,7 +11,9 @@ import pickle
 import queue
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from nki_lab.diagnostic import Diagnostic
@@ -145,7 +147,7 @@ class Worker:
         if document is None or document.file != job.file:
             document = self._documents[job.key] = self._new(job.file)
         try:
-            found = document.update(job.sources if job.is_notebook else job.sources[0])
+            found = self._selected(job, document.update(job.sources if job.is_notebook else job.sources[0]))
         except Exception as error:  # noqa: BLE001 - the server goes on after a mistake of ours, and says so
             self._failed(job, error)
             return
@@ -162,9 +164,11 @@ class Worker:
             return not self._drain() or not self._is_current(job)
 
         budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
-        question = Question(arch=arch_of(job.target), budget=budget, seconds=job.seconds)
+        given = _project(job).signatures(Path(job.file))
+        question = Question(arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=given)
         try:
             found = self._documents[job.key].examine(question)
+            found = replace(found, findings=tuple(self._selected(job, found.findings)))
         except Stopped:
             return
         except Exception as error:  # noqa: BLE001 - the same
@@ -174,9 +178,30 @@ class Worker:
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
 
+    def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """The findings that the project wants to hear of."""
+        from nki_lab.query import Selection
+
+        project = _project(job)
+        if project.excludes(Path(job.file)):
+            return []
+        return Selection(select=project.select, ignore=project.ignore).of(found)
+
     def _failed(self, job: Job, error: Exception) -> None:
         self._documents.pop(job.key, None)
         send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
+
+
+def _project(job: Job) -> Any:
+    """The configuration for a job's file; nothing where it cannot be understood, which the server says."""
+    from nki_lab.diagnostic import NkiError
+    from nki_lab.lsp.settings import project_of
+    from nki_lab.query import Configuration
+
+    try:
+        return project_of(job.file)
+    except NkiError:
+        return Configuration()
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from nki_lab.kernel_runtime.frontend.evaluator import Variable
 from nki_lab.query.issued import Issued
 from nki_lab.query.kernels import Question, evaluated
 from nki_lab.query.memory import Memory, Place
+from nki_lab.query.silencing import heard
 from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
 
 
@@ -48,7 +49,7 @@ class Document:
         except NkiError as error:
             self._syntax = list(error.diagnostics)
         else:
-            self._syntax = check_syntax(self.facts)
+            self._syntax = heard(check_syntax(self.facts), self.file, self.facts.lines)
         return self._syntax
 
     def examine(self, question: Question) -> Examination:
@@ -63,7 +64,8 @@ def examine(facts: SyntaxFacts, syntax: Iterable[Diagnostic], question: Question
     answers = evaluated(facts, question, memory)
     unread = facts.parsed.unread
     found = [item for item in answers.findings if item.line not in unread]
-    return Examination(findings=in_order([*syntax, *found]), variables=answers.variables, issued=answers.issued)
+    said = heard(in_order([*syntax, *found]), facts.file, facts.lines)
+    return Examination(findings=tuple(said), variables=answers.variables, issued=answers.issued)
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     legacy_dialect,
     signatures,
 )
-from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET
+from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.query.issued import Issued, issued
@@ -34,13 +34,18 @@ from nki_lab.rules import KernelFunction, SyntaxFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """How kernels are evaluated. `explicit` replaces the signatures of the source; `seconds` bound the whole module."""
+    """How kernels are evaluated.
+
+    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
+    the whole module.
+    """
 
     arch: Arch
     options: Options | None = None
     explicit: Signature | None = None
     budget: Budget = field(default_factory=Budget)
     seconds: float = 60.0
+    given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -135,7 +140,7 @@ def _signatures(part: _Part, question: Question, memory: Memory) -> Mapping[str,
         budget = replace(HOST_BUDGET, stop=question.budget.stop)
         found = signatures(part.module, sorted(top), budget, called)
         memory.keep(asked, part.blocks, found, _outermost(called))
-    return found
+    return {name: (*question.given.get(name, ()), *found.get(name, ()))[:MOST] for name in top}
 
 
 def _outermost(names: set[str] | frozenset[str]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend import language, published
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
@@ -37,8 +37,8 @@ def explain(name: str) -> str | None:
     found = codes.find(name)
     if found is not None:
         names = f" ({', '.join(found.aliases)})" if found.aliases else ""
-        return f"# {found.code} {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
-    bare = name.strip()
+        return f"# {found.code}: {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
+    bare = name.strip().removeprefix(_LEGACY)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
     for module in (
@@ -47,9 +47,29 @@ def explain(name: str) -> str | None:
         text = documentation(f"{module}.{bare}")
         if text is not None:
             return text
+    removed = _removed(name.strip(), bare)
+    if removed:
+        return removed
     if bare in ALU:
         return f"`nl.{bare}`\n\n{ALU[bare].doc}"
     return f"`nl.{bare}`\n\n{ACTIVATIONS[bare].formula}" if bare in ACTIVATIONS else None
+
+
+def _removed(name: str, bare: str) -> str:
+    """What replaced a name of an earlier release; empty where it is none."""
+    for module, gone in published.REMOVED.items():
+        short = _DOCUMENTED.get(module, module)
+        for old, instead in gone.items():
+            if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
+                return f"`{short}.{old}` was removed (NKI603).\n\nInstead: {instead}."
+    return ""
+
+
+def known_names() -> list[str]:
+    """What `explain` has a text about, as far as it has names of its own."""
+    entries = codes.all_codes()
+    named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
+    return [*named, *language.instruction_names(), *language.names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:

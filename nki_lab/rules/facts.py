@@ -256,16 +256,17 @@ def _index_of(function: FunctionNode) -> _Index:
         while stack:
             node = stack.pop()
             found.setdefault(type(node), []).append(node)
-            stack.extend(reversed(list(_kernel_children(node))))
+            stack.extend(reversed(_kernel_children(node)))
         _indexes[function] = found
     return found
 
 
-def _kernel_children(node: ast.AST) -> Iterator[ast.AST]:
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns"):
-            continue
-        if isinstance(value, ast.AST):
-            yield value
-        elif isinstance(value, list):
-            yield from (item for item in value if isinstance(item, ast.AST))
+def _kernel_children(node: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    for name, value in vars(node).items():
+        if name not in ("annotation", "returns"):
+            if isinstance(value, ast.AST):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [item for item in value if isinstance(item, ast.AST)]
+    return found

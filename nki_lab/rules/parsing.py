@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
-from nki_lab.rules.recovery import Recovered, recovered
+from nki_lab.rules.recovery import move, recovered
 
 NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -59,13 +59,7 @@ def parsed_as_typed(text: str, file: str, before: Parsed | None = None) -> Parse
         kept = _kept(before, lines)
         if kept is not None:
             return kept._parsed(text, lines, before, file)
-    try:
-        return Parsed(text, lines, _tree(text, file))
-    except SyntaxError as failure:
-        found = recovered(lines, failure, lambda part: _tree(part, file))
-        if found is None:
-            raise
-        return Parsed(text, lines, found.tree, _faults(found, file, lines, 0), found.unread)
+    return _read(lines, file)
 
 
 def parsed_cells(texts: Sequence[str], file: str, before: Parsed | None = None) -> Parsed:
@@ -92,20 +86,18 @@ def parsed_cells(texts: Sequence[str], file: str, before: Parsed | None = None) 
 
 
 def _cell(text: str, start: int, file: str) -> Cell:
+    lines = ("",) * start + tuple(text.split("\n"))
     try:
-        read = parsed_as_typed(text, file)
+        read = _read(lines, file)
     except PARSER_FAILURES as failure:
-        count = text.count("\n") + 1
-        fault = unparsable(failure, file, tuple(text.split("\n")))
-        return Cell(text, start, (), (_down(fault, start),), frozenset(range(start + 1, start + count + 1)))
-    _move(read.tree.body, start)
-    faults = tuple(_down(item, start) for item in read.faults)
-    return Cell(text, start, tuple(read.tree.body), faults, frozenset(line + start for line in read.unread))
+        fault = unparsable(failure, file, lines)
+        return Cell(text, start, (), (fault,), frozenset(range(start + 1, len(lines) + 1)))
+    return Cell(text, start, tuple(read.tree.body), read.faults, read.unread)
 
 
 def _moved_cell(cell: Cell, start: int) -> Cell:
     count = start - cell.start
-    _move(cell.body, count)
+    move(cell.body, count)
     faults = tuple(_down(item, count) for item in cell.faults)
     return Cell(cell.text, start, cell.body, faults, frozenset(line + count for line in cell.unread))
 
@@ -115,18 +107,26 @@ def _down(fault: Diagnostic, count: int) -> Diagnostic:
     if not count or fault.span is None:
         return fault
     span = replace(fault.span, line=fault.span.line + count, end_line=fault.span.end_line + count)
-    return replace(fault, span=span, message=_moved(fault.message, count))
+    message = re.sub(r"(?<=\bline )\d+", lambda found: str(int(found[0]) + count), fault.message)
+    return replace(fault, span=span, message=message)
+
+
+def _read(lines: tuple[str, ...], file: str) -> Parsed:
+    """The tree of lines, around those that cannot be read."""
+    text = "\n".join(lines)
+    try:
+        return Parsed(text, lines, _tree(text, file))
+    except SyntaxError as failure:
+        found = recovered(lines, failure, lambda part: _tree(part, file))
+        faults = [unparsable(item, file, lines) for item in found.failures]
+        faults.sort(key=lambda item: (item.line, item.column))
+        return Parsed(text, lines, found.tree, tuple(faults), found.unread)
 
 
 def _tree(text: str, file: str) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # an odd escape in the user's string is not ours to report
         return ast.parse(text, filename=file)
-
-
-def _faults(found: Recovered, file: str, lines: tuple[str, ...], offset: int) -> tuple[Diagnostic, ...]:
-    faults = (unparsable(failure, file, lines, offset=offset) for failure in found.failures)
-    return tuple(sorted(faults, key=lambda item: (item.line, item.column)))
 
 
 # -- what has changed ----------------------------------------------------------------------------------------------
@@ -143,37 +143,11 @@ class _Kept:
     moved: int  # lines that the tail has moved down
 
     def _parsed(self, text: str, lines: tuple[str, ...], before: Parsed, file: str) -> Parsed:
-        part = lines[self.start : self.stop]
-        faults, unread = before.faults, before.unread
-        try:
-            tree = _tree("\n".join(part), file)
-            faults, unread = (), frozenset()
-        except SyntaxError as failure:
-            found = recovered(part, failure, lambda piece: _tree(piece, file))
-            if found is None:
-                raise
-            tree = found.tree
-            faults = _faults(found, file, lines, self.start)
-            unread = frozenset(line + self.start for line in found.unread)
-        _move(tree.body, self.start)
-        _move(self.tail, self.moved)
-        body = [*self.head, *tree.body, *self.tail]
-        return Parsed(text, lines, ast.Module(body=body, type_ignores=[]), faults, unread)
-
-
-def _move(nodes: Sequence[ast.AST], count: int) -> None:
-    """Move trees down by `count` lines."""
-    stack = list(nodes) if count else []
-    while stack:
-        fields = vars(stack.pop())
-        if "lineno" in fields:
-            fields["lineno"] += count
-            fields["end_lineno"] += count
-        for value in fields.values():
-            if isinstance(value, ast.AST):
-                stack.append(value)
-            elif isinstance(value, list):
-                stack += [item for item in value if isinstance(item, ast.AST)]
+        between = ("",) * self.start + lines[self.start : self.stop]
+        read = _read(between, file)
+        move(self.tail, self.moved)
+        body = [*self.head, *read.tree.body, *self.tail]
+        return Parsed(text, lines, ast.Module(body=body, type_ignores=[]), read.faults, read.unread)
 
 
 def _kept(before: Parsed, lines: tuple[str, ...]) -> _Kept | None:
@@ -219,31 +193,21 @@ def first_line(node: ast.stmt) -> int:
 # -- what is wrong --------------------------------------------------------------------------------------------------
 
 
-def unparsable(
-    failure: BaseException, file: str, lines: tuple[str, ...], *, in_bytes: bool = False, offset: int = 0
-) -> Diagnostic:
-    """The NKI101 diagnostic of a failed parse or compilation of the lines after the first `offset`.
-
-    Python's compiler gives offsets `in_bytes`.
-    """
+def unparsable(failure: BaseException, file: str, lines: tuple[str, ...], *, in_bytes: bool = False) -> Diagnostic:
+    """The NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
     if isinstance(failure, SyntaxError):
-        line = min(max((failure.lineno or 1) + offset, 1), len(lines))
+        line = min(max(failure.lineno or 1, 1), len(lines))
         text = lines[line - 1]
         offsets = [max(failure.offset or 1, 1), failure.end_offset or 0]
         if in_bytes:
             offsets = [len(text.encode()[: max(item - 1, 0)].decode(errors="ignore")) + 1 for item in offsets]
         column = min(offsets[0], len(text) + 1)
-        same_line = failure.end_lineno is None or failure.end_lineno + offset == line
+        same_line = (failure.end_lineno or line) == line
         stop = min(offsets[1], len(text) + 1) if same_line and offsets[1] > column else column + 1
-        return not_python(_moved(failure.msg, offset), Span(file, line, column, line, stop))
+        return not_python(failure.msg, Span(file, line, column, line, stop))
     if isinstance(failure, RecursionError | MemoryError | SystemError):
         return not_python("nested too deeply for Python's parser", Span(file, 1, 1, 1, 2))
     return not_python(f"Python cannot read the source: {failure}", Span(file, 1, 1, 1, 2))
-
-
-def _moved(message: str, offset: int) -> str:
-    """Python's message with the lines that it names counted from the first line of the file."""
-    return re.sub(r"(?<=\bline )\d+", lambda found: str(int(found[0]) + offset), message) if offset else message
 
 
 def not_python(message: str, span: Span) -> Diagnostic:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Final
 
 TRIES: Final = 24
-"""Lines that are left out one by one; after that the statement at module level that holds the mistake goes."""
-BLOCKS: Final = 8
-"""Statements at module level that are left out before the text counts as unreadable."""
+"""Lines of one statement at module level that are left out one by one; after that the whole of it goes."""
+SECONDS: Final = 0.5
+"""After so long statements that do not parse go as a whole at once."""
+_WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
+"""Pieces that are read as one, where the first does not end by itself."""
+_PIECE_LINES: Final = 400
 
 UNKNOWN_NAME: Final = "__builtins__"
 """A name that every module has and whose value no checker knows: what stands under `if __builtins__:` is not judged."""
@@ -25,7 +29,8 @@ _STORES: Final = re.compile(
     r"|\bfor\s+([^\W\d][\w\s,]*?)\s+in\b|\b(?:as|import|def|class)\s+([^\W\d]\w*)"
 )
 _HEADER_LINE: Final = re.compile(r" on line (\d+)$")
-_STARTS_STATEMENT: Final = re.compile(r"[^\W]|@|[(\[{'\"-]")
+_STARTS: Final = re.compile(r"(?!(?:else|elif|except|finally)\b)[\w@(\[{'\"~+-]")
+_OPEN_END: Final = ("was never closed", "unterminated triple-quoted", "EOF")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +42,105 @@ class Recovered:
     unread: frozenset[int]
 
 
-def recovered(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module]) -> Recovered | None:
-    """The tree of `lines`, which fail to parse with `failure`, without the lines in the way; None where none is left.
+def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], ast.Module]) -> Recovered:
+    """The tree of `lines`, of which Python says `whole`, without the lines in the way.
 
-    In their place stand statements under an unknown condition that mention the same names.
+    In their place stand statements under an unknown condition that mention the same names. No mistake reaches beyond
+    its statement at module level, but for strings and brackets that really go on.
     """
-    attempt = _Attempt(list(lines), list(lines))
-    for _ in range(BLOCKS):
-        for _ in range(TRIES):
-            attempt.leave_out(failure)
-            try:
-                tree = parse("\n".join(attempt.work))
-            except SyntaxError as next_failure:
-                failure = next_failure
-            except (ValueError, RecursionError, MemoryError, SystemError):
-                return None
-            else:
-                _mention(tree, lines, attempt.unread)
-                return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
-        if not attempt.leave_out_block(failure):
-            return None
-    return None
+    starts = [*_pieces(lines), len(lines)]
+    body: list[ast.stmt] = []
+    failures: list[SyntaxError] = []
+    unread: set[int] = set()
+    deadline = perf_counter() + SECONDS
+    piece = 0
+    while piece < len(starts) - 1:
+        start = starts[piece]
+        taken, tree, failure = _longest(lines, starts, piece, parse)
+        piece += taken
+        if tree is None:
+            part = lines[start : starts[piece]]
+            found = _around(part, failure, parse if perf_counter() < deadline else None)
+            tree = found.tree
+            failures += [_moved(item, start) for item in found.failures]
+            unread.update(line + start for line in found.unread)
+        move(tree.body, start)
+        body += tree.body
+    return Recovered(ast.Module(body=body, type_ignores=[]), tuple(failures or [whole]), frozenset(unread))
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[int]:
+    """The 0-based lines on which statements at module level seem to begin, decorators with what they decorate."""
+    yield 0
+    decorated = False
+    for number, line in enumerate(lines):
+        if _STARTS.match(line):
+            if number and not decorated:
+                yield number
+            decorated = line.startswith("@")
+
+
+def _longest(
+    lines: Sequence[str], starts: list[int], piece: int, parse: Callable[[str], ast.Module]
+) -> tuple[int, ast.Module | None, SyntaxError]:
+    """How many pieces parse as one, and their tree; one piece and no tree where none do."""
+    first = SyntaxError("invalid syntax")
+    for width in _WIDTHS:
+        end = min(piece + width, len(starts) - 1)
+        if width > 1 and (starts[end] - starts[piece] > _PIECE_LINES or end < piece + width):
+            break
+        try:
+            return width, parse("\n".join(lines[starts[piece] : starts[end]])), first
+        except SyntaxError as failure:
+            first = failure if width == 1 else first
+            if not any(text in failure.msg for text in _OPEN_END):
+                break
+        except (ValueError, RecursionError, MemoryError, SystemError):
+            first.msg, first.lineno = "nested too deeply for Python's parser", 1
+            break
+    return 1, None, first
+
+
+def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module] | None) -> Recovered:
+    """The tree of one statement around its mistakes; without `parse`, of nothing."""
+    attempt, first = _Attempt(list(lines), list(lines)), failure
+    for _ in range(TRIES if parse is not None else 0):
+        attempt.leave_out(failure)
+        try:
+            assert parse is not None
+            tree = parse("\n".join(attempt.work))
+        except SyntaxError as next_failure:
+            failure = next_failure
+        except (ValueError, RecursionError, MemoryError, SystemError):
+            break
+        else:
+            _mention(tree, lines, attempt.unread)
+            return Recovered(tree, tuple(attempt.failures), frozenset(attempt.unread))
+    unread = frozenset(number + 1 for number, line in enumerate(lines) if line.strip())
+    return Recovered(ast.Module(body=[], type_ignores=[]), (first,), unread)
+
+
+def _moved(failure: SyntaxError, count: int) -> SyntaxError:
+    """A failure `count` lines further down."""
+    message = re.sub(r"(?<=\bline )\d+", lambda found: str(int(found[0]) + count), failure.msg)
+    line, end = (failure.lineno or 1) + count, failure.end_lineno
+    place = (failure.filename, line, failure.offset, failure.text)
+    return SyntaxError(message, (*place, end + count if end is not None else line, failure.end_offset))
+
+
+def move(nodes: Iterable[ast.AST], count: int) -> None:
+    """Move trees down by `count` lines."""
+    stack = list(nodes) if count else []
+    while stack:
+        fields = vars(stack.pop())
+        if "lineno" in fields:
+            fields["lineno"] += count
+            fields["end_lineno"] += count
+        for value in fields.values():
+            if isinstance(value, ast.AST):
+                stack.append(value)
+            elif isinstance(value, list):
+                stack += [item for item in value if isinstance(item, ast.AST)]
 
 
 @dataclass(slots=True)
@@ -87,18 +170,6 @@ class _Attempt:
             self._blank(at)
         else:
             self._replace(at)
-
-    def leave_out_block(self, failure: SyntaxError) -> bool:
-        """Leave out the whole statement at module level around a failure; False where nothing of it was left."""
-        at = min(max(failure.lineno or 1, 1), len(self.work))
-        start = next((i for i in range(at, 0, -1) if _STARTS_STATEMENT.match(self.lines[i - 1])), 1)
-        count = len(self.lines)
-        end = next((i for i in range(at + 1, count + 1) if _STARTS_STATEMENT.match(self.lines[i - 1])), count + 1)
-        fresh = [i for i in range(start, end) if self.work[i - 1].strip()]
-        for i in fresh:
-            self.work[i - 1] = ""
-            self.unread.add(i)
-        return bool(fresh)
 
     def _report(self, failure: SyntaxError, at: int) -> None:
         """Keep a failure, unless the lines left out just above explain it."""

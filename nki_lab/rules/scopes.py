@@ -127,14 +127,25 @@ def _defaults(arguments: ast.arguments) -> list[ast.expr]:
     return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
 
 
-def _evaluated_children(node: ast.AST) -> Iterator[ast.AST]:
-    """Child nodes, but for annotations: those of locals are never evaluated."""
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(node, ast.AnnAssign) and child is node.annotation):
-            yield child
+def _evaluated_children(node: ast.AST) -> list[ast.AST]:
+    """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
+    found: list[ast.AST] = []
+    for value in vars(node).values():
+        if isinstance(value, list):
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, _SILENT):
+            found.append(value)
+    if isinstance(node, ast.AnnAssign):
+        found.remove(node.annotation)
+    return found
+
+
+_SILENT: Final = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
 
 
 def _note(node: ast.AST, scope: Scope) -> None:
+    if type(node) not in _TELLING:
+        return
     match node:
         case ast.Name(ctx=ast.Load()):
             scope.loads.append(node)
@@ -162,6 +173,10 @@ def _note(node: ast.AST, scope: Scope) -> None:
             scope.bound.add(name)
         case _:
             pass
+
+
+_TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign,
+                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar))  # fmt: skip
 
 
 def definitions_of(name: str, scope: Scope) -> list[Scope]:

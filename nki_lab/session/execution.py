@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.meetings import join_cores
 from nki_lab.kernel_runtime.frontend.scheduling import Pair, edges_of
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
@@ -399,6 +400,7 @@ class _Call:
             if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
                 raise self._our_fault(cause) from cause
             raise
+        join_cores(self.program)
         self._obey()
         if values and not self.program.observed:
             programs.keep(self._key, self.program, self.structure, builder.notes)

@@ -20,13 +20,14 @@ from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.derive import fill
-from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, INDIRECTIONS, PACE, SPACES
+from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, EDGE_KINDS, INDIRECTIONS, PACE, SPACES
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
 from nki_lab.session.summary import Summary, summarise
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
+_BY_ORDER: Final = EDGE_KINDS.index("order")  # also where cores meet
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) ->
     tables: dict[str, dict[str, Any]] = {
         "rows": rows,
         "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
-        "edges": {"row": edges, "before": queues.pred, "kind": queues.kind},
+        "edges": {"row": edges, "before": queues.pred, "kind": np.minimum(queues.kind, _BY_ORDER)},
         "views": _columns(("buffer", "pattern", "offset", "indirect"), views),
         "buffers": _buffers(line, patterns),
         "lanes": {

@@ -17,3 +17,4 @@ def kernel(x, count):
     for i in nl.dynamic_range(n):
         nl.store(out[i], nl.load(x[i]))
         return out
+    return x

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lsp.client import Client, codes, connect, place
@@ -285,3 +287,18 @@ def test_positions_are_in_the_units_that_were_agreed_on(offered: list[str], chos
     client.change("file:///k.py", (9, units, 9, units + 1, "tile"))
     assert client.published("file:///k.py") == []
     assert client.leave() == 0
+
+
+def test_the_project_says_what_it_wants_to_hear(client: Client, tmp_path: Path) -> None:
+    settings = (
+        "[tool.nki-lab]\ntarget = 'trn2'\nignore = ['NKI104']\n[tool.nki-lab.shapes]\nk = { x = 'float32[128,64]' }\n"
+    )
+    (tmp_path / "pyproject.toml").write_text(settings, encoding="utf-8")
+    uri = (tmp_path / "k.py").as_uri()
+    text = WIDE.replace("x: nt.tensor[128, 64]", "x").replace(
+        "    return x", "    y = lambda: 0\n    del y\n    return x"
+    )
+    client.open(uri, text)
+    client.until(uri, ["NKI209", "NKI107"])
+    client.change(uri, text.replace("    del y\n", "    del y  # nki: noqa\n"))
+    client.until(uri, ["NKI209"])

@@ -45,9 +45,7 @@ def test_a_list_default_becomes_a_tuple() -> None:
     assert [edit.text for part in edits for edit in part] == ["(1,)", "(1, 2)", "()"]
 
 
-@pytest.mark.parametrize(
-    "line", ["nisa.tensor_copy(dst=tile, src=x)", "i = nl.arange(128)", "y = zzzzzz", "y = ("]
-)
+@pytest.mark.parametrize("line", ["nisa.tensor_copy(dst=tile, src=x)", "i = nl.arange(128)", "y = zzzzzz", "y = ("])
 def test_where_the_remedy_is_not_one_word_nothing_is_offered(line: str) -> None:
     assert mended(line) == []
 

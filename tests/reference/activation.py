@@ -72,13 +72,17 @@ ERROR = 2.0**-20
 
 
 class Registers:
-    """The accumulation registers of 128 lanes: the Scalar Engine's, and apart from them the Vector Engine's."""
+    """The accumulation registers of 128 lanes: the Scalar Engine's, and apart from them the Vector Engine's.
+
+    `random` are the words of each engine's random generators, lane by lane.
+    """
 
     def __init__(self) -> None:
         self.value = np.zeros(128)
         self.slack = np.zeros(128)
         self.vector = np.zeros(128)
         self.vector_slack = np.zeros(128)
+        self.random: dict[str, list[list[int]]] = {}
 
 
 def apply(op: str, z: Array) -> Rounded:

@@ -15,6 +15,7 @@ from tests.reference.grid import Result
 from tests.reference.matmul import nc_matmul, nc_transpose
 from tests.reference.move import dma_compute, dma_copy, dma_transpose, iota, memset, tensor_copy
 from tests.reference.mx import nc_matmul_mx, quantize_mx
+from tests.reference.random import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
 from tests.reference.reduce import tensor_reduce
 from tests.reference.register import register_load, register_move, register_store
 from tests.reference.scan import (
@@ -41,6 +42,7 @@ from tests.reference.select import (
     sequence_bounds,
     tensor_copy_predicated,
 )
+from tests.reference.sync import core_barrier, sendrecv
 
 Reference = Callable[[Mapping[str, Any], Mapping[str, Any], Any], dict[str, Result]]
 
@@ -51,7 +53,8 @@ REFERENCES: dict[str, Reference] = {
         nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_partition_reduce, tensor_reduce,
         nc_matmul_mx, quantize_mx, affine_select, local_gather, max8, nc_find_index8, nc_match_replace8, nc_n_gather, nc_stream_shuffle,
         nonzero_with_count, range_select, select_reduce, sequence_bounds, tensor_copy_predicated,
-        register_load, register_move, register_store,
+        dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed, register_load, register_move, register_store,
         tensor_scalar, tensor_scalar_cumulative, tensor_scalar_reduce, tensor_tensor, tensor_tensor_scan,
+        core_barrier, sendrecv,
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ import nki
 import nki.language as nl
 import numpy as np
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 import nki_lab
 from nki_lab import testing
@@ -87,3 +88,14 @@ def test_an_array_without_values_is_refused(jnp: ModuleType) -> None:
     jax = importlib.import_module("jax")
     with pytest.raises(TypeError, match=r"NKI001 argument a is a jax tracer"):
         jax.jit(double)(jnp.ones((4, 3)))
+
+
+def test_a_notebook_cell_takes_jax_arrays_and_gives_them_back(
+    jnp: ModuleType, notebook_shell: InteractiveShell
+) -> None:
+    notebook_shell.user_ns.update(x=jnp.ones((4, 3), dtype="bfloat16"), double=double)
+    result = notebook_shell.run_cell("%%nki --no-view\ndouble(x)", store_history=True)
+    assert result.error_in_exec is None
+    assert isinstance(result.result, jnp.ndarray)
+    assert result.result.dtype == "bfloat16"
+    assert (result.result == 2).all()

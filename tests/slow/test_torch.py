@@ -136,3 +136,12 @@ def test_shapes_of_tensors_are_specs(torch: ModuleType) -> None:
     assert nki_lab.spec(torch.ones(4, 3).shape, torch.bfloat16) == nki_lab.spec((4, 3), "bfloat16")
     program = nki_lab.compile(double, torch.ones(4, 3, dtype=torch.bfloat16))
     assert program.inputs[0].dtype.name == "bfloat16"
+
+
+def test_a_notebook_cell_takes_torch_tensors_and_gives_them_back(torch: ModuleType, notebook_shell: Any) -> None:
+    notebook_shell.user_ns.update(x=torch.ones((4, 3), dtype=torch.bfloat16), double=double)
+    result = notebook_shell.run_cell("%%nki --no-view\ndouble(x)", store_history=True)
+    assert result.error_in_exec is None
+    assert isinstance(result.result, torch.Tensor)
+    assert result.result.dtype == torch.bfloat16
+    assert (result.result == 2).all()

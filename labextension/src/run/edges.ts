@@ -2,14 +2,18 @@
 
 import type { Edge } from '../types';
 import type { LoadedRows } from './rows';
+import { upper } from './search';
 
 /** By number in the message; memory: takes over its bytes, user: the schedule says so. */
 const KINDS = ['flow', 'anti', 'output', 'memory', 'user'] as const;
 /** A row that follows another on its lane needs no edge; where that other let it start, it is shown as one. */
 const LANE = KINDS.length;
+/** So many questions are answered by searching. */
+const SEARCHES = 8;
 
 export class Edges {
   private readonly first: number;
+  private asked = 0;
   /** Of each row the first place in `step` and `kind`, for those that wait for it. */
   private later: { readonly bounds: Uint32Array; readonly step: Uint32Array; readonly kind: Uint8Array } | null = null;
 
@@ -31,15 +35,43 @@ export class Edges {
 
   /** The loaded steps that wait for a step, those whose start it decided first. */
   after(step: number): Edge[] {
-    const { bounds, step: steps, kind } = (this.later ??= this.reverse());
     const { after } = this.loaded.rows;
-    const at = step - this.first;
-    const out: Edge[] = [];
-    for (let place = bounds[at]; place < bounds[at + 1]; place++) {
-      const other = steps[place];
-      out.push({ step: other, kind: nameOf(kind[place]), binding: after[other - this.first] === step });
-    }
-    return out.sort((a, b) => Number(b.binding) - Number(a.binding));
+    // Turning all edges round takes as long as a few searches through them: not worth it while rows still come.
+    const found = this.asked++ < SEARCHES ? this.search(step) : this.look(step);
+    return found
+      .map(([other, kind]) => ({
+        step: other,
+        kind: nameOf(kind),
+        binding: after[other - this.first] === step,
+      }))
+      .sort((a, b) => Number(b.binding) - Number(a.binding));
+  }
+
+  /** Steps and kinds of those that wait for a step, in order, by looking at every edge. */
+  private search(step: number): [number, number][] {
+    const { count, edge, before, kinds, rows } = this.loaded;
+    const { after } = rows;
+    const out: [number, number][] = [];
+    const end = edge[count];
+    for (let place = 0; place < end; place++)
+      if (before[place] === step) out.push([this.first + upper(edge, count + 1, place) - 1, kinds[place]]);
+    for (let at = 0; at < count; at++) if (after[at] === step && !this.has(at, step)) out.push([this.first + at, LANE]);
+    return out.sort(([a], [b]) => a - b);
+  }
+
+  /** True if the row at a place has an edge from a step. */
+  private has(at: number, step: number): boolean {
+    const { edge, before } = this.loaded;
+    for (let place = edge[at]; place < edge[at + 1]; place++) if (before[place] === step) return true;
+    return false;
+  }
+
+  private look(step: number): [number, number][] {
+    const { bounds, step: steps, kind } = (this.later ??= this.reverse());
+    const out: [number, number][] = [];
+    for (let place = bounds[step - this.first]; place < bounds[step - this.first + 1]; place++)
+      out.push([steps[place], kind[place]]);
+    return out;
   }
 
   private reverse(): { bounds: Uint32Array; step: Uint32Array; kind: Uint8Array } {

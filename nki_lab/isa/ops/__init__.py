@@ -9,14 +9,16 @@ from nki_lab.isa.ops import (
     move,
     mx,
     norm,
+    random,
     reduce,
     register,
     scan,
     search,
     select,
+    sync,
 )
 
 __all__ = [
-    "activation", "dma", "elementwise", "gather", "matmul", "move", "mx", "norm", "reduce", "register", "scan",
-    "search", "select",
+    "activation", "dma", "elementwise", "gather", "matmul", "move", "mx", "norm", "random", "reduce", "register",
+    "scan", "search", "select", "sync",
 ]  # fmt: skip

@@ -186,8 +186,8 @@ class activation_reduce:
 
     legacy = Legacy(
         result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("op", "data", "reduce_op", "reduce_res", "bias", "scale"),
+        order=("op", "data"),
+        keywords=("reduce_op", "reduce_res", "bias", "scale"),
     )
 
 

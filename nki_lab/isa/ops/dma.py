@@ -77,6 +77,14 @@ def _row_gather(use: Use) -> str | None:
     return None
 
 
+def _many_rows(use: Use) -> str | None:
+    """More rows than partitions take an index of several columns, which dma_transpose alone reads."""
+    for name, view in use.types.items():
+        if view is not None and view.indirect == "vector" and view.shape[0] > use.arch.pmax:
+            return f"{name} gathers {view.shape[0]} rows"
+    return None
+
+
 def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     """Bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
 
@@ -157,6 +165,9 @@ class dma_copy:
                        operand="dge_mode", help="drop dge_mode, or use dge_mode.swdge", target="trn2",
                        accepts={"src": "hbm float32 128x512 rows"},
                        refuses={"src": "hbm float32 128x512 rows", "dge_mode": _MODES.hwdge})  # fmt: skip
+    rows = predicate("NKI309", "one index per partition: up to 128 gathered rows", _many_rows, operand="src",
+                     help="gather 128 rows at a time", target="trn2", accepts={"src": "hbm float32 128x512 rows"},
+                     refuses={"src": "hbm float32 256x512 rows", "dst": "sbuf float32 128x1024"})  # fmt: skip
     packed = predicate("NKI207", "packed dtypes are not cast", _packed, operand="dst", target="trn3",
                        help="move with one dtype and use nisa.quantize_mx to convert",
                        accepts={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float8_e5m2_x4 128x512"},
@@ -364,6 +375,8 @@ def _updates(use: Use) -> str | None:
         return f"{name} is addressed by a register"
     if len(_given(use)) != 2:
         return f"{len(_given(use))} sources with a vector_offset"
+    if problem := _many_rows(use):
+        return problem
     return None if use.attrs["unique_indices"] else "unique_indices=False"
 
 

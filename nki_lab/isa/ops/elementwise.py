@@ -25,6 +25,7 @@ from nki_lab.isa.ops.cycles import (
     is_fast,
     scalar_factor,
 )
+from nki_lab.isa.ops.shapes import one_in_sbuf
 from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
@@ -90,15 +91,6 @@ def _not_here(name: str, op: AluOp) -> str:
 def _stage_operators(use: Use) -> str | None:
     found = [(name, op) for name in ("op0", "op1") if (op := _op(use, name)) is not None and op.name in _ELSEWHERE]
     return _not_here(*found[0]) if found else None
-
-
-def one_in_sbuf(a: str, b: str) -> Any:
-    def test(use: Use) -> str | None:
-        if use.space(a) == PSUM and use.space(b) == PSUM:
-            return f"{a} and {b} are both in PSUM, the engine reads one of them from there"
-        return None
-
-    return test
 
 
 def _native_integer(use: Use) -> bool:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -14,27 +13,13 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, INT32, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.shapes import by_partition, one_dtype
 from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 KEEP: Final = 255
 """Entry of a shuffle mask that leaves a partition of dst as it is."""
 
 _CORE: Final = 16  # partitions that one of the eight GpSimd cores reaches
-
-
-def _rows(use: Use) -> Mapping[str, tuple[int, ...]]:
-    """Each operand as partitions by elements."""
-    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
-
-
-def _one_dtype(dst: str, src: str) -> Callable[[Use], str | None]:
-    def test(use: Use) -> str | None:
-        into, of = use.dtypes[dst], use.dtypes[src]
-        if into is None or of is None or into is of:
-            return None
-        return f"{src} is {of.name} and {dst} is {into.name}"
-
-    return test
 
 
 def _mask(use: Use) -> str | None:
@@ -76,7 +61,7 @@ class nc_stream_shuffle:
     mask = predicate("NKI012", "shuffle_mask is 32 numbers from 0 to 31, or 255", _mask, operand="shuffle_mask",
                      help="give a list of 32 partitions", accepts={"shuffle_mask": [255] * 32},
                      refuses={"shuffle_mask": [32] * 32})  # fmt: skip
-    one_dtype = predicate("NKI207", "src and dst have one dtype", _one_dtype("dst", "src"), operand="src",
+    one_dtype = predicate("NKI207", "src and dst have one dtype", one_dtype("dst", "src"), operand="src",
                           help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 32x512"},
                           refuses={"src": "sbuf bfloat16 32x512"})  # fmt: skip
     sizes = predicate("NKI203", "src and dst have as many elements in each partition", _same_free, operand="src",
@@ -89,7 +74,7 @@ class nc_stream_shuffle:
                                 "dst": "sbuf float32 64x512"})  # fmt: skip
 
     example = {"dst": "sbuf float32 32x512", "src": "sbuf float32 32x512", "shuffle_mask": [0] * 32}
-    shapes = _rows
+    shapes = by_partition
 
     def precision(use: Use) -> str:
         return "native"
@@ -143,7 +128,7 @@ class nc_n_gather:
     data = arg("P F", (SBUF,), "tile to pick from")
     indices = arg("P I", (SBUF,), "free index of each element", dtypes=(UINT32,))
 
-    one_dtype = predicate("NKI207", "data and dst have one dtype", _one_dtype("dst", "data"), operand="data",
+    one_dtype = predicate("NKI207", "data and dst have one dtype", one_dtype("dst", "data"), operand="data",
                           help="cast data with nisa.tensor_copy first", accepts={"data": "sbuf float32 128x64"},
                           refuses={"data": "sbuf bfloat16 128x512"})  # fmt: skip
     sizes = predicate("NKI203", "dst has an element for each index", _as_many, operand="dst",
@@ -151,7 +136,7 @@ class nc_n_gather:
                       accepts={"dst": "sbuf float32 128x2x8"}, refuses={"dst": "sbuf float32 128x15"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x16", "data": "sbuf float32 128x512", "indices": "sbuf uint32 128x16"}
-    shapes = _rows
+    shapes = by_partition
 
     def precision(use: Use) -> str:
         return "native"
@@ -220,7 +205,7 @@ class local_gather:
     num_elem_per_idx = attr("number", "elements picked from each index on", default=1)
     num_valid_indices = attr("any", "indices that each core uses; None for all", default=None)
 
-    one_dtype = predicate("NKI207", "src_buffer and dst have one dtype", _one_dtype("dst", "src_buffer"),
+    one_dtype = predicate("NKI207", "src_buffer and dst have one dtype", one_dtype("dst", "src_buffer"),
                           operand="src_buffer", help="cast src_buffer with nisa.tensor_copy first",
                           accepts={"src_buffer": "sbuf float32 128x512"},
                           refuses={"src_buffer": "sbuf bfloat16 128x512"})  # fmt: skip
@@ -239,7 +224,7 @@ class local_gather:
                       accepts={"dst": "sbuf float32 128x8x8"}, refuses={"dst": "sbuf float32 128x63"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x64", "src_buffer": "sbuf float32 128x512", "index": "sbuf uint16 128x4"}
-    shapes = _rows
+    shapes = by_partition
 
     def precision(use: Use) -> str:
         return "native"
@@ -295,7 +280,7 @@ class nonzero_with_count:
                       refuses={"dst": "sbuf int32 128x64"})  # fmt: skip
 
     example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
-    shapes = _rows
+    shapes = by_partition
 
     def precision(use: Use) -> str:
         return "native"
@@ -341,7 +326,7 @@ class sequence_bounds:
                       refuses={"dst": "sbuf int32 1x64"})  # fmt: skip
 
     example = {"dst": "sbuf int32 1x2x64", "segment_ids": "sbuf int32 1x64"}
-    shapes = _rows
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         ids = ins.segment_ids[0]

@@ -11,7 +11,7 @@ where the scale operand is a slice that begins there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import ml_dtypes
@@ -31,6 +31,7 @@ from nki_lab.isa.dtype import (
     DType,
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import PSUM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
 
 _SCALES: Final = (FP8_E8M0, UINT8)
@@ -84,11 +85,6 @@ def _quadrants(operand: str) -> Callable[[Use], str | None]:
     return test
 
 
-def _rows(use: Use) -> Mapping[str, tuple[int, ...]]:
-    """Each operand as partitions by elements."""
-    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
-
-
 def _four_to_one(use: Use) -> str | None:
     src, dst, scale = (use.types[name].free_size for name in ("src", "dst", "dst_scale"))
     if src % 4:
@@ -128,7 +124,7 @@ class quantize_mx:
 
     example = {"dst": "sbuf float8_e4m3fn_x4 128x128", "src": "sbuf bfloat16 128x512",
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
-    shapes = _rows
+    shapes = by_partition
 
     def precision(use: Use) -> str:
         return "native"
@@ -236,7 +232,7 @@ class nc_matmul_mx:
                "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",
                "moving_scale": "sbuf uint8 128x512"}  # fmt: skip
     history = {"stationary": "stationary", "accumulation": "dst"}
-    shapes = _rows
+    shapes = by_partition
 
     def accumulates(use: Use) -> bool:
         """Whether a call may read dst: everything but accumulate=False."""

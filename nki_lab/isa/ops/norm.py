@@ -5,23 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, instruction, limit, out, predicate
-
-
-def _flat(*names: str) -> Any:
-    """Operands shown as partitions by elements."""
-
-    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
-        return {name: (use.types[name].shape[0], use.types[name].free_size) for name in names}
-
-    return shapes
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.bn_stats")
@@ -38,7 +29,7 @@ class bn_stats:
                   help="call it for parts of the tile and merge their triples with nisa.bn_aggr")  # fmt: skip
 
     example = {"dst": "sbuf float32 128x6", "data": "sbuf float32 128x512"}
-    shapes = _flat("dst", "data")
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         for first in (0, 1):
@@ -79,7 +70,7 @@ class bn_aggr:
                         accepts={"data": "sbuf float32 128x6"}, refuses={"data": "sbuf float32 128x7"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x2", "data": "sbuf float32 128x12"}
-    shapes = _flat("dst", "data")
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         triples = ins.data.reshape(ins.data.shape[0], -1, 3)

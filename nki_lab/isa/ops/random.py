@@ -19,7 +19,21 @@ from numpy.typing import NDArray
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
+from nki_lab.isa.dtype import (
+    BF16,
+    F16,
+    F32,
+    FP8_E4M3,
+    FP8_E4M3FN,
+    FP8_E5M2,
+    INT8,
+    INT16,
+    INT32,
+    TF32,
+    UINT8,
+    UINT16,
+    UINT32,
+)
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
@@ -95,10 +109,8 @@ def _bits(state: Any, use: Use) -> Words:
     streams, lanes = STREAMS[use.engine], _lanes(use, "dst")
     words = _generators(state, use.engine)[lanes]
     elements = free_size(use, "dst")
-    own = words.reshape(-1, WORDS)
     steps = -(-elements // streams)
-    numbers = xorwow(own, steps)
-    words[...] = own.reshape(words.shape)
+    numbers = xorwow(words.reshape(-1, WORDS), steps)  # whole rows: a view, whose words move on
     return numbers.reshape(len(words), streams, steps).transpose(0, 2, 1).reshape(len(words), -1)[:, :elements]
 
 
@@ -155,7 +167,9 @@ def _range(use: Use) -> str | None:
 class rand2:
     """dst = uniform random numbers from min to max, computed in float32: min + (max - min) * u with u in [0, 1)."""
 
-    dst = out("P F", ONCHIP, "tile to fill, cast on write", dtypes=(F32, BF16, F16, TF32, *FP8[:2], *_INTEGERS))
+    dst = out(
+        "P F", ONCHIP, "tile to fill, cast on write", dtypes=(F32, BF16, F16, TF32, FP8_E4M3, FP8_E5M2, *_INTEGERS)
+    )
     min = arg("P 1", ONCHIP, "lower end: a number, or a float32 tile of one column", scalar=True, dtypes=(F32,))
     max = arg("P 1", ONCHIP, "upper end: a number, or a float32 tile of one column", scalar=True, dtypes=(F32,))
 
@@ -211,7 +225,7 @@ class dropout:
     dst = out("P F", ONCHIP, "what is left of data")
     data = arg("P F", ONCHIP, "tile to drop elements of")
     prob = arg("P 1", ONCHIP, "probability of zero: a number, or a tile of one column", scalar=True,
-               dtypes=(F32, BF16, F16, TF32, *FP8))  # fmt: skip
+               dtypes=(F32, BF16, F16, TF32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2))  # fmt: skip
 
     example = {"dst": "sbuf float32 128x64", "data": "sbuf float32 128x64", "prob": 0.5}
 

@@ -14,8 +14,9 @@ from nki_lab.isa.alu import AluOp, identity_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, INT32, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
-from nki_lab.isa.ops.elementwise import alu_ops, one_in_sbuf, stage
+from nki_lab.isa.ops.elementwise import alu_ops, stage
 from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.ops.shapes import one_in_sbuf
 from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
@@ -179,5 +180,5 @@ class tensor_scalar_cumulative:
         return engine_cost(arch, use, 2 * free_size(use, "dst"), source="not published: as tensor_tensor_scan, "
                            + DOC_226, confidence="guess")  # fmt: skip
 
-    legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src", "op0", "op1", "imm0"),
-                    keywords=("imm1", "reduce_cmd"))  # fmt: skip
+    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
+                    keywords=("dst", "src", "op0", "op1", "imm0", "imm1", "reduce_cmd"))  # fmt: skip

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, limit, out, predicate
 
 _WIDE: Final = "search the row in parts, and then their results"
@@ -33,11 +34,6 @@ def _at_least_eight(operand: str) -> Callable[[Use], str | None]:
         return None if size >= 8 else f"{operand} has {size} elements in each partition"
 
     return test
-
-
-def _rows(use: Use) -> Mapping[str, tuple[int, ...]]:
-    """Each operand as partitions by elements."""
-    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.max8")
@@ -65,7 +61,7 @@ class max8:
                      refuses={"src": "sbuf float32 128x2x2x8"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x8", "src": "sbuf float32 128x512"}
-    shapes = _rows
+    shapes = by_partition
 
     def exact(use: Use) -> bool:
         return True
@@ -110,7 +106,7 @@ class nc_find_index8:
                      refuses={"data": "sbuf float32 128x2x2x8"})  # fmt: skip
 
     example = {"dst": "sbuf uint32 128x8", "data": "sbuf float32 128x512", "vals": "sbuf float32 128x8"}
-    shapes = _rows
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         free = np.ones(ins.data.shape, bool)
@@ -147,7 +143,7 @@ class nc_match_replace8:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "vals": "sbuf float32 128x8", "imm": 0.0,
                "dst_idx": "sbuf uint32 128x8"}  # fmt: skip
-    shapes = _rows
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         data = ins.data

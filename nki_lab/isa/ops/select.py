@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.registers import commanded, lanes_of, started
+from nki_lab.isa.ops.shapes import by_partition, one_dtype, one_in_sbuf
 from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out
 from nki_lab.isa.spec import predicate as rule
 
@@ -112,8 +113,7 @@ class range_select:
                "comp_op1": "less", "bound0": "sbuf float32 128x1", "bound1": "sbuf float32 128x1"}  # fmt: skip
     history = {"registers": "vector"}
 
-    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
-        return _by_partition(use)
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
@@ -135,20 +135,6 @@ class range_select:
     )  # fmt: skip
 
 
-def _by_partition(use: Use) -> dict[str, tuple[int, ...]]:
-    """Each operand as partitions by elements."""
-    return {name: (view.shape[0], view.free_size) for name, view in use.types.items() if view is not None}
-
-
-def _not_both_in_psum(first: str, second: str) -> Callable[[Use], str | None]:
-    def test(use: Use) -> str | None:
-        if use.space(first) == PSUM and use.space(second) == PSUM:
-            return f"{first} and {second} are both in PSUM, the engine reads one of them from there"
-        return None
-
-    return test
-
-
 _NARROW: Final = tuple(dtype for dtype in (*_FLOATS, INT8, INT16, UINT8, UINT16) if dtype is not TF32)
 
 
@@ -168,7 +154,7 @@ class select_reduce:
                    operand="reduce_cmd", help="use one of the three",
                    accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
                    refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
-    psum = rule("NKI223", "on_true and predicate are not both in PSUM", _not_both_in_psum("on_true", "predicate"),
+    psum = rule("NKI223", "on_true and predicate are not both in PSUM", one_in_sbuf("on_true", "predicate"),
                 operand="predicate", help="copy one of them to SBUF first", accepts={"on_true": "psum float32 128x512"},
                 refuses={"on_true": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
 
@@ -196,9 +182,9 @@ class select_reduce:
                            confidence="inferred")  # fmt: skip
 
     legacy = Legacy(
-        result=lambda v: (v["on_true"].shape, v["on_true"].dtype, "sbuf"),
-        order=("predicate", "on_true", "on_false"),
-        keywords=("reduce_res", "reduce_cmd", "reduce_op", "reverse_pred"),
+        returns="",
+        result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
+        keywords=("dst", "predicate", "on_true", "on_false", "reduce_res", "reduce_cmd", "reduce_op", "reverse_pred"),
     )
 
 
@@ -251,8 +237,7 @@ class affine_select:
                "on_true_tile": "sbuf float32 128x512", "on_false_value": -9984.0,
                "cmp_op": "greater_equal"}  # fmt: skip
 
-    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
-        return _by_partition(use)
+    shapes = by_partition
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
@@ -274,13 +259,6 @@ class affine_select:
     )
 
 
-def _same_dtype(use: Use) -> str | None:
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is None or src is None or dst is src:
-        return None
-    return f"src is {src.name} and dst is {dst.name}"
-
-
 def _number_kind(use: Use) -> str | None:
     dst = use.dtypes["dst"]
     if use.dtypes["src"] is None and dst is not None and dst.kind == "packed":
@@ -295,10 +273,10 @@ class tensor_copy_predicated:
     `reverse_pred` copies where the predicate is zero. `src` may be one number for all elements.
     """
 
-    one_dtype = rule("NKI207", "src and dst have one dtype", _same_dtype, operand="src",
+    one_dtype = rule("NKI207", "src and dst have one dtype", one_dtype("dst", "src"), operand="src",
                      help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 128x512"},
                      refuses={"src": "sbuf bfloat16 128x512"})  # fmt: skip
-    psum = rule("NKI223", "src and predicate are not both in PSUM", _not_both_in_psum("src", "predicate"),
+    psum = rule("NKI223", "src and predicate are not both in PSUM", one_in_sbuf("src", "predicate"),
                 operand="predicate", help="copy one of them to SBUF first", accepts={"src": "psum float32 128x512"},
                 refuses={"src": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
 

@@ -45,7 +45,7 @@ def lifetimes(program: Program) -> Lifetimes:
             last[inside] = np.maximum(last[inside], region.end - 1)
     for buffer in (tensor._buffer for tensor in program.outputs):
         if buffer.on_chip and last[buffer.id] >= 0:
-            last[buffer.id] = program.bodies[buffer.core][1] - 1
+            last[buffer.id] = max(stop for _, stop, core in program.stretches if core == buffer.core) - 1
     return Lifetimes(first, last, accesses)
 
 

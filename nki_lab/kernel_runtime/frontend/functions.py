@@ -1,4 +1,4 @@
-"""`nki.language` functions that are several instructions: rounding, remainders, selections, norms, gathers."""
+"""`nki.language` functions that are several instructions: rounding, remainders, selections, norms, gathers, random."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import F32, INT32, UINT8, DType, dtype_of
+from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, DType, dtype_of
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.context import current
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
@@ -229,6 +229,45 @@ def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: 
     return tile if dtype is None else language.copy(tile, dtype)
 
 
+def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
+    """x with each element replaced by zero with the probability rate, a number or a (P, 1) tile, in a new SBUF tile."""
+    tile = _new(_tile(x, "dropout"), x._dtype, "dropout")
+    language.isa("dropout")(tile, x, rate)
+    return tile if dtype is None or dtype_of(dtype) is x._dtype else language.copy(tile, dtype)
+
+
+def random_seed(seed: NkiTensor) -> None:
+    """Seed the Vector Engine's random generators from a (1, 1) tile of 32 bits."""
+    language.isa("set_rng_seed")(_tile(seed, "random_seed", "seed"))
+
+
+def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of uniform random numbers in [0, 1), cast to `dtype`."""
+    tensor = language.ndarray(shape, dtype, buffer, name)
+    if tensor._buffer.on_chip:
+        fill_evenly(tensor)
+        return tensor
+    rows = tensor._shape[0]
+    for start in range(0, rows, language.tile_size.pmax):
+        part = tensor[start : min(start + language.tile_size.pmax, rows)]
+        tile = current("nl.rand").allocate(part._shape if len(part._shape) > 1 else (*part._shape, 1), part._dtype, sbuf)
+        fill_evenly(tile)
+        language.isa("dma_copy")(part, tile.reshape(part._shape))
+    return tensor
+
+
+def fill_evenly(tile: NkiTensor) -> None:
+    """Fill a tile with numbers in [0, 1): by rand2 where the target has it, else from 24 random bits, which are exact."""
+    if current("nl.rand").program.arch.generation >= 4:
+        language.isa("rand2")(tile, 0.0, 1.0)
+        return
+    bits, whole = (current("nl.rand").allocate(tile._shape, kind, sbuf) for kind in (UINT32, F32))
+    language.isa("rng")(bits)
+    language.isa("tensor_scalar")(bits, bits, ALU["right_shift"], 8)
+    language.isa("tensor_copy")(whole, bits)
+    language.isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
+
+
 def shared_constant(constant: Any) -> NkiTensor:
     """A tensor in shared HBM with the values of a NumPy array, or of a file that numpy.save wrote."""
     builder = current("nl.shared_constant")
@@ -273,7 +312,7 @@ def get_nc_sub_version() -> int:
 
 
 FUNCTIONS: Final = (
-    all, broadcast_to, ceil, cos, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum, is_sbuf,
-    load_transpose2d, mod, rms_norm, shared_constant, tan, trunc, var, where,
+    all, broadcast_to, ceil, cos, dropout, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum, is_sbuf,
+    load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, tan, trunc, var, where,
 )  # fmt: skip
 """What this module adds to `nki.language`."""

@@ -11,9 +11,10 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
 class GridBuilder(Builder):
     """A builder for the program of each core in turn: what each declares in shared HBM is one tensor.
 
-    Their bodies follow each other in the Program, and values are computed in that order, which is one that the chip may
-    take too as long as the cores do not wait for each other; in time they run side by side. The k-th shared allocation
-    of a core is the k-th of the first, where shape, dtype and name agree. All other memory is a core's own.
+    Their bodies follow each other in the Program until `join_cores` puts those that wait for each other into
+    an order that the chip may take, which is the one that values are computed in; in time they run side by side. The
+    k-th shared allocation of a core is the k-th of the first, where shape, dtype and name agree. All other memory is a
+    core's own.
     """
 
     _shared: list[Buffer]
@@ -24,7 +25,7 @@ class GridBuilder(Builder):
         if not self.grid:
             self._shared = []
         else:
-            self.program.core_starts.append(len(self.program))
+            self.program.begin_core()
         self.grid, self.program_ids = grid, ids
         self._next = 0
 

@@ -320,6 +320,18 @@ class Builder:
                     help="look after the loop, or unroll it with range() while you search",
                 )
             )
+        if self.reader is not None and any(
+            item.instruction.meets is not None and item.instruction.meets(item.use) is not None
+            for item in self.program.variants
+        ):
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are looked at after the cores have waited for each other",
+                    limit="the cores are specialised one after the other: there is no value before both are",
+                    help="look before the first core_barrier or sendrecv, or at run.values afterwards",
+                )
+            )
         if self.reader is None:
             raise error_of(
                 diagnose(

@@ -513,8 +513,8 @@ def names() -> dict[str, Any]:
         for item in (
             ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
             shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range,
-            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs, program_ndim,
-            device_print, no_reorder, NKIObject,
+            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs,
+            program_ndim, device_print, no_reorder, NKIObject,
         )
     }  # fmt: skip
     own |= _FUNCTIONS

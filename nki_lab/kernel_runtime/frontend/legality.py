@@ -75,6 +75,8 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
         _check_partitions(instruction, name, view, arch)
         if use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
+    if instruction.warns is not None:
+        notes += instruction.warns(use)
     names = tuple(name for name, view in types.items() if view is not None)
     return Legal(instruction, use, names, tuple(notes))
 
@@ -448,7 +450,7 @@ def _engine(instruction: Instruction, use: Use) -> str:
     elif not chosen:
         assert not isinstance(instruction.engine, str)
         chosen = instruction.engine(use)
-    reach = ENGINE_REACH.get(chosen)
+    reach = None if instruction.only_orders else ENGINE_REACH.get(chosen)
     for name, view in use.types.items():
         if view is None or reach is None:
             continue

@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
 from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
@@ -351,6 +352,9 @@ class Machine:
         """Add the calls that execute an op; with `state`, that of its own says whether a matmul adds."""
         program = self.program
         variant = program.variants[program.op_variant[index]]
+        if variant.instruction.meets is not None and (variant.instruction.only_orders or index in program.partners):
+            self._exchange(index, steps)
+            return
         at = program.op_access[index]
         numbers = program.access_view[at : at + len(variant.names)]
         adds = add.get(index, False) if variant.instruction.accumulates is not None else False
@@ -374,6 +378,26 @@ class Machine:
             if len(self._planned) >= _REMEMBERED:
                 self._planned.clear()
             self._planned[repeat] = made
+
+    def _exchange(self, index: int, steps: list[tuple[int, Step]]) -> None:
+        """Add what an op does that waited for the other core. Both sides of an exchange follow each other."""
+        program = self.program
+        other = program.partners.get(index)
+        if other is None:
+            return  # a barrier: it is executed where both cores have come to it
+        mail, precise = self.registers.mail, program.options.precise
+        if index < other:
+            # Both tiles are taken before either is written: they may be the same ones.
+            for sender, receiver in ((index, other), (other, index)):
+                src = program.op(sender).operand("src")
+                assert src is not None
+                steps.append((index, (collect, (mail, receiver, self._memory(src.buffer, index, steps), src))))
+        dst = program.op(index).operand("dst")
+        assert dst is not None
+        steps.append((index, (deliver, (mail, index, self._memory(dst.buffer, index, steps), dst, precise))))
+
+    def _memory(self, buffer: Buffer, index: int, steps: list[tuple[int, Step]]) -> Bound:
+        return self._bounds.get(buffer.id) or self._bind(buffer, index, steps)
 
     def _release(self, buffers: list[int]) -> None:
         """Give back the memory of tiles after the last op that touches them; later ops may be planned into it."""

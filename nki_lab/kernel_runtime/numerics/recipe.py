@@ -53,16 +53,18 @@ class Registers:
     """The engines' own state, a row for each of `lanes` partitions: float32 accumulators, and generators.
 
     `random` holds the 24 words of each engine's random generator, by engine; NKI documents none after power-up.
-    `values` are the contents of the sequencers' registers by number, where anything has been written.
+    `values` are the contents of the sequencers' registers by number, where anything has been written. `mail` is what
+    one side of an exchange between cores has brought for the other one, by the op that takes it.
     """
 
-    __slots__ = ("random", "scalar", "values", "vector")
+    __slots__ = ("mail", "random", "scalar", "values", "vector")
 
     def __init__(self, lanes: int) -> None:
         self.scalar = np.zeros(lanes, np.float32)
         self.vector = np.zeros(lanes, np.float32)
         self.random: dict[str, Array] = {}
         self.values: dict[int, int | float] = {}
+        self.mail: dict[int, tuple[int, Array]] = {}
 
     def copy(self) -> Registers:
         """The state as it is now."""
@@ -77,6 +79,8 @@ class Registers:
         self.random.update({engine: words.copy() for engine, words in other.random.items()})
         self.values.clear()
         self.values.update(other.values)
+        self.mail.clear()
+        self.mail.update(other.mail)  # nothing writes these arrays
 
 
 class Recipe:

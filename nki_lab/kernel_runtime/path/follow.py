@@ -82,7 +82,8 @@ class Follower:
     """Walks the blocks and loops of a program in the order in which the chip does.
 
     `values` are the registers' contents by number, None where they are unknown. What decides is asked: `more` whether a
-    loop makes another pass, `loaded` what a register_load reads. `executed` ops and `passes` have been met. What is met is told: `straight`, `begin`, `done`.
+    loop makes another pass, `loaded` what a register_load reads. What is met is told: `straight`, `begin`, `finish`.
+    `executed` ops and `passes` have been met.
     """
 
     def __init__(self, program: Program) -> None:

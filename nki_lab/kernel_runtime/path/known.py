@@ -17,7 +17,7 @@ TripCounts = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
 
 
 def known_path(program: Program, trip_counts: TripCounts | None = None) -> Path | tuple[Diagnostic, ...]:
-    """The path of a program; without one NKI801 for each loop whose passes are not known, or NKI011 for one without end.
+    """The path of a program; else NKI801 for each loop whose passes are not known, or NKI011 for one without end.
 
     `trip_counts` gives the passes of loops whose bounds depend on data, by line, variable or name of the body's
     function; the others make theirs.

@@ -22,6 +22,7 @@ LAUNCH: Final = "launch"
 
 _FOR_A_RESULT: Final = (
     "anti-dependency", "output order", "memory reuse", "user order", "semaphore", "dma trigger",
+    "other core",
 )  # fmt: skip
 """Waits, beside those for data, that end with another row's result; the others end when that row leaves its lane."""
 

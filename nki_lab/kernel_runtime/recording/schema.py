@@ -21,7 +21,7 @@ CONFIDENCES: Final[tuple[str, ...]] = get_args(Confidence)
 ROLES: Final = ("in", "out", "inout")
 EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "order")
 """Why one instruction waits for another: it reads what the other writes, overwrites what the other reads or writes,
-takes over its memory, or the user said so."""
+takes over its memory, or the user or a meeting of two cores said so."""
 SPACES: Final = ("sbuf", "psum", "private_hbm", "shared_hbm")
 BUFFER_KINDS: Final = ("temp", "input", "output", "const")
 PACE: Final = 65535

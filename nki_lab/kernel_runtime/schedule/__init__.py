@@ -3,7 +3,8 @@
 `schedule(program, allocation)` decides order only, never time. Lanes run their ops in order; across lanes an op waits
 for the ops it depends on, which the chip does with semaphores that the compiler inserts. Dependencies come from memory
 (by the bytes that accesses touch, through HBM too), from addresses that several tensors have one after the other, and
-from the user. The cores of a launch meet nowhere: nothing but a barrier orders what they do.
+from the user. Nothing but an exchange or a barrier orders what the cores of a launch do: each of the two ops that meet
+waits for all that the other one waits for, and what follows from one follows from both.
 
 `Program.user_edges` are (consumer op, producer op) of `with_schedule` and `depends_on`, `Program.fences` the (first op,
 end op) of `no_reorder` blocks, whose ops run one after the other. A consumer may stand before its producer in the
@@ -22,16 +23,26 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.schedule.dependencies import FLOW, REUSE, USER, Edges, dependencies, edges, joined, unique
+from nki_lab.kernel_runtime.schedule.dependencies import (
+    CORE,
+    FLOW,
+    REUSE,
+    USER,
+    Edges,
+    dependencies,
+    edges,
+    joined,
+    unique,
+)
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
 from nki_lab.kernel_runtime.schedule.runs import Column
 
 __all__ = ["EDGE_KINDS", "Lane", "Schedule", "schedule", "semaphores", "verify"]
 
-EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "user")
+EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "user", "core")
 """What `Schedule.kind` counts: read after write, write after read, write after write, bytes of another tensor before,
-an edge of the user."""
+an edge of the user, what the other core waits for where the two meet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,19 +80,20 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     wide = lane.astype(np.int64)
     user = _user_edges(program)
     registers = _register_edges(program, wide, len(lanes))
-    accesses = access_columns(program)
+    accesses = _ordering(program, access_columns(program))
     straight = np.arange(len(program))
     if bool((user.pred < user.op).all()):
         found, flow = _dependencies(program, accesses, allocation, wide)
-        return _made(lanes, wide, unique(joined(found, user, registers), len(program)), flow, straight)
+        found = unique(joined(found, user, registers), len(program))
+        return _made(lanes, wide, _met(program, found, wide), flow, straight)
     # Edges that program order implies may not be left out where that order does not hold: every op is its own lane.
     everything, flow = _dependencies(program, accesses, allocation, straight)
     reuse = everything.kind == REUSE
-    firm = unique(joined(_of(everything, ~reuse), user, registers), len(program))
+    firm = _met(program, unique(joined(_of(everything, ~reuse), user, registers), len(program)), straight)
     circle = _circle(user, firm, len(program))
     if circle:
         found, flow = _dependencies(program, accesses, allocation, wide)
-        found = unique(joined(found, registers), len(program))
+        found = _met(program, unique(joined(found, registers), len(program)), wide)
         return _made(lanes, wide, found, flow, straight, refuse_circle(program, circle))
     position = np.empty(len(program), np.int64)
     position[sorted_ops(firm.op, firm.pred, len(program))] = straight
@@ -91,18 +103,58 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     return _made(lanes, wide, found, flow, position)
 
 
+def _ordering(program: Program, accesses: Accesses) -> Accesses:
+    """The accesses with those of barriers as writes: what comes after one waits for it."""
+    orders = np.array([item.instruction.only_orders for item in program.variants], bool)
+    if not orders.any():
+        return accesses
+    variant = np.frombuffer(program.op_variant, np.uint32)
+    return accesses._replace(is_out=accesses.is_out | orders[variant[accesses.op]])
+
+
 def _dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
-    """`dependencies` without what would join two cores: bodies follow each other, so that no other edge leans on it."""
-    found = dependencies(program, accesses, allocation, lane)
-    return _in_cores(program, found[0]), _in_cores(program, found[1])
+    """`dependencies` of each core by itself: no edge joins two cores, and none is left out because of such an edge."""
+    if program.cores == 1:
+        return dependencies(program, accesses, allocation, lane)
+    core = program.core_column()
+    parts = []
+    for number in range(program.cores):
+        mine = core[accesses.op] == number
+        parts.append(dependencies(program, Accesses(*(column[mine] for column in accesses)), allocation, lane))
+    return joined(*(part[0] for part in parts)), joined(*(part[1] for part in parts))
 
 
 def _in_cores(program: Program, found: Edges) -> Edges:
     if program.cores == 1:
         return found
-    starts = np.array(program.core_starts)
-    op, pred = (np.searchsorted(starts, ops, "right") for ops in (found.op, found.pred))
-    return _of(found, op == pred)
+    core = program.core_column()
+    return _of(found, core[found.op] == core[found.pred])
+
+
+def _met(program: Program, found: Edges, lane: Column) -> Edges:
+    """The edges with those of the ops in which cores meet.
+
+    Such an op waits for what its counterpart waits for, which is also what is before that in its lane; what waits for
+    one of them waits for both.
+    """
+    if not program.meetings:
+        return found
+    other = np.full(len(program), -1, np.int64)
+    a, b = np.array(program.meetings, np.int64).T
+    other[a], other[b] = b, a
+    by_lane = np.argsort(lane, kind="stable")
+    together = lane[by_lane[1:]] == lane[by_lane[:-1]]
+    after, before = by_lane[1:][together], by_lane[:-1][together]
+    op, pred = np.concatenate((found.op, after)), np.concatenate((found.pred, before))
+    waits, follows = other[op] >= 0, other[found.pred] >= 0
+    return unique(
+        joined(
+            found,
+            edges(other[op[waits]], pred[waits], CORE),
+            edges(found.op[follows], other[found.pred[follows]], CORE),
+        ),
+        len(program),
+    )
 
 
 def _circle(user: Edges, all_edges: Edges, ops: int) -> list[int]:

@@ -21,12 +21,13 @@ ANTI: Final = 1
 OUTPUT: Final = 2
 REUSE: Final = 3
 USER: Final = 4
+CORE: Final = 5
 
 _READ, _ADD, _WRITE = 0, 1, 2  # _ADD: a matmul reads what it adds to
 
 
 class Edges(NamedTuple):
-    """Edges as columns: `op` waits for `pred`; `kind` is FLOW, ANTI, OUTPUT, REUSE or USER."""
+    """Edges as columns: `op` waits for `pred`; `kind` is FLOW, ANTI, OUTPUT, REUSE, USER or CORE."""
 
     op: Column
     pred: Column
@@ -77,7 +78,7 @@ def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
     adds = np.array(
         [_holds(item.instruction.accumulates, item.use) or _holds(item.instruction.merges, item.use)
-         for item in program.variants], bool
+         or item.instruction.only_orders for item in program.variants], bool
     )  # fmt: skip
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]

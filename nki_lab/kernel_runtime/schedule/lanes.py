@@ -61,9 +61,11 @@ def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
     group = group_of[np.frombuffer(program.op_variant, np.uint32).astype(np.int64)]
     lanes: list[Lane] = []
     lane = np.zeros(len(group), np.int64)
-    for core, (first, end) in enumerate(program.bodies):
-        mine, of_op = _of_core(core, group[first:end], names, groups, _Queues(program.arch))
-        lane[first:end] = of_op + len(lanes)
+    cores = program.core_column()
+    for core in range(program.cores):
+        rows = np.flatnonzero(cores == core)
+        mine, of_op = _of_core(core, group[rows], names, groups, _Queues(program.arch))
+        lane[rows] = of_op + len(lanes)
         lanes += mine
     return tuple(lanes), lane.astype(np.uint16)
 

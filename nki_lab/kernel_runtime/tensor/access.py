@@ -190,7 +190,7 @@ def _vector(
     steps: tuple[int, ...],
     row: int,
 ) -> Indirect:
-    index = vector_index(tensor, "ap", vector_offset)
+    index = vector_index(tensor, "ap", vector_offset, counts[0])
     if dim:
         raise refuse("NKI309", f"ap: vector_offset with indirect_dim {dim}", tensor, limit="indirect_dim is 0")
     if tensor._buffer.on_chip:
@@ -201,10 +201,10 @@ def _vector(
             limit="vector_offset gathers rows of HBM tensors only",
             help="gather inside SBUF with nc_n_gather, local_gather or indirect()",
         )
-    if index._shape[0] < counts[0]:
+    if index.size < counts[0]:
         raise refuse(
             "NKI309",
-            f"ap: {counts[0]} rows in the pattern, {index._shape[0]} indices in vector_offset",
+            f"ap: {counts[0]} rows in the pattern, {index.size} indices in vector_offset",
             tensor,
             limit="one index for each step of the leading dimension",
         )

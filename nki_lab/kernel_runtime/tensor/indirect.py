@@ -20,6 +20,7 @@ GATHER_GROUP: Final = 16
 """Partitions that share one list of offsets on the Vector, Scalar and GpSimd engines (`NkiTensor.indirect`)."""
 TENSOR_ENGINE_GATHER_GROUP: Final = 32
 """The same on the Tensor engine."""
+_PARTITIONS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,8 +94,8 @@ def scalar_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor | V
     return index  # type: ignore[no-any-return]
 
 
-def vector_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor:
-    """`index` checked as one integer per partition of an SBUF tensor."""
+def vector_index(tensor: NkiTensor, operation: str, index: Any, rows: int = 0) -> NkiTensor:
+    """`index` checked as one integer per partition of an SBUF tensor; for more rows than partitions, several."""
     if isinstance(index, VirtualRegister):
         raise refuse(
             "NKI309",
@@ -104,12 +105,12 @@ def vector_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor:
             help="one run-time index for the whole view is select or ap(scalar_offset=...)",
         )
     _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
-    if index.size != index.shape[0]:
+    if index.size != index.shape[0] and not (index.shape[0] == _PARTITIONS < rows and len(index.shape) == 2):
         raise refuse(
             "NKI309",
             f"{operation}: the vector of indices has shape {tuple(index.shape)}",
             tensor,
-            limit="one index per partition: shape (partitions, 1)",
+            limit=f"one index per partition: shape (partitions, 1); ({_PARTITIONS}, n) for more than {_PARTITIONS} rows",
         )
     return index  # type: ignore[no-any-return]
 

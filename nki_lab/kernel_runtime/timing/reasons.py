@@ -29,6 +29,7 @@ STALL_REASONS: Final = (
     "psum bank",
     "power ramp",
     "launch",
+    "other core",
 )
 """Reasons by number; the first is no wait at all.
 
@@ -38,7 +39,8 @@ same bytes. *memory reuse*: bytes of another tensor that is still in use. *user 
 *dma trigger*: the descriptor generator is at work for other transfers. *dma start*: from trigger to first data. *queue
 interval*: what a DMA queue needs from one transfer to the next. *bandwidth*: DMA engines shared with other queues, or
 HBM with another core. *port conflict*, *psum bank*: another engine has the memory. *power ramp*: the Tensor Engine's
-clock has yet to rise. *launch*: before and after the kernel.
+clock has yet to rise. *launch*: before and after the kernel. *other core*: what the other core has yet to come to, in
+an exchange or a barrier.
 """
 
 _NUMBER: Final = {name: number for number, name in enumerate(STALL_REASONS)}
@@ -55,11 +57,13 @@ PORT: Final = _NUMBER["port conflict"]
 BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
+OTHER_CORE: Final = _NUMBER["other core"]
 
-OF_EDGE: Final = (0, *(_NUMBER[name] for name in ("anti-dependency", "output order", "memory reuse", "user order")))
+_EDGES: Final = ("anti-dependency", "output order", "memory reuse", "user order", "other core")
+OF_EDGE: Final = (0, *(_NUMBER[name] for name in _EDGES))
 """The reason of an edge by its kind in a Schedule; a flow edge's (kind 0) is the data of the lane it comes from."""
 
-FROM_PRODUCER: Final = frozenset((*range(1, _NUMBER["semaphore"] + 1), TRIGGER))
+FROM_PRODUCER: Final = frozenset((*range(1, _NUMBER["semaphore"] + 1), TRIGGER, OTHER_CORE))
 """Reasons whose wait ends a while after another row's result is visible; the others end after a row leaves its lane."""
 
 _FACT: Final = {

@@ -28,7 +28,7 @@ def mixed(x, n):
         tile = nl.load(x[i])
 
         def columns(k):
-            nisa.tensor_copy(dst=tile[:, nl.ds(k, 1)], src=tile[:, 0:1])
+            nisa.tensor_copy(dst=tile[:, nl.ds(k, 1)], src=tile[:, 0:1])  # noqa: B023 - called at once
 
         nl.fori_loop(0, 8, columns)
         nl.store(out[i], tile)
@@ -94,8 +94,7 @@ def test_statements_are_deprecated_and_functions_are_not() -> None:
             nl.store(x[0], nl.load(x[1]))
 
         def until(r):
-            zero = nisa.register_alloc(0)
-            return zero
+            return nisa.register_alloc(0)
 
         nl.fori_loop(0, 2, body)
         nl.while_loop(nisa.register_alloc(1), until)
@@ -195,7 +194,7 @@ def test_uninitialised_registers_and_tiles_of_the_first_pass_are_found() -> None
     @nki.jit
     def carried(x):
         total = nl.ndarray((128, 64), dtype=nl.float32)
-        for i in nl.dynamic_range(2):
+        for _ in nl.dynamic_range(2):
             nisa.tensor_scalar(dst=total, data=total, op0=nl.add, operand0=1.0)
         nl.store(x[0], total)
         return x
@@ -214,7 +213,7 @@ def test_uninitialised_registers_and_tiles_of_the_first_pass_are_found() -> None
     @nki.jit
     def never_runs(x):
         total = nl.ndarray((128, 64), dtype=nl.float32)
-        for i in nl.dynamic_range(0):
+        for _ in nl.dynamic_range(0):
             nl.store(x[0], total)
             nisa.memset(dst=total, value=0.0)
         nl.store(x[1], total)
@@ -283,7 +282,9 @@ def test_looking_at_values_in_a_body_is_refused_and_after_it_is_not(look: str) -
 
 
 def test_a_while_without_its_source_is_refused_with_the_function_instead() -> None:
-    text = "def kernel(x):\n    r = nisa.register_alloc(1)\n    while r:\n        nisa.register_move(r, 0)\n    return x\n"
+    text = (
+        "def kernel(x):\n    r = nisa.register_alloc(1)\n    while r:\n        nisa.register_move(r, 0)\n    return x\n"
+    )
     names: dict[str, Any] = {"nisa": nisa}
     exec(compile(text, "<nowhere to be seen>", "exec"), names)
     with pytest.raises(NkiError) as caught:

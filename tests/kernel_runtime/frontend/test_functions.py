@@ -107,6 +107,50 @@ def test_broadcast_to_repeats_free_dimensions_and_one_partition(row: int) -> Non
         on_chip(lambda a: nl.broadcast_to(a, (4, 6, 1)), x)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("buffer", ["sbuf", "psum", "shared_hbm"])
+def test_rand_is_uniform_and_repeats_from_its_seed(target: str, buffer: str) -> None:
+    rows = 300 if buffer == "shared_hbm" else 128
+
+    @nki.jit
+    def kernel(unused: Any) -> Any:
+        seed = nl.full((1, 1), 42, dtype=nl.int32, buffer=nl.sbuf)
+        outs = []
+        for again in (True, True, False):
+            if again:
+                nl.random_seed(seed)
+            made = nl.rand((rows, 4, 32), nl.float32, buffer=getattr(nl, buffer))
+            if buffer != "shared_hbm":
+                out = nl.ndarray(made.shape, made.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.copy(made))
+                made = out
+            outs.append(made)
+        return tuple(outs)
+
+    first, again, after = nki_lab.run(kernel, np.zeros((1, 1), np.float32), target=target).outputs
+    np.testing.assert_array_equal(first, again)
+    for numbers in (first, after):
+        assert numbers.min() >= 0
+        assert numbers.max() < 1
+        shares = np.histogram(numbers, bins=10, range=(0, 1))[0] / numbers.size
+        assert (np.abs(shares - 0.1) < 5 * (0.09 / numbers.size) ** 0.5).all()
+    assert (first == after).mean() < 0.01
+
+
+def test_random_seed_wants_a_tile() -> None:
+    with pytest.raises(NkiError, match="NKI013"):
+        on_chip(lambda a: [nl.random_seed(5), a][1], np.zeros((4, 4), np.float32))
+
+
+def test_dropout_zeroes_a_share_of_each_partition() -> None:
+    x = np.ones((128, 512), np.float32)
+    kept = on_chip(lambda a: nl.dropout(a, 0.3, dtype=nl.bfloat16), x).astype(np.float32)
+    assert set(np.unique(kept)) == {0, 1}
+    assert abs((kept == 0).mean() - 0.3) < 5 * (0.21 / kept.size) ** 0.5
+    rates = (np.arange(128, dtype=np.float32) % 2)[:, None]
+    np.testing.assert_array_equal(on_chip(nl.dropout, x, rates), np.broadcast_to(1 - rates, x.shape))
+
+
 def test_gather_flattened_picks_within_a_partition() -> None:
     generator = np.random.default_rng(4)
     x = generator.standard_normal((128, 50)).astype(np.float32)

@@ -20,8 +20,10 @@ _numbers = count()
 
 
 def program_of(text: str) -> Program:
-    """The program of a kernel body, whose first line is line 14."""
-    module = loaded(Path(f"known_{next(_numbers)}.py"), f"{SNIPPET_HEAD}\ndef kernel(x):\n{textwrap.indent(text, '    ')}")
+    """The program of a kernel body."""
+    module = loaded(
+        Path(f"known_{next(_numbers)}.py"), f"{SNIPPET_HEAD}\ndef kernel(x):\n{textwrap.indent(text, '    ')}"
+    )
     program, _ = traced(module.kernel, [np.zeros((4, 8), np.int32)], ["int32"], "trn2", max_instructions=5000)
     return program
 
@@ -92,7 +94,12 @@ def test_what_is_known_needs_no_count() -> None:
 
 def test_a_variable_that_starts_from_a_constant_is_known_in_each_pass() -> None:
     inner = FILL.replace("    ", "        ", 1)
-    assert trips(f"{LOADED}for i in nl.dynamic_range(1, n):\n    for k in nl.dynamic_range(i):\n{inner}", i=3) == [3, 1, 2, 3]
+    assert trips(f"{LOADED}for i in nl.dynamic_range(1, n):\n    for k in nl.dynamic_range(i):\n{inner}", i=3) == [
+        3,
+        1,
+        2,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_bodies_follow_each_other_in_the_program() -> None:
     done = on_cores(halves, (1024, 512))
     program = done.program
     assert program.cores == 2
-    assert program.bodies == [(0, 12), (12, 24)]
+    assert program.stretches == [(0, 12, 0), (12, 24, 1)]
     assert [program.core_of(op) for op in (0, 11, 12, 23)] == [0, 0, 1, 1]
     assert {buffer.core for buffer in program.buffers if buffer.on_chip} == {0, 1}
     assert [buffer.core for buffer in program.buffers if not buffer.on_chip] == [0, 0]
@@ -112,7 +112,7 @@ def test_a_core_may_have_nothing_to_do() -> None:
             nisa.memset(dst=nl.ndarray((128, 512), nl.float32), value=0.0)
 
     done = on_cores(lonely, (128, 1))
-    assert done.program.bodies == [(0, 0), (0, 1)]
+    assert done.program.stretches == [(0, 0, 0), (0, 1, 1)]
     assert done.program.core_of(0) == 1
     assert done.timing.lanes[0].ops == 0
 

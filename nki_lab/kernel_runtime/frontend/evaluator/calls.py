@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Special,
     UserClass,
 )
+from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
@@ -69,17 +70,21 @@ def call_door(
 ) -> Any:
     """Call a function of this package: what it records stands at `node`."""
     values = [*args, *kwargs.values()]
-    if m.lacks(*values) or any(m.is_doubtful(value) for value in values):
-        m.doubt(values, contents=False)
-        return UNKNOWN
-    if any(type(value) in _CODE for value in values):
-        args = [_callback(m, frame, node, value) for value in args]
-        kwargs = {name: _callback(m, frame, node, value) for name, value in kwargs.items()}
+    doors = m.imports.doors
+    plain = not m.doubtful and all(type(value) in _PLAIN or id(value) in doors for value in values)
+    if not plain:
+        if m.lacks(*values) or any(m.is_doubtful(value) for value in values):
+            m.doubt(values, contents=False)
+            return UNKNOWN
+        if any(type(value) in _CODE for value in values):
+            args = [_callback(m, frame, node, value) for value in args]
+            kwargs = {name: _callback(m, frame, node, value) for name, value in kwargs.items()}
     m.meter.node = node
     m.pin(node, frame)
     try:
-        for value in values:
-            m.meter.walked(value)
+        if not plain:
+            for value in values:
+                m.meter.walked(value)
         return door(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
         m.doubt(values, contents=False)
@@ -255,6 +260,7 @@ _OWN: Final[dict[type, Callable[..., Any]]] = {
     Instance: _instance,
     UserClass: _class,
 }
+_PLAIN: Final = frozenset((NkiTensor, int, float, bool, str, type(None)))  # known as a whole, and nobody's container
 _CODE: Final = frozenset(
     {Function, BoundMethod, Partial, NativeMethod, Launch, Special, BuiltinFunctionType, FunctionType}
 )

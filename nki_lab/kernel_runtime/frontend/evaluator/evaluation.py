@@ -42,6 +42,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 )
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.meetings import join_cores
 from nki_lab.kernel_runtime.frontend.scheduling import edges_of
 from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
 from nki_lab.kernel_runtime.ir import Program, Site
@@ -113,6 +114,7 @@ def evaluate(
             if isinstance(function, Function):
                 with recording(builder):
                     _run_kernel(m, builder, function, arguments)
+                _join(m, program, function)
                 _obey(m, program, function, arguments)
             else:
                 _not_a_function(m, function_name)
@@ -158,6 +160,17 @@ class _Starting(Protocol):
     """A builder that is told when the next program of a grid begins."""
 
     def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
+
+
+def _join(m: Machine, program: Program, function: Function) -> None:
+    """Let the cores of a launch meet, where everything that both do was evaluated."""
+    if any(item.outcome == "fault" or item.code in ("NKI120", "NKI122") for item in m.findings):
+        return
+    try:
+        join_cores(program)
+    except NkiError as error:
+        for item in error.diagnostics:
+            m.record(item, function.node, m.base)
 
 
 def _obey(m: Machine, program: Program, function: Function, arguments: Signature) -> None:

@@ -5,6 +5,7 @@ Beta 1 adds `mask=`, promotion with Python scalars, and broadcasting over partit
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from numbers import Number
 from typing import Any
@@ -108,17 +109,26 @@ def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None,
         return _divide(builder, x, y, dtype, mask, partitions=partitions)
     if name not in ALU:
         raise error_of(unmodelled(f"neuronxcc.nki.language.{name}"))
+    return both(builder, name, functools.partial(language.binary, name), x, y, dtype, mask, partitions=partitions)
+
+
+def both(builder: LegacyBuilder, name: str, of: Callable[[Any, Any, DType], NkiTensor], x: Any, y: Any,
+         dtype: Any = None, mask: Any = None, *, partitions: bool = True) -> NkiTensor:  # fmt: skip
+    """`of(x, y, dtype)` for two sides, tiles in one shape or numbers, where the mask leaves them."""
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
         operand(x, name, "x")
     left, right = (_side(item, name, which) for item, which in ((x, "x"), (y, "y")))
     kind = result_dtype(name, x, y, dtype)
+
+    def compute(a: Any, b: Any) -> NkiTensor:
+        return of(a, b, kind)
+
     if isinstance(left, NkiTensor) and isinstance(right, NkiTensor):
         pair = _pair(builder, name, left, right, partitions)
-        return masked(builder, mask, lambda a, b: language.binary(name, a, b, kind), pair,
-                      (_LETTERS, _LETTERS), common_shape, lambda _: (kind, sbuf))  # fmt: skip
+        return masked(builder, mask, compute, pair, (_LETTERS, _LETTERS), common_shape, lambda _: (kind, sbuf))
     if isinstance(left, NkiTensor):
-        return _one(builder, mask, lambda a: language.binary(name, a, right, kind), left, kind)
-    return _one(builder, mask, lambda a: language.binary(name, left, a, kind), right, kind)
+        return one(builder, mask, lambda a: compute(a, right), left, kind)
+    return one(builder, mask, lambda a: compute(left, a), right, kind)
 
 
 def _side(value: Any, name: str, which: str) -> Any:
@@ -138,7 +148,8 @@ def _number(name: str, value: Any, which: str) -> Any:
     )  # fmt: skip
 
 
-def _one(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], tile: NkiTensor, kind: Any) -> NkiTensor:
+def one(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], tile: NkiTensor, kind: Any) -> NkiTensor:
+    """`compute` of what the mask leaves of a tile."""
     return masked(builder, mask, compute, (tile,), (_LETTERS,), lambda shape: shape, lambda _: (kind, sbuf))
 
 
@@ -173,7 +184,7 @@ def _divide(builder: LegacyBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, pa
     if not isinstance(y, NkiTensor):
         return binary(builder, "multiply", x, 1.0 / _number("divide", y, "y"), kind, mask, partitions=partitions)
     tile = operand(y, "divide", "y")
-    inverse = _one(builder, mask, lambda a: _CURRENT["reciprocal"](a, F32), tile, F32)
+    inverse = one(builder, mask, lambda a: _CURRENT["reciprocal"](a, F32), tile, F32)
     return binary(builder, "multiply", x, inverse, kind, mask, partitions=partitions)
 
 
@@ -182,7 +193,7 @@ def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: An
     function = _CURRENT[name]
     tile = operand(x, name, "x")
     kind = dtype_of(dtype) if dtype is not None else (BOOL if name == "logical_not" else tile._dtype)
-    return _one(builder, mask, lambda a: function(a, kind), tile, kind)
+    return one(builder, mask, lambda a: function(a, kind), tile, kind)
 
 
 def operator(builder: LegacyBuilder, name: str, left: Any, right: Any) -> Any:

@@ -16,7 +16,8 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import F32, dtype_of, promote
+from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
+from nki_lab.isa.enums import reduce_cmd
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.doors import describe
@@ -84,6 +85,8 @@ def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
 def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record one call as Beta 1 writes it; gives the result tile, or None where the call names its destination."""
     face = _face(instruction)
+    if kwargs.get("dst_rmw_op") is not None:
+        instruction, kwargs = _update(kwargs)
     values, generic = _bind(instruction, face, builder, args, kwargs)
     adapter = _ADAPTERS.get(instruction.name)
     if adapter is not None:
@@ -179,7 +182,7 @@ def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str,
         value = values[name]
         if isinstance(value, NkiTensor):
             require_tile(value)
-            values[name] = _scalars_in_float32(builder, operand, value)
+            values[name] = _truth_as_bytes(operand, _scalars_in_float32(builder, operand, value))
             names.append(name)
         elif isinstance(value, np.generic):
             values[name] = value.item()
@@ -213,6 +216,22 @@ def _scalars_in_float32(builder: LegacyBuilder, operand: Operand, tile: NkiTenso
         language.assign(wide, checked(tile))
         return wide
     return tile
+
+
+def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:
+    """Truth values as the numbers 0 and 1 where the engines take whole numbers: comparisons give bool in Beta 1."""
+    if tile._dtype is not BOOL or BOOL in operand.dtypes or UINT8 not in operand.dtypes:
+        return tile
+    view = tile.view(UINT8)
+    view._extra = tile._extra
+    return view
+
+
+def _update(kwargs: dict[str, Any]) -> tuple[Instruction, dict[str, Any]]:
+    """dma_copy with dst_rmw_op, dst = dst op src, as dma_compute has it."""
+    more = {key: value for key, value in kwargs.items() if key not in ("src", "dst_rmw_op", "dge_mode")}
+    return TABLE["dma_compute"], more | {"src0": kwargs.get("src"), "src1": kwargs.get("dst"),
+                                         "reduce_op": kwargs["dst_rmw_op"]}  # fmt: skip
 
 
 def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: list[str]) -> None:
@@ -345,7 +364,14 @@ def _affine_arguments(values: dict[str, Any]) -> None:
     values["cmp_op"] = ALU[sign]
 
 
+def _cumulative_arguments(values: dict[str, Any]) -> None:
+    """tensor_scalar_cumulative(..., imm1=): AWS's kernels pass a start with every command, which load_reduce reads."""
+    if values.get("reduce_cmd") is not reduce_cmd.load_reduce:
+        values.pop("imm1", None)
+
+
 # Beta 1 arguments that stand for operands of another kind: shapes for tiles, index expressions for patterns.
 _ADAPTERS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     "affine_select": _affine_arguments, "iota": _iota_arguments, "memset": _fill_arguments,
+    "tensor_scalar_cumulative": _cumulative_arguments,
 }  # fmt: skip

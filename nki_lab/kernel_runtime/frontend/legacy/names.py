@@ -11,7 +11,7 @@ from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend import language
-from nki_lab.kernel_runtime.frontend.legacy import elementwise, launch, memory, reductions
+from nki_lab.kernel_runtime.frontend.legacy import composites, elementwise, launch, memory, reductions
 from nki_lab.kernel_runtime.frontend.legacy.blocks import par_dim
 from nki_lab.kernel_runtime.frontend.legacy.builder import located
 from nki_lab.kernel_runtime.frontend.legacy.index import arange, mgrid
@@ -24,11 +24,10 @@ _DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_
 
 # Names of the last Beta 1 release whose instructions may not be declared (yet).
 _UNMODELLED_LANGUAGE = """
-    all_reduce atomic_rmw ceil cos dropout erf_dx floor fmod gather_flattened gelu_dx gemm_grid gemm_stationary_grid
-    iterators mod rand random_seed silu_dx tan trunc where
+    all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators
 """
 _UNMODELLED_ISA = """
-    builtin_custom_op dropout tensor_copy_dynamic_dst tensor_copy_dynamic_src
+    builtin_custom_op tensor_copy_dynamic_dst tensor_copy_dynamic_src
 """
 _UNMODELLED = {
     "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
@@ -48,7 +47,7 @@ def names() -> dict[str, Any]:
         memory.shared_constant, memory.shared_identity_matrix, memory.device_print, memory.finfo, memory.fp32,
         memory.bfp16, memory.constants, reductions.sum, reductions.prod, reductions.max, reductions.min,
         reductions.all, reductions.mean, reductions.var, reductions.softmax, reductions.rms_norm,
-        reductions.transpose, reductions.matmul, reductions.loop_reduce, launch.nc, launch.spmd_dim,
+        reductions.transpose, reductions.matmul, reductions.loop_reduce, *composites.FUNCTIONS, launch.nc, launch.spmd_dim,
         launch.program_id, launch.num_programs, launch.program_ndim, language.affine_range,
         language.sequential_range, language.static_range, arange, par_dim,
     )  # fmt: skip

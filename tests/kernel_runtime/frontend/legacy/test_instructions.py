@@ -234,7 +234,7 @@ def test_an_ignored_keyword_is_an_advice(execute: Any) -> None:
         (lambda t: nisa.activation(nl.exp, 3.0), "NKI013", TypeError),
         (lambda t: nisa.tensor_reduce(np.add, t, axis=[0]), "NKI217", AssertionError),
         (lambda t: nisa.tensor_tensor(t, t[:, 0:3], np.add), "NKI203", AssertionError),
-        (lambda t: nisa.dma_copy(dst=t, src=t, dst_rmw_op=np.add), "NKI010", NotImplementedError),
+        (lambda t: nisa.dma_copy(dst=t, src=t, dst_rmw_op=np.multiply), "NKI215", AssertionError),
         (lambda t: nisa.iota(nl.arange(5), dtype=nl.int32), "NKI216", AssertionError),
         (lambda t: nisa.iota(5, dtype=nl.int32), "NKI216", AssertionError),
         (lambda t: nisa.activation(nl.exp, t, mask=3.0), "NKI012", ValueError),

@@ -1,0 +1,135 @@
+"""Which files `nki-lab check` looks at, and with which project's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.query.configuration import NONE, Configuration, configuration_of
+
+SUFFIXES: Final = (".py", ".ipynb")
+"""What is looked at in folders."""
+
+_PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+"""Folders of other people's files, beside hidden ones and virtual environments."""
+
+
+@dataclass(slots=True)
+class Sources:
+    """The files below some paths with their settings, and what was wrong on the way to them."""
+
+    files: list[tuple[Path, Configuration]] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
+
+
+def sources(paths: Sequence[str], *, force_exclude: bool = False) -> Sources:
+    """The files at `paths` and in the folders there, each once, in the order of their names within a folder.
+
+    A file that is named is looked at whatever its ending, and though it is excluded, unless `force_exclude`.
+    """
+    return _Search(force_exclude).of(paths)
+
+
+class _Search:
+    def __init__(self, force_exclude: bool) -> None:
+        self._force = force_exclude
+        self._seen: set[str] = set()
+        self._known: dict[Path, Configuration | None] = {}
+        self._out = Sources()
+
+    def of(self, paths: Iterable[str]) -> Sources:
+        for given in paths:
+            path = Path(given)
+            if _is(path.is_dir):
+                self._folder(path)
+            elif _is(path.is_file):
+                self._file(path, named=True)
+            else:
+                self._out.found.append(_missing(path))
+        return self._out
+
+    def _file(self, path: Path, *, named: bool) -> bool:
+        """Take in a file; gives whether it, or what is wrong with its settings, is reported."""
+        configuration = self._configuration(path.parent)
+        if configuration is None:
+            return True
+        if (self._force or not named) and configuration.excludes(path):
+            return False
+        real = os.path.realpath(path)
+        if real not in self._seen:
+            self._seen.add(real)
+            self._out.files.append((path, configuration))
+        return True
+
+    def _folder(self, top: Path) -> None:
+        seen = False
+        for path in self._below(top):
+            seen = self._file(path, named=False) or seen
+        if not seen:
+            self._out.found.append(_nothing(top))
+
+    def _below(self, top: Path) -> Iterator[Path]:
+        """The files in a folder. Links to folders are not followed: they may lead round in a circle."""
+        for folder, folders, names in os.walk(top, onerror=self._refused):
+            here = Path(folder)
+            configuration = self._configuration(here) or NONE
+            folders[:] = sorted(
+                name for name in folders
+                if not name.startswith(".") and name not in _PASSED_OVER
+                and not (here / name / "pyvenv.cfg").exists() and not configuration.excludes(here / name)
+            )  # fmt: skip
+            for name in sorted(names):
+                if name.endswith(SUFFIXES) and not name.startswith("."):
+                    yield here / name
+
+    def _refused(self, error: OSError) -> None:
+        self._out.found.append(unreadable(str(error.filename), error))
+
+    def _configuration(self, folder: Path) -> Configuration | None:
+        """The settings for the files of a folder; None where they cannot be understood, which is reported once."""
+        if folder not in self._known:
+            try:
+                self._known[folder] = configuration_of(folder)
+            except NkiError as error:
+                self._out.found += [item for item in error.diagnostics if item not in self._out.found]
+                self._known[folder] = None
+        return self._known[folder]
+
+
+def unreadable(file: str, error: Exception) -> Diagnostic:
+    """The NKI018 diagnostic of what the system says about a file."""
+    name = file.replace("\0", "\\0")
+    reason = getattr(error, "strerror", None) or str(error)
+    return diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), help="check the path and its rights")
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    """Whether a path is of a kind; a path that the system cannot take, or a folder that it hides, is of none."""
+    try:
+        return kind()
+    except (OSError, ValueError):
+        return False
+
+
+def _missing(path: Path) -> Diagnostic:
+    try:
+        path.stat()
+        error: Exception = OSError(0, "it is neither a file nor a folder")
+    except (OSError, ValueError) as why:
+        error = why
+    found = unreadable(str(path), error)
+    near = ""
+    if isinstance(error, FileNotFoundError) and path.parent.is_dir():
+        near = did_you_mean(path.name, (item.name for item in path.parent.iterdir()))
+    return found if not near else diagnose(found.code, found.message, span=found.span, help=near)
+
+
+def _nothing(folder: Path) -> Diagnostic:
+    message = f"{folder} has no Python files and no notebooks"
+    return diagnose("NKI025", message, span=Span(str(folder), 1, 1, 1, 2),
+                    limit="hidden folders, virtual environments and what is excluded do not count")  # fmt: skip

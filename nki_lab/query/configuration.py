@@ -1,0 +1,203 @@
+"""What a project says about its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.isa.arch import arch_of
+from nki_lab.isa.dtype import DTYPES
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend.arguments import spec
+from nki_lab.kernel_runtime.frontend.evaluator import Signature
+from nki_lab.query.selecting import selectors
+
+FILE: Final = "pyproject.toml"
+TABLE: Final = "tool.nki-lab"
+_TENSOR: Final = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The settings of a project. `folder` is where they stand; without settings everything is empty.
+
+    `shapes` has signatures by `kernel`, or by `file.py::kernel` with the file's path from the folder.
+    """
+
+    folder: Path | None = None
+    target: str | None = None
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
+
+    def excludes(self, path: Path) -> bool:
+        """Whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
+
+        A pattern without a slash is the name of a file or folder anywhere, another is a path from the folder.
+        """
+        inside = self._inside(path)
+        if inside is None:
+            return False
+        places = [inside.as_posix(), *(item.as_posix() for item in inside.parents if item.name)]
+        return any(
+            fnmatch.fnmatchcase(place, pattern.rstrip("/")) or fnmatch.fnmatchcase(PurePath(place).name, pattern)
+            for pattern in self.exclude
+            for place in places
+        )
+
+    def signatures(self, path: Path) -> dict[str, tuple[Signature, ...]]:
+        """How the kernels of a file are called, by their names."""
+        inside = self._inside(path)
+        found: dict[str, tuple[Signature, ...]] = {}
+        for key, given in self.shapes.items():
+            file, _, kernel = key.rpartition("::")
+            if not file or (inside is not None and PurePath(file) == inside):
+                found[kernel] = (*found.get(kernel, ()), *given)
+        return found
+
+    def _inside(self, path: Path) -> PurePath | None:
+        if self.folder is None:
+            return None
+        try:
+            return path.absolute().relative_to(self.folder.absolute())
+        except ValueError:
+            return None
+
+
+NONE: Final = Configuration()
+
+
+def configuration_of(path: Path) -> Configuration:
+    """The settings for a file or folder; NKI024 where they cannot be understood."""
+    place = path.absolute()
+    for folder in (place, *place.parents):
+        file = folder / FILE
+        if file.is_file():
+            found = read(file)
+            if found is not None:
+                return found
+    return NONE
+
+
+def read(file: Path) -> Configuration | None:
+    """The settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NkiError([_wrong(str(file), 1, f"it cannot be read: {error}")]) from None
+    try:
+        whole = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"line (\d+)", str(error))
+        line = int(at[1]) if at else text.count("\n") + 1
+        raise NkiError([_wrong(str(file), line, f"it is no TOML: {error}")]) from None
+    except RecursionError:
+        raise NkiError([_wrong(str(file), 1, "it is nested too deeply")]) from None
+    tool = whole.get("tool")
+    table = tool.get("nki-lab") if isinstance(tool, dict) else None
+    return None if table is None else _Reader(str(file), text).configuration(table)
+
+
+def tensor_or_dtype(text: str) -> Any:
+    """The argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad dtype."""
+    tensor = _TENSOR.fullmatch(text.strip())
+    if tensor:
+        return spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])
+    return DTYPES[text].host if text in DTYPES else None
+
+
+class _Reader:
+    """Reads one table; every mistake in it is told."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._lines = text.split("\n")
+        self._found: list[Diagnostic] = []
+
+    def configuration(self, table: Any) -> Configuration:
+        takes: dict[str, Callable[[str, Any], Any]] = {
+            "target": self._target, "select": self._codes, "ignore": self._codes, "exclude": self._texts,
+            "shapes": self._shapes,
+        }  # fmt: skip
+        values = {}
+        if not isinstance(table, dict):
+            self._tell("nki-lab", f"{TABLE} is no table")
+            table = {}
+        for key, value in table.items():
+            if key in takes:
+                values[key] = takes[key](key, value)
+            else:
+                near = did_you_mean(key, takes) or f"its keys are {', '.join(takes)}"
+                self._tell(key, f"{TABLE} has no {key}", near)
+        if self._found:
+            raise NkiError(self._found)
+        return Configuration(folder=Path(self._file).parent, **values)
+
+    def _target(self, key: str, value: Any) -> str | None:
+        try:
+            if isinstance(value, str):
+                return arch_of(value).target
+            self._tell(key, f"{key} is no text", f'write {key} = "trn2"')
+        except NkiError as error:
+            self._tell(key, error.diagnostics[0].message, error.diagnostics[0].help)
+        return None
+
+    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self._tell(key, f"{key} is no list of texts", f'write {key} = ["..."]')
+        return ()
+
+    def _codes(self, key: str, value: Any) -> tuple[str, ...]:
+        try:
+            return selectors(self._texts(key, value))
+        except ValueError as error:
+            self._tell(key, f"{key} has {str(error)!r}, which no code begins with", "a code is NKI213, a group NKI2")
+            return ()
+
+    def _shapes(self, key: str, value: Any) -> dict[str, tuple[Signature, ...]]:
+        if not isinstance(value, dict):
+            self._tell(key, f"{key} is no table", f"write [{TABLE}.shapes], and below it a line for each kernel")
+            return {}
+        return {kernel: tuple(self._signatures(kernel, item)) for kernel, item in value.items()}
+
+    def _signatures(self, kernel: str, value: Any) -> Iterable[Signature]:
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict):
+                yield Signature(kwargs={name: self._argument(kernel, name, given) for name, given in item.items()})
+            else:
+                self._tell(kernel, f"the shapes of {kernel} are no table of arguments",
+                           f'write {kernel} = {{ a = "bfloat16[128,512]" }}')  # fmt: skip
+
+    def _argument(self, kernel: str, name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return tuple(self._argument(kernel, name, item) for item in value)
+        if isinstance(value, str):
+            try:
+                found = tensor_or_dtype(value)
+            except NkiError as error:
+                self._tell(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
+                return value
+            return value if found is None else found
+        if not isinstance(value, bool | int | float):
+            self._tell(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
+        return value
+
+    def _tell(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
+        opening = next((i for i, line in enumerate(self._lines) if f"{TABLE}" in line), 0)
+        named = re.compile(rf"""\s*\[?["']?(?:{re.escape(TABLE)}\.)?{re.escape(key)}["']?\s*[\]=.]""")
+        numbers = (i for i in range(opening, len(self._lines)) if named.match(self._lines[i]))
+        self._found.append(_wrong(self._file, next(numbers, opening) + 1, message, help, self._lines))
+
+
+def _wrong(file: str, line: int, message: str, help: str = "", lines: Iterable[str] = ()) -> Diagnostic:  # noqa: A002
+    end = len([*lines, *[""] * line][line - 1].rstrip("\r")) + 1
+    return diagnose("NKI024", message, span=Span(file, line, 1, line, max(end, 2)), help=help,
+                    limit="nothing below its folder is checked until it can be understood")  # fmt: skip

@@ -1,0 +1,308 @@
+"""`nki-lab check`: which files, which findings, which exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nki_lab import cli
+from nki_lab.cli import checking
+
+BAD = "import nki\n\n@nki.jit\ndef k(a):\n    return (lambda x: x)(a)\n"
+GOOD = "x = 1\n"
+ROOT = Path(__file__).parents[2]
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 1) -> list[dict[str, Any]]:
+    """The findings that the command prints as JSON."""
+    assert cli.main(["check", "--format", "json", *map(str, arguments)]) == status
+    out: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return out
+
+
+def errors(items: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(Path(item["file"]).name, item["code"]) for item in items if item["severity"] == "error"]
+
+
+def settings(folder: Path, text: str) -> None:
+    (folder / "pyproject.toml").write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def test_several_processes_say_what_one_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, **{f"k{i}": BAD if i % 2 else GOOD for i in range(6)})
+    alone = found(capsys, tmp_path, "--jobs", "1")
+    assert [item["file"] for item in alone if item["code"] == "NKI104"] == [
+        str(tmp_path / f"k{i}.py") for i in (1, 3, 5)
+    ]
+    assert found(capsys, tmp_path, "--jobs", "3") == alone
+
+
+class _Fatal(checking.Job):
+    """A job whose file ends the process that reads it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os._exit, (3,)
+
+
+def test_a_process_that_ends_takes_one_file_with_it(tmp_path: Path) -> None:
+    write(tmp_path, a=BAD, b=GOOD, c=BAD)
+    jobs = [
+        (_Fatal if name == "b" else checking.Job)(file=str(tmp_path / f"{name}.py"), target="trn2") for name in "abc"
+    ]
+    answers = list(checking.all_checked(jobs, 2))
+    assert [{item.code for item in answer.findings} - {"NKI121"} for answer in answers] == [
+        {"NKI104"}, {"NKI901"}, {"NKI104"},
+    ]  # fmt: skip
+
+
+def test_a_mistake_of_ours_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(checking, "Document", broken)
+    write(tmp_path, k=GOOD)
+    (item,) = checking.checked(checking.Job(file=str(tmp_path / "k.py"), target="trn2")).findings
+    assert (item.code, item.message) == ("NKI901", "nki_lab failed with RuntimeError: boom")
+
+
+def test_few_files_are_checked_without_other_processes() -> None:
+    assert checking.sensible(1) == checking.sensible(7) == 1
+    assert 1 <= checking.sensible(10_000) <= (os.cpu_count() or 1)
+
+
+# -- which findings ----------------------------------------------------------------------------------------------------
+
+
+def test_codes_are_selected_and_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=BAD)
+    assert errors(found(capsys, tmp_path, "--select", "NKI104")) == [("k.py", "NKI104")]
+    assert found(capsys, tmp_path, "--select", "NKI2,NKI3", status=0) == []
+    assert found(capsys, tmp_path, "--ignore", "NKI10", "--ignore", "NKI121", status=0) == []
+    assert errors(found(capsys, tmp_path, "--select", "ALL", "--ignore", "NKI12")) == [("k.py", "NKI104")]
+
+
+def test_the_project_s_choice_is_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=BAD)
+    settings(tmp_path, '[tool.nki-lab]\nselect = ["NKI2"]\nignore = ["NKI121"]\n')
+    assert found(capsys, tmp_path, status=0) == []
+    assert errors(found(capsys, tmp_path, "--select", "NKI1")) == [("k.py", "NKI104")]
+    assert found(capsys, tmp_path, "--select", "NKI121", status=0) == []
+
+
+def test_a_broken_file_is_said_whatever_is_selected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k="x = (\n")
+    assert errors(found(capsys, tmp_path, "--select", "NKI2")) == [("k.py", "NKI101")]
+    assert found(capsys, tmp_path, "--ignore", "NKI101", status=0) == []
+
+
+SHAPELESS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def k(a):
+    t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=a)
+"""
+
+
+def test_shapes_come_from_the_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=SHAPELESS)
+    assert "NKI121" in {item["code"] for item in found(capsys, tmp_path, status=0)}
+    settings(tmp_path, '[tool.nki-lab.shapes]\nk = { a = "float32[128,65]" }\n')
+    assert "NKI121" not in {item["code"] for item in found(capsys, tmp_path)}
+    settings(tmp_path, '[tool.nki-lab.shapes]\n"k.py::k" = [{ a = "float32[128,64]" }]\n')
+    assert errors(found(capsys, tmp_path, status=0)) == []
+
+
+def test_the_target_is_the_command_s_else_the_environment_s_else_the_project_s(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n@nki.jit\ndef k():\n    t = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.sbuf)\n    nisa.core_barrier(t, (0, 1))\n"
+    write(tmp_path, k=rows)
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    settings(tmp_path, '[tool.nki-lab]\ntarget = "trn1"\n')
+
+    def targets(*arguments: str) -> str:
+        cli.main(["check", str(tmp_path), *arguments])
+        return capsys.readouterr().out
+
+    assert "trn1" in targets() or "NeuronCore-v2" in targets()
+    project = targets()
+    assert targets("--target", "trn2") != project
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    assert targets() != project
+    assert targets("--target", "trn1") == project
+
+
+# -- which files -------------------------------------------------------------------------------------------------------
+
+
+def test_folders_that_hold_other_people_s_files_are_passed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (".git", "node_modules", "__pycache__", "env", "lib/site-packages", "kernels"):
+        (tmp_path / name).mkdir(parents=True)
+        write(tmp_path / name, k=BAD)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    assert {item["file"] for item in found(capsys, tmp_path)} == {str(tmp_path / "kernels" / "k.py")}
+
+
+def test_what_is_excluded_is_left_out_unless_it_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "old").mkdir()
+    write(tmp_path / "old", k=BAD)
+    write(tmp_path, new=GOOD)
+    settings(tmp_path, '[tool.nki-lab]\nexclude = ["old"]\n')
+    assert found(capsys, tmp_path, status=0) == []
+    named = tmp_path / "old" / "k.py"
+    assert errors(found(capsys, named)) == [("k.py", "NKI104")]
+    assert found(capsys, named, "--force-exclude", status=0) == []
+
+
+def test_a_file_named_twice_is_checked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=BAD)
+    (tmp_path / "link.py").symlink_to(tmp_path / "k.py")
+    assert errors(found(capsys, tmp_path / "k.py", tmp_path, tmp_path)) == [("k.py", "NKI104")]
+
+
+def test_a_named_file_needs_no_ending(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "script").write_text(BAD, encoding="utf-8")
+    assert errors(found(capsys, tmp_path / "script")) == [("script", "NKI104")]
+
+
+@pytest.mark.parametrize("content", [None, "notes.txt"])
+def test_a_folder_without_python_is_said(
+    tmp_path: Path, content: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if content:
+        (tmp_path / content).touch()
+    (item,) = found(capsys, tmp_path, status=0)
+    assert (item["code"], item["severity"]) == ("NKI025", "warning")
+
+
+# -- what goes wrong on the way ----------------------------------------------------------------------------------------
+
+
+def test_links_in_a_circle_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=BAD)
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "a.py").symlink_to(tmp_path / "b.py")
+    (tmp_path / "b.py").symlink_to(tmp_path / "a.py")
+    assert set(errors(found(capsys, tmp_path))) == {("k.py", "NKI104"), ("a.py", "NKI018"), ("b.py", "NKI018")}
+    assert errors(found(capsys, tmp_path / "a.py")) == [("a.py", "NKI018")]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [(b"\x7fELF\x02\x01\x01\0\0", "NKI101"), (b"\xff\xfe\x00", "NKI101"), (b"# coding: nowhere\n", "NKI101"),
+     (b"x = " + b"(" * 5000, "NKI101"), (b"", None), (b"\xef\xbb\xbfx = 1\r\n", None)],
+)  # fmt: skip
+def test_whatever_a_file_holds_there_is_an_answer(
+    tmp_path: Path, data: bytes, code: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "k.py").write_bytes(data)
+    expected = [("k.py", code)] if code else []
+    assert errors(found(capsys, tmp_path, status=1 if code else 0)) == expected
+    assert cli.main(["check", "--fix", str(tmp_path)]) == (1 if code else 0)
+    assert (tmp_path / "k.py").read_bytes() == data
+
+
+@pytest.mark.parametrize("name", ["none.py", "none/", "a\0b.py", "x" * 400, "k.py/k.py"])
+def test_what_is_not_there_is_said(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, k=GOOD)
+    assert [item["code"] for item in found(capsys, f"{tmp_path}/{name}")] == ["NKI018"]
+
+
+def test_a_near_name_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, softmax=GOOD)
+    assert found(capsys, tmp_path / "softmx.py")[0]["help"] == "did you mean softmax.py?"
+
+
+def test_what_is_neither_file_nor_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    assert "neither a file nor a folder" in found(capsys, tmp_path / "pipe.py")[0]["message"]
+    assert "neither a file nor a folder" in found(capsys, tmp_path)[0]["message"]
+
+
+def test_a_file_that_may_not_be_read_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, k=GOOD)
+
+    def refuse(self: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    (item,) = found(capsys, tmp_path / "k.py")
+    assert (item["code"], item["message"]) == ("NKI018", f"{tmp_path / 'k.py'}: Permission denied")
+
+
+@pytest.mark.parametrize("text", ["[tool.nki-lab\n", '[tool.nki-lab]\nignroe = ["NKI1"]\n'])
+def test_settings_that_cannot_be_understood_stop_the_check_below_them(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    for folder in ("a", "a/b", "c"):
+        write(tmp_path / folder, k=BAD)
+    settings(tmp_path / "a", text)
+    assert errors(found(capsys, tmp_path)) == [("pyproject.toml", "NKI024"), ("k.py", "NKI104")]
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--select", "E501"], ["--ignore", "NKI999"], ["--target", "trn9"], ["--jobs", "0"], ["--jobs", "x"],
+     ["--format", "xml"], ["--nothing"]],
+)  # fmt: skip
+def test_a_wrong_command_line_ends_with_2(
+    tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, k=GOOD)
+    try:
+        status: Any = cli.main(["check", *([str(tmp_path)] if arguments else []), *arguments])
+    except SystemExit as leaving:
+        status = leaving.code
+    out, error = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert error
+
+
+def test_the_examples_have_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", str(ROOT / "examples"), "--format", "github"]) == 0
+    assert "::error" not in capsys.readouterr().out
+
+
+def test_the_hooks_are_commands_that_exist(tmp_path: Path) -> None:
+    import yaml
+
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    assert [hook["id"] for hook in hooks] == ["nki-lab-check", "nki-lab-fix"]
+    write(tmp_path, k=BAD)
+    for hook in hooks:
+        program, *arguments = hook["entry"].split()
+        assert program == "nki-lab"
+        assert {"python", "jupyter"} == set(hook["types_or"])
+        command = [sys.executable, "-m", "nki_lab", *arguments, str(tmp_path / "k.py")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+        assert done.returncode == 1
+        assert "NKI104" in done.stdout

@@ -1,0 +1,118 @@
+"""SARIF and GitHub annotations, held against what their readers require."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nki_lab import codes
+from nki_lab.cli import report
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=12)
+SPANS = st.builds(
+    lambda name, line, column, lines, width: Span(name, line, column, line + lines, column + width),
+    NAMES.map(lambda name: f"k{name}.py") | NAMES.map(lambda name: f"{name}.ipynb:cell 3"),
+    st.integers(1, 99), st.integers(1, 99), st.integers(0, 3), st.integers(0, 9),
+)  # fmt: skip
+FOUND = st.lists(
+    st.builds(
+        lambda code, message, span, remedy, more: diagnose(
+            code, message or "m", span=span, help=remedy, related=more
+        ),
+        st.sampled_from([item.code for item in codes.all_codes()]), TEXTS, st.none() | SPANS, TEXTS,
+        st.lists(st.builds(Related, TEXTS, st.none() | SPANS), max_size=2),
+    ), max_size=4,
+)  # fmt: skip
+
+
+def check_location(location: dict[str, Any]) -> None:
+    physical = location["physicalLocation"]
+    artifact = physical["artifactLocation"]
+    parts = urlsplit(artifact["uri"])
+    assert artifact["uri"].isascii()
+    assert " " not in artifact["uri"]
+    assert parts.scheme == ("file" if "uriBaseId" not in artifact else "")
+    assert not parts.query
+    assert not parts.fragment
+    region = physical.get("region")
+    if region is not None:
+        assert all(type(value) is int and value >= 1 for value in region.values())
+        assert (region["startLine"], region["startColumn"]) <= (region["endLine"], region["endColumn"])
+
+
+@given(FOUND)
+def test_sarif_has_what_version_2_1_0_requires(found: list[Diagnostic]) -> None:
+    log = json.loads(report.sarif(found))
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert driver["name"] == "nki-lab"
+    assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
+    for base in run["originalUriBaseIds"].values():
+        assert base["uri"].startswith("file:///")
+        assert base["uri"].endswith("/")
+    identifiers = [rule["id"] for rule in driver["rules"]]
+    assert len(identifiers) == len(set(identifiers))
+    for rule in driver["rules"]:
+        assert rule["shortDescription"]["text"]
+        assert rule["fullDescription"]["text"].endswith((".", ":"))
+        assert rule["help"]["text"]
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note", "none")
+    assert len(run["results"]) == len(found)
+    for result, item in zip(run["results"], found, strict=True):
+        assert identifiers[result["ruleIndex"]] == result["ruleId"] == item.code
+        assert result["level"] in ("error", "warning", "note", "none")
+        assert result["message"]["text"]
+        assert len(result["locations"]) == (item.span is not None)
+        related = result.get("relatedLocations", [])
+        assert len(related) == sum(part.span is not None for part in item.related)
+        assert len({part["id"] for part in related}) == len(related)
+        for location in (*result["locations"], *related):
+            check_location(location)
+        assert all("text" in part["message"] for part in related)
+
+
+@given(FOUND)
+def test_an_annotation_is_one_line_that_reads_back(found: list[Diagnostic]) -> None:
+    text = report.github(found)
+    lines = text.split("\n") if found else []
+    assert len(lines) == len(found)
+    assert "\r" not in text
+    for line, item in zip(lines, found, strict=True):
+        _, head, message = line.split("::", 2)
+        level, _, properties = head.partition(" ")
+        assert level in ("error", "warning", "notice")
+        pairs = dict(pair.split("=", 1) for pair in properties.split(","))
+        assert pairs["title"] == item.code
+        assert unquote(message).startswith(item.message)
+        if item.span is not None:
+            assert unquote(pairs["file"]) == item.span.file.removesuffix(":cell 3")
+            assert ("line" in pairs) == (not item.span.file.endswith(":cell 3"))
+
+
+def test_paths_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inside = diagnose("NKI101", "m", span=Span(str(tmp_path / "a b" / "ü#.py"), 1, 1, 1, 3))
+    outside = diagnose("NKI101", "m", span=Span("/elsewhere/k.py", 1, 1, 1, 3))
+    first, second = json.loads(report.sarif([inside, outside]))["runs"][0]["results"]
+    place = first["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place == {"uri": "a%20b/%C3%BC%23.py", "uriBaseId": "ROOT"}
+    assert second["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "file:///elsewhere/k.py"}
+    assert report.github([inside]) == "::error file=a b/ü#.py,line=1,endLine=1,col=1,endColumn=2,title=NKI101::m"
+
+
+def test_a_finding_in_a_notebook_names_the_cell() -> None:
+    item = diagnose("NKI101", "m", span=Span("a.ipynb:cell 3", 2, 1, 2, 3))
+    (result,) = json.loads(report.sarif([item]))["runs"][0]["results"]
+    assert result["message"]["text"] == "m (cell 3, line 2)"
+    assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "a.ipynb", "uriBaseId": "ROOT"}}}]
+    assert report.github([item]) == "::error file=a.ipynb,title=NKI101::m (cell 3, line 2)"

@@ -1,0 +1,31 @@
+"""An IPython shell with the extension loaded, as the tests of notebook cells use it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+
+@contextmanager
+def ipython(home: Path) -> Iterator[InteractiveShell]:
+    """The process's one shell; it keeps no history, and what it writes goes below `home`."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    before = os.environ.get("IPYTHONDIR")
+    os.environ["IPYTHONDIR"] = str(home)
+    InteractiveShell.clear_instance()
+    try:
+        shell = InteractiveShell.instance(config=config)
+        shell.run_line_magic("load_ext", "nki_lab")
+        yield shell
+    finally:
+        InteractiveShell.clear_instance()
+        os.environ.pop("IPYTHONDIR")
+        if before is not None:
+            os.environ["IPYTHONDIR"] = before
