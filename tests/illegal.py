@@ -75,7 +75,8 @@ def unknown_keyword(attack: Attack) -> Illegal:
 
 
 def missing_argument(attack: Attack) -> Illegal | None:
-    names = [n for n in attack.call.arguments if attack.instruction.operands[n].default is REQUIRED]
+    given = attack.instruction.arguments  # lists are left out whole elsewhere
+    names = [n for n in attack.call.arguments if n in given and given[n].default is REQUIRED]
     name = attack.choice.pick(names)
     return attack.refused(attack.call.without(name), ["NKI003"], name, f"{name} is missing")
 

@@ -540,3 +540,11 @@ def test_loading_where_nki_is_installed_says_so(
     monkeypatch.setattr(magic, "activate", refuse)
     magic.load(shell)
     assert capsys.readouterr().out.startswith("NKI015 a package called nki is installed")
+
+
+def test_a_cell_is_checked_after_a_traceback_was_shown(notebook: Notebook) -> None:
+    # What IPython explains tracebacks with leaves attributes at nodes that Python's parser shares between all trees.
+    for _ in range(2):
+        notebook.run("%%nki\nlist_of = [1]\nlist_of[1] = not -list_of[2] < 3 and 1 + list_of[0]")
+        source = ADD.replace("    out =", "    assert not -a.shape[0] > 1 and 1 + a.shape[1] < 99\n    out =")
+        assert (notebook.good(f"%%nki --no-view\n{source}\nadd(x, x)").value == 2).all()

@@ -296,6 +296,64 @@ def test_hovers_tell_what_stands_there(line: int, text: str, shown: str) -> None
     assert shown in hovered(line, text)
 
 
+CALLS = """import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt
+@nki.jit
+def k(x: nt.tensor[128, 64]):
+    tile = nl.load(x)
+    for i in range(3):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector)
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "shown"),
+    [
+        (6, "tensor_scalar", "**Here** on trn2: Vector Engine, "),
+        (6, "tensor_scalar", "cycles ("),
+        (6, "tensor_scalar", ", issued 3 times"),
+        (6, "tensor_scalar", "- `data`: (128, 64) float32 in SBUF"),
+        (6, "tensor_scalar", "**Limits** on trn2 (NeuronCore-v3)"),
+        (6, "data", "here: (128, 64) float32 in SBUF"),
+        (4, "load", "**Here** on trn2: DMA, 32768 bytes"),
+    ],
+)
+def test_hovers_over_calls_tell_what_these_came_to(line: int, text: str, shown: str) -> None:
+    column = CALLS.split("\n")[line - 1].index(text) + 1
+    assert shown in (query.hover(CALLS, line, column, target="trn2") or "")
+
+
+def test_defaults_are_spelt_as_in_nki() -> None:
+    assert "buffer=nl.sbuf" in hovered(11, "ndarray")
+
+
+def test_a_composite_tells_its_instructions() -> None:
+    text = "import nki, nki.language as nl, nki.typing as nt\n@nki.jit\ndef k(x: nt.tensor[128, 64]):\n    nl.softmax(nl.load(x))\n    return x\n"
+    shown = query.hover(text, 4, 8, target="trn2") or ""
+    assert "**Here** on trn2, 6 instructions:" in shown
+    assert "- 1 × `nisa.activation`, Scalar Engine, " in shown
+
+
+@pytest.mark.parametrize(("target", "shown"), [("trn2", "= 512 on trn2"), ("trn3", "on trn3 (NeuronCore-v4)")])
+def test_sizes_of_tiles_are_those_of_the_target(target: str, shown: str) -> None:
+    text = "import nki.language as nl\nn = nl.tile_size.gemm_moving_fmax\n"
+    found = query.hover(text, 2, 20, target=target) or ""
+    assert shown in found
+    assert "documented: " in found
+    assert query.hover(text.replace("gemm_moving_fmax", "nothing"), 2, 20, target=target) is None
+
+
+def test_an_instruction_that_the_target_lacks_says_so() -> None:
+    text = "import nki.isa as nisa\nnisa.exponential\n"
+    assert "**NeuronCore-v3 (trn2) does not have it.**" in (query.hover(text, 2, 7, target="trn2") or "")
+    assert "does not have it" not in (query.hover(text, 2, 7, target="trn3") or "")
+
+
+def test_limits_are_shown_with_their_numbers() -> None:
+    text = "import nki.isa as nisa\nnisa.nc_matmul\n"
+    assert "- K <= pmax = 128 (NKI211)" in (query.hover(text, 2, 7, target="trn2") or "")
+
+
 @pytest.mark.parametrize(("line", "column"), [(5, 1), (1, 1), (8, 2), (16, 5), (99, 1), (1, 999), (0, 0), (-1, -1)])
 def test_hovers_over_nothing_are_none(line: int, column: int) -> None:
     assert query.hover(HOVERED, line, column) is None

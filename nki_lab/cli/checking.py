@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import multiprocessing
 import os
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +29,7 @@ SECONDS: Final = 30.0
 """How long the kernels of one file are evaluated."""
 PASSES: Final = 10
 """How often a file is mended and looked at again: what one edit uncovers, the next one mends."""
-FILES_A_PROCESS: Final = 4
+FILES_A_PROCESS: Final = 8
 """A process takes as long to start as a few files take to be checked."""
 
 
@@ -167,8 +170,26 @@ def _alone(job: Job) -> Checked:
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    known = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
-    if "forkserver" in known:
+    context = multiprocessing.get_context(_start_method())
+    if context.get_start_method() == "forkserver":
         context.set_forkserver_preload([__name__])
-    return ProcessPoolExecutor(processes, mp_context=context)
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_end_with_the_command)
+
+
+def _start_method() -> str:
+    """How a process starts: as a copy of this one, which has loaded everything, where that is safe."""
+    if sys.platform != "linux":
+        return "spawn"
+    return "fork" if threading.active_count() == 1 else "forkserver"  # a lock that a thread holds is copied as held
+
+
+def _end_with_the_command() -> None:
+    """Have this process end when the command is killed: it would wait for work for ever."""
+    command = multiprocessing.parent_process()
+    if command is not None:
+        threading.Thread(target=_watch, args=(command.sentinel,), daemon=True).start()
+
+
+def _watch(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

@@ -47,10 +47,8 @@ class _Search:
             path = Path(given)
             if _is(path.is_dir):
                 self._folder(path)
-            elif _is(path.is_file):
-                self._file(path, named=True)
             else:
-                self._out.found.append(_missing(path))
+                self._file(path, named=True)
         return self._out
 
     def _file(self, path: Path, *, named: bool) -> bool:
@@ -60,6 +58,9 @@ class _Search:
             return True
         if (self._force or not named) and configuration.excludes(path):
             return False
+        if not _is(path.is_file):  # a pipe in a folder would keep us waiting
+            self._out.found.append(_missing(path))
+            return True
         real = os.path.realpath(path)
         if real not in self._seen:
             self._seen.add(real)

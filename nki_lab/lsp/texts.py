@@ -127,10 +127,10 @@ def _unread_range(span: Span) -> lsp.Range:
 def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
     """The module that a text, or the cells of a notebook, make.
 
-    A text in language `nki` is what an extension has cut out of the cells of a notebook: names of the other cells are
-    not at hand.
+    A text in language `nki` is what an extension has cut out of the cells of a notebook, and some editors open each
+    cell by itself: names of the other cells are not at hand.
     """
-    alone = not is_notebook and texts[0].language == "nki"
+    alone = not is_notebook and (texts[0].language == "nki" or "notebook-cell" in urlsplit(texts[0].uri).scheme)
     opened = is_notebook and any(magics.binds_unseen(text.text) for text in texts)
     sources = [PRELUDE] if alone or opened else []
     starts, above = [], len(sources)

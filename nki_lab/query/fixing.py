@@ -14,8 +14,8 @@ from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 if TYPE_CHECKING:
     import libcst
 
-FIXABLE: Final = frozenset({"NKI110", "NKI114", "NKI604", "NKI606"})
-"""`is` between constants, lists as defaults, keywords without effect, literals that stand for members."""
+FIXABLE: Final = frozenset({"NKI110", "NKI114", "NKI601", "NKI604", "NKI606"})
+"""`is` between constants, lists as defaults, names and keywords that go, literals that stand for members."""
 
 
 @dataclass(frozen=True, slots=True)

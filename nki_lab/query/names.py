@@ -13,6 +13,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
 from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
@@ -81,6 +82,8 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     if instruction is not None:
         return _instruction(instruction, arch, here)
     module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    if module == "nki.language.tile_size":
+        return _tile_size(name, arch or current_arch())
     if module not in _DOCUMENTED and not module.startswith("nki.isa."):
         return None
     if module == "nki.language" and name in DTYPES:
@@ -111,6 +114,13 @@ def _heading(name: str, value: Any) -> str:
     signature = inspect.signature(value)
     bare = [item.replace(annotation=item.empty, default=_shown(item.default)) for item in signature.parameters.values()]
     return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+
+
+def _tile_size(name: str, arch: Arch) -> str | None:
+    size = tile_size_of(name, arch)
+    fact = arch.facts.get(name)
+    source = f"\n\n*{fact.confidence}: {fact.source}*" if fact is not None else ""
+    return None if size is None else f"`nl.tile_size.{name}` = {size} on {arch.target} ({arch.name}){source}"
 
 
 class _Text(str):

@@ -12,6 +12,7 @@ from libcst.metadata import CodeRange, PositionProvider
 from nki_lab.diagnostic import Diagnostic
 
 _MEMBER: Final = re.compile(r"write nisa\.(\w+\.\w+)")
+_SUCCESSOR: Final = re.compile(r"write nl\.tile_size\.(\w+)")
 _HARMLESS: Final = "is not part of the current signature"
 """What NKI604 says of a keyword that has no effect."""
 
@@ -85,6 +86,19 @@ class Rewriter(cst.CSTTransformer):
             lpar=[*updated_node.lpar, cst.LeftParen(whitespace_after=updated_node.lbracket.whitespace_after)],
             rpar=[cst.RightParen(whitespace_before=updated_node.rbracket.whitespace_before), *updated_node.rpar],
         )
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def leave_Attribute(  # noqa: N802 - the name is libcst's
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        """`nl.tile_size.psum_fmax` is `nl.tile_size.psum_bank_fmax`."""
+        found = self._at("NKI601", original_node)
+        successor = None if found is None else _SUCCESSOR.fullmatch(found.help)
+        if successor is None:
+            return updated_node
+        self.count += 1
+        return updated_node.with_changes(attr=updated_node.attr.with_changes(value=successor[1]))
 
     # -- arguments -----------------------------------------------------------------------------------------------------
 

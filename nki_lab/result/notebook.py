@@ -20,8 +20,15 @@ def bundle(run: Recorded) -> dict[str, Any]:
     else a widget that the kernel feeds; and in any case text, a picture, and a card of HTML with both."""
     if not run.has_recording:
         return {"text/plain": str(run)}
-    recording = run.recording
     limit = notebook_bytes()
+    try:
+        return _shown(run, limit)
+    except NkiError as error:  # a saved recording that is damaged: the notebook goes on
+        return {"text/plain": f"{run.name} cannot be shown\n\n{error}"}
+
+
+def _shown(run: Recorded, limit: int) -> dict[str, Any]:
+    recording = run.recording
     shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": picture.png(recording)}
     kept = widgets.pinned(recording, limit, fault=run.fault)
     note = _MORE

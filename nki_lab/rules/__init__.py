@@ -13,6 +13,7 @@ from nki_lab.rules import (
     class_base,
     comprehension,
     del_global_nonlocal,
+    deprecated_name,
     dict_key,
     exception_handling,
     generator_or_async,
@@ -53,6 +54,7 @@ SYNTAX_RULES: Final[tuple[Rule, ...]] = (
     with_statement.RULE,
     list_argument.RULE,
     carried_name.RULE,
+    deprecated_name.RULE,
 )
 
 

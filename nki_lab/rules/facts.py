@@ -263,8 +263,11 @@ def _index_of(function: FunctionNode) -> _Index:
 
 def _kernel_children(node: ast.AST) -> list[ast.AST]:
     found: list[ast.AST] = []
-    for name, value in vars(node).items():
+    # Not vars(node): Python's parser shares some nodes between all trees, and tools that explain tracebacks set their
+    # parents as attributes.
+    for name in node._fields:
         if name not in ("annotation", "returns"):
+            value = getattr(node, name, None)
             if isinstance(value, ast.AST):
                 found.append(value)
             elif isinstance(value, list):

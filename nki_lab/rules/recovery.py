@@ -17,6 +17,7 @@ SECONDS: Final = 0.5
 _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
+_SMALL: Final = 20
 
 UNKNOWN_NAME: Final = "__builtins__"
 """A name that every module has and whose value no checker knows: what stands under `if __builtins__:` is not judged."""
@@ -56,15 +57,17 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
     piece = 0
     while piece < len(starts) - 1:
         start = starts[piece]
-        taken, tree, failure = _longest(lines, starts, piece, parse)
+        # Empty lines above give a large piece its place at once; small ones are moved there.
+        above = start if (starts[piece + 1] - start) * _SMALL > start else 0
+        taken, tree, failure = _longest(lines, starts, piece, lambda text: parse("\n" * above + text))  # noqa: B023
         piece += taken
         if tree is None:
-            part = lines[start : starts[piece]]
+            part = ["" for _ in range(above)] + list(lines[start : starts[piece]])
             found = _around(part, failure, parse if perf_counter() < deadline else None)
             tree = found.tree
-            failures += [_moved(item, start) for item in found.failures]
-            unread.update(line + start for line in found.unread)
-        move(tree.body, start)
+            failures += [_moved(item, start - above) for item in found.failures]
+            unread.update(line + start - above for line in found.unread)
+        move(tree.body, start - above)
         body += tree.body
     return Recovered(ast.Module(body=body, type_ignores=[]), tuple(failures or [whole]), frozenset(unread))
 

@@ -130,7 +130,8 @@ def _defaults(arguments: ast.arguments) -> list[ast.expr]:
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
     """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
     found: list[ast.AST] = []
-    for value in vars(node).values():
+    for name in node._fields:  # not vars(node): other tools set attributes at nodes that the parser shares
+        value = getattr(node, name, None)
         if isinstance(value, list):
             found += [item for item in value if isinstance(item, ast.AST)]
         elif isinstance(value, ast.AST) and not isinstance(value, _SILENT):

@@ -1,10 +1,10 @@
 """The widget: the page asks, the kernel answers with messages of `nki_lab.wire` in parts.
 
 The page says {"kind": "load"} when it is drawn, and gets the opening message of the run and its rows; it says
-{"kind": "steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is cut
-into parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each with one
-buffer. {"kind": "failed", "text": …} comes in place of what cannot be read. What moves while a user looks is `step`
-alone, a small number that both sides keep equal.
+{"kind": "steps", "first": n, "count": m} for other rows of a run that is too large to be sent whole. Each message is
+cut into parts {"kind": "part", "message": its number, "offset": bytes before the part, "total": bytes in all}, each
+with one buffer. {"kind": "failed", "text": …} comes in place of what cannot be read. What moves while a user looks is
+`step` alone, a small number that both sides keep equal.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ def mend(source: bytes) -> bytes:
         ("nisa.tensor_copy(dst=u, src=t, dtype=nl.float32, )", "nisa.tensor_copy(dst=u, src=t, )"),
         ("n = 1 if x.dtype is nl.float32 else 2", "n = 1 if x.dtype == nl.float32 else 2"),
         ("n = 1 if (x.dtype) is not  nl.float32 else 2", "n = 1 if (x.dtype) !=  nl.float32 else 2"),
+        ("n = nl.tile_size . psum_fmax", "n = nl.tile_size . psum_bank_fmax"),
+        ("n = nl.tile_size.total_available_sbuf_size", "n = nl.tile_size.sbuf_fmax_bytes"),
         ("n = 1 if n is(2) else 2", "n = 1 if n ==(2) else 2"),
         ("n = 1 if True is n else 2", "n = 1 if True == n else 2"),
     ],
@@ -91,6 +93,7 @@ def test_silenced_findings_are_left_alone() -> None:
 
 
 SPOILED = [
+    "n = nl.tile_size.psum_fmax",
     "nisa.dma_copy(dst=t, src=x, dge_mode=3)", "nisa.dma_copy(t, x, dge_mode=2)", "n = 1 if n is 2 else 3",
     "nisa.tensor_copy(dst=u, src=t, dtype=x.dtype)", "n = 1 if x.dtype is not nl.bfloat16 else 3", "s = 'é😀'",
     "nisa.tensor_copy(u, t, dtype=nl.float32); nisa.dma_copy(t, x, dge_mode=1)", "# a comment", "m = [1, 2]",
@@ -98,7 +101,7 @@ SPOILED = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)  # one example may be the first to load libcst
 @given(
     st.lists(st.sampled_from(SPOILED), max_size=6),
     st.sampled_from(["", ", p=[1]", ", p=[1, 2], q=[]"]),
@@ -112,7 +115,7 @@ def test_mending_twice_is_mending_once(lines: list[str], default: str, end: str,
     before = query.check(source=source, target="trn2")
     done = fixed(source, before)
     if done is None:
-        assert not [item for item in before if item.code in ("NKI114", "NKI604", "NKI606")]
+        assert not [item for item in before if item.code in ("NKI114", "NKI601", "NKI604", "NKI606")]
         return
     after = query.check(source=done.source, target="trn2")
     assert len(before) - len(after) == done.count

@@ -112,3 +112,15 @@ def test_a_run_that_came_to_its_end_has_no_fault(run: Any) -> None:
 def test_a_view_starts_at_a_step(run: Any) -> None:
     assert run.view().step == -1
     assert run.view(step=2).step == 2
+
+
+def test_a_damaged_recording_is_said_and_ends_nothing(run: Any, tmp_path: Path) -> None:
+    run.save(tmp_path / "r")
+    opened = nki_lab.open(tmp_path / "r")
+    for file in (tmp_path / "r").glob("nki_lab_rows.*"):
+        content = bytearray(file.read_bytes())
+        content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
+        file.write_bytes(content)
+    shown = opened._repr_mimebundle_()
+    assert set(shown) == {"text/plain"}
+    assert shown["text/plain"].startswith("add cannot be shown\n\nNKI019")

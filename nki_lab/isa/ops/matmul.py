@@ -354,10 +354,12 @@ class nc_transpose:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        if use.engine == "tensor" and use.arch.generation == 2 and ins.data.dtype == np.float32:
-            flat = ins.data
+        kind = use.dtypes["data"]
+        if use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float:
+            flat = np.asarray(ins.data, np.float32)
             if not np.isfinite(flat).all():
-                np.matmul(flat.T, np.eye(flat.shape[0], dtype=np.float32), out=out.dst)
+                product = flat.T @ np.eye(flat.shape[0], dtype=np.float32)
+                np.copyto(out.dst, product, casting="unsafe")
                 return
         np.copyto(out.dst, ins.data.T)
 

@@ -298,7 +298,8 @@ class rand_set_state:
 
     sizes = predicate("NKI203", "6 words for each lane of GpSimd, 24 of the Vector Engine", _state_size("src_seeds"),
                       operand="src_seeds", help="give src_seeds the shape (partitions, 6), with engine=vector (.., 24)",
-                      accepts={"src_seeds": "sbuf uint32 64x6"}, refuses={"src_seeds": "sbuf uint32 128x24"})  # fmt: skip
+                      accepts={"src_seeds": "sbuf uint32 64x6"},
+                      refuses={"src_seeds": "sbuf uint32 128x24"})  # fmt: skip
     from_v4 = predicate("NKI221", "engine=vector from NeuronCore-v4", _state_engine, operand="engine",
                         help="use engine=gpsimd, or nisa.set_rng_seed", target="trn2",
                         accepts={"engine": enums.engine.gpsimd},
@@ -323,7 +324,7 @@ class rand_set_state:
 
 @instruction(engine=("gpsimd", "vector"), since=3, see="NKI API, nki.isa.rand_get_state")
 class rand_get_state:
-    """dst[p] = the words of the generators of lane p of an engine, in the order in which nisa.rand_set_state takes them."""
+    """dst[p] = the words of the generators of lane p of an engine, in the order of nisa.rand_set_state."""
 
     dst = out("P W", ONCHIP, "words of each lane: 6, of the Vector Engine 24", dtypes=(UINT32,))
     engine = attr("enum", "gpsimd or vector", default=enums.engine.gpsimd, enum=enums.engine)

@@ -39,9 +39,8 @@ def _small(use: Use) -> str | None:
     view: Any = use.types["src"]
     if use.attrs["dma_engine"] is not _DMA.gpsimd_dma or view.free_size <= ELEMENTS:
         return None
-    size = view.dtype.nbytes
-    return f"{view.free_size * size} bytes a partition of {view.dtype.name}, dma_engine.gpsimd_dma moves up to " \
-           f"{ELEMENTS * size}"  # fmt: skip
+    size, most = view.free_size * view.dtype.nbytes, ELEMENTS * view.dtype.nbytes
+    return f"src has {size} bytes a partition, dma_engine.gpsimd_dma moves up to {most} of {view.dtype.name}"
 
 
 @instruction(engine="dma", since=3, see="NKI API, nki.isa.sendrecv")

@@ -108,7 +108,10 @@ def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]
     """The tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
-        return (REQUIRED,) + (None,) * (len(names) - 1)
+        raise error_of(
+            diagnose("NKI003", f"{instruction.name}: argument {group} is missing", operand=group,
+                     limit=instruction.signature(), help=f"{group}: {instruction.arguments[group].doc}")
+        )  # fmt: skip
     if not isinstance(value, (list, tuple)):
         problem = f"{group} is a {type(value).__name__}"
     elif not 1 <= len(value) <= len(names):

@@ -250,14 +250,15 @@ def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTenso
     rows = tensor._shape[0]
     for start in range(0, rows, language.tile_size.pmax):
         part = tensor[start : min(start + language.tile_size.pmax, rows)]
-        tile = current("nl.rand").allocate(part._shape if len(part._shape) > 1 else (*part._shape, 1), part._dtype, sbuf)
+        sizes = part._shape if len(part._shape) > 1 else (*part._shape, 1)
+        tile = current("nl.rand").allocate(sizes, part._dtype, sbuf)
         fill_evenly(tile)
         language.isa("dma_copy")(part, tile.reshape(part._shape))
     return tensor
 
 
 def fill_evenly(tile: NkiTensor) -> None:
-    """Fill a tile with numbers in [0, 1): by rand2 where the target has it, else from 24 random bits, which are exact."""
+    """Fill a tile with numbers in [0, 1): by rand2 where the target has it, else from 24 random bits each."""
     if current("nl.rand").program.arch.generation >= 4:
         language.isa("rand2")(tile, 0.0, 1.0)
         return
@@ -312,7 +313,7 @@ def get_nc_sub_version() -> int:
 
 
 FUNCTIONS: Final = (
-    all, broadcast_to, ceil, cos, dropout, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum, is_sbuf,
-    load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, tan, trunc, var, where,
+    all, broadcast_to, ceil, cos, dropout, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum,
+    is_sbuf, load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, tan, trunc, var, where,
 )  # fmt: skip
 """What this module adds to `nki.language`."""

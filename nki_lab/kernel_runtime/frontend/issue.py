@@ -320,10 +320,7 @@ class Builder:
                     help="look after the loop, or unroll it with range() while you search",
                 )
             )
-        if self.reader is not None and any(
-            item.instruction.meets is not None and item.instruction.meets(item.use) is not None
-            for item in self.program.variants
-        ):
+        if self.reader is not None and self._has_met():
             raise error_of(
                 diagnose(
                     "NKI017",
@@ -345,7 +342,12 @@ class Builder:
 
     @property
     def has_values(self) -> bool:
-        return self.reader is not None
+        return self.reader is not None and not self._has_met()
+
+    def _has_met(self) -> bool:
+        """Whether something waits for the other core: then values depend on what has yet to be specialised."""
+        tests = [(item.instruction.meets, item.use) for item in self.program.variants]
+        return any(meets is not None and meets(use) is not None for meets, use in tests)
 
     def sync(self) -> None:
         """Record what is held back: nothing, here."""

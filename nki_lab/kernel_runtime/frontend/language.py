@@ -466,10 +466,12 @@ def program_ndim() -> int:
 
 
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
-    """Print a tensor's values when the instruction is reached."""
+    """Print a tensor's values when the instruction is reached; behind a meeting of two cores what tensor it is."""
     builder = current("nl.device_print")
     if builder.has_values:
         print(f"{print_prefix} {builder.read(tensor)}")
+    elif builder.reader is not None:  # nothing has a value yet where the cores have met: its shape is printed
+        print(f"{print_prefix} {tensor}")
 
 
 _ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name != "copy"]

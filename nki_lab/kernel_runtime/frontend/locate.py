@@ -55,8 +55,9 @@ def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.e
     if name not in parameters and group in parameters:
         found = argument_of(call, group, parameters)
         place = int(name[len(group) - 1 :] or 0)
-        listed = isinstance(found, (ast.List, ast.Tuple)) and place < len(found.elts)
-        return found.elts[place] if listed else found
+        if isinstance(found, ast.List | ast.Tuple) and place < len(found.elts):
+            return found.elts[place]
+        return found
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class _Joining:
                 continue
             if all(side.at == side.end and not side.waiting for side in self.sides):
                 return
-            if not any([self._pass(side) for side in self.sides]):
+            if not any(self._pass(side) for side in self.sides):
                 raise self._stuck()
 
     def _emit(self, first: int, end: int, core: int) -> None:
@@ -168,9 +169,8 @@ class _Joining:
         op = side.at
         if op == side.end or op not in self.keys or self.program.op(op).variant.instruction.only_orders:
             return False
-        if (side.waiting and self._touches(side, op)) or any(
-            view.buffer.address is not None for view in self.program.op(op).views  # its bytes may have other names
-        ):
+        placed_by_user = any(view.buffer.address is not None for view in self.program.op(op).views)
+        if placed_by_user or (side.waiting and self._touches(side, op)):  # placed bytes may have other names
             return False
         side.waiting.append(op)
         side.at += 1
@@ -273,7 +273,7 @@ def _cut_fences(program: Program, place: Column) -> None:
     for first, end in fences:
         where = place[first:end]
         cuts = [0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]
-        for low, high in zip(cuts, cuts[1:], strict=False):
+        for low, high in pairwise(cuts):
             program.fences.append((int(where[low]), int(where[high - 1]) + 1))
             if low:
                 program.user_edges.append((int(where[low]), int(where[low - 1])))

@@ -43,28 +43,33 @@ class _TileSize:
     )  # fmt: skip
 
     def __getattr__(self, name: str) -> int:
-        arch = current_arch()
-        sizes: dict[str, Any] = {
-            "psum_bank_fmax_bytes": arch.psum_bank_bytes,
-            "psum_num_banks": arch.psum_banks,
-            "sbuf_size_bytes": arch.sbuf_bytes,
-            "sbuf_fmax_bytes": arch.sbuf_usable_bytes,
-            "total_available_sbuf_size": arch.sbuf_usable_bytes,
-            "sbuf_fmax": arch.sbuf_usable_bytes // 4,
-            # guess: published allocators align to the dtype only.
-            "psum_min_align": 4,
-            "sbuf_min_align": 1,
-        }
-        if name in sizes:
-            return int(sizes[name])
-        if name in self._NAMES:
-            return int(getattr(arch, name))
-        raise error_of(
-            diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
-        )
+        found = tile_size_of(name, current_arch())
+        if found is None:
+            raise error_of(
+                diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
+            )
+        return found
 
     def __dir__(self) -> list[str]:
         return list(self._NAMES)
+
+
+def tile_size_of(name: str, arch: Arch) -> int | None:
+    """`nl.tile_size.<name>` on a target; None where there is no such name."""
+    sizes: dict[str, Any] = {
+        "psum_bank_fmax_bytes": arch.psum_bank_bytes,
+        "psum_num_banks": arch.psum_banks,
+        "sbuf_size_bytes": arch.sbuf_bytes,
+        "sbuf_fmax_bytes": arch.sbuf_usable_bytes,
+        "total_available_sbuf_size": arch.sbuf_usable_bytes,
+        "sbuf_fmax": arch.sbuf_usable_bytes // 4,
+        # guess: published allocators align to the dtype only.
+        "psum_min_align": 4,
+        "sbuf_min_align": 1,
+    }
+    if name in sizes:
+        return int(sizes[name])
+    return int(getattr(arch, name)) if name in dir(tile_size) else None
 
 
 tile_size = _TileSize()

@@ -200,7 +200,8 @@ class _Layout(Follower):
             new.fences += [(row, row + end - first) for row in np.flatnonzero(rows == first).tolist()]
         new.core_starts = [int(np.count_nonzero(rows < start)) for start in old.core_starts]
         # No meeting is in a device loop, so that each of its ops is there once, unless the run ended before.
-        places = {int(rows[row]): row for row in np.flatnonzero(np.isin(rows, np.array(old.meetings, np.int64)))}
+        met = np.flatnonzero(np.isin(rows, np.array(old.meetings, np.int64))).tolist()
+        places = {int(rows[row]): row for row in met}
         new.meetings = [(places[a], places[b]) for a, b in old.meetings if b in places]
         new.partners = {places[a]: places[b] for a, b in old.partners.items() if a in places and b in places}
 

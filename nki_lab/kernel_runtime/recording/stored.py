@@ -231,7 +231,7 @@ class StoredColumns(Columns):
         """The values at some places of one column."""
         number = np.searchsorted(self._offsets, places, "right") - 1
         out = np.zeros(len(places), self.spec[name].storage)
-        for one in np.unique(number).tolist():
+        for one in np.flatnonzero(np.bincount(number)).tolist():
             mine = number == one
             out[mine] = self.chunk(name, one)[places[mine] - self._offsets[one]]
         return out

@@ -110,7 +110,7 @@ def vector_index(tensor: NkiTensor, operation: str, index: Any, rows: int = 0) -
             "NKI309",
             f"{operation}: the vector of indices has shape {tuple(index.shape)}",
             tensor,
-            limit=f"one index per partition: shape (partitions, 1); ({_PARTITIONS}, n) for more than {_PARTITIONS} rows",
+            limit=f"one index per partition: shape (partitions, 1), or ({_PARTITIONS}, n) for more rows",
         )
     return index  # type: ignore[no-any-return]
 

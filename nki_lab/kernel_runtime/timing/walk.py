@@ -16,7 +16,7 @@ from typing import Final
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.schedule import Lane, Schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Lane, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
@@ -40,6 +40,8 @@ from nki_lab.kernel_runtime.timing.reasons import (
 _ASK: Final = 0
 _START: Final = 1
 _DATA: Final = 2
+
+_CORE: Final = EDGE_KINDS.index("core")
 
 
 def walk(program: Program, schedule: Schedule, options: Options | None = None,
@@ -209,6 +211,8 @@ class _Walk:
                 lane.avail = time
                 lane.cause = other
                 lane.kind = self._kinds[at]
+            elif time == lane.avail and lane.kind == _CORE:
+                lane.cause, lane.kind = other, self._kinds[at]  # rather for what its own core has been at as long
             at += 1
         lane.cursor = at
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -187,3 +188,31 @@ CASES = [
 @pytest.mark.parametrize(("call", "target", "code"), CASES)
 def test_what_it_takes(call: str, target: str, code: str) -> None:
     assert refused(call, target) == code
+
+
+def test_an_index_of_several_columns_names_more_rows_than_partitions_column_by_column() -> None:
+    text = """
+def kernel(table, rows):
+    lanes = nl.ndarray((128, 2), nl.int32)
+    nisa.dma_copy(lanes, rows)
+    x = nl.ndarray((16, 256), nl.bfloat16)
+    nisa.dma_transpose(x, table.ap([[16, 256], [1, 16]], vector_offset=lanes, indirect_dim=0))
+    return x
+"""
+    table = np.arange(40 * 16).reshape(40, 16).astype(ml_dtypes.bfloat16)
+    rows = np.random.default_rng(0).integers(0, 40, (128, 2)).astype(np.int32)
+    (got,) = run(text, table, rows)
+    np.testing.assert_array_equal(got, table[rows.T.reshape(-1)].T)
+
+
+@pytest.mark.parametrize(("count", "shape"), [(256, (64, 2)), (100, (128, 2)), (256, (128, 2))])
+def test_other_indices_of_several_columns_are_refused(count: int, shape: tuple[int, int]) -> None:
+    text = f"""
+def kernel(table):
+    lanes = nl.zeros({shape}, nl.int32)
+    x = nl.ndarray(({count}, 16), nl.bfloat16, buffer=nl.shared_hbm)
+    nisa.dma_copy(x, table.ap([[16, {count}], [1, 16]], vector_offset=lanes, indirect_dim=0))
+    return x
+"""
+    with pytest.raises(NkiError, match="NKI309"):
+        run(text, np.zeros((40, 16), ml_dtypes.bfloat16))

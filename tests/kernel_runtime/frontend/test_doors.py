@@ -118,3 +118,21 @@ def test_outside_a_kernel_there_is_nothing_to_record_into(name: str) -> None:
 def test_unknown_instructions_are_no_doors() -> None:
     with pytest.raises(KeyError):
         door_of("tensor_everything")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "text"),
+    [
+        ("x", "NKI012", "srcs is a NkiTensor"),
+        ("[]", "NKI012", "srcs has 0 entries"),
+        ("[x] * 17", "NKI012", "srcs has 17 entries"),
+        ("[x, 3]", "NKI013", "src1"),
+        ("[x, x[:, 1:]]", "NKI203", "src1"),
+    ],
+)
+def test_a_list_of_tensors_is_checked_entry_by_entry(given: str, code: str, text: str) -> None:
+    with pytest.raises(NkiError) as caught:
+        trace(f"dma_compute(dst=x, srcs={given}, reduce_op=nl.add)", "trn2")
+    (found,) = caught.value.diagnostics
+    assert found.code == code
+    assert text in found.message

@@ -152,7 +152,8 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
 def children(node: ast.AST) -> list[ast.AST]:
     """The child nodes that may hold names: contexts and operators are left out."""
     found: list[ast.AST] = []
-    for value in vars(node).values():
+    for name in node._fields:  # not vars(node): other tools set attributes at nodes that the parser shares
+        value = getattr(node, name, None)
         if isinstance(value, list):
             found += [item for item in value if isinstance(item, ast.AST)]
         elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):

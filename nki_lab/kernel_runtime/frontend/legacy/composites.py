@@ -60,7 +60,7 @@ def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, *
     builder = current("nl.where")
     sides = {"condition": operand(condition, "where", "condition")}
     sides |= {name: side for name, side in (("x", x), ("y", y)) if isinstance(side, NkiTensor)}
-    numbers = {
+    numbers: dict[str, Any] = {
         name: side if isinstance(side, Number) else operand(side, "where", name)
         for name, side in (("x", x), ("y", y))
         if name not in sides
@@ -123,8 +123,9 @@ def random_seed(seed: Any, mask: Any = None, **_hints: Any) -> None:
 
 
 FUNCTIONS: Final = (
-    *(_unary(of.__name__, of) for of in (functions.ceil, functions.cos, functions.floor, functions.tan, functions.trunc)),
-    *(_binary(of.__name__, of) for of in (functions.fmod, functions.mod)),
+    _unary("ceil", functions.ceil), _unary("cos", functions.cos), _unary("floor", functions.floor),
+    _unary("tan", functions.tan), _unary("trunc", functions.trunc), _binary("fmod", functions.fmod),
+    _binary("mod", functions.mod),
     dropout, gather_flattened, rand, random_seed, where,
 )  # fmt: skip
 """What this module adds to `neuronxcc.nki.language`."""

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.legacy.blocks import require_tile
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.masking import masked
+from nki_lab.kernel_runtime.frontend.legacy.moving import moved_by_tile
 from nki_lab.kernel_runtime.frontend.legacy.subscript import Subscript, axes_of, checked
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
@@ -197,7 +198,9 @@ def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: An
 
 
 def operator(builder: LegacyBuilder, name: str, left: Any, right: Any) -> Any:
-    """A Python operator on tiles; & | ^ of truth values are logical."""
+    """A Python operator on tiles; & | ^ of truth values are logical. A number in SBUF plus an index is an index."""
+    if name == "add" and (index := moved_by_tile(left, right)) is not None:
+        return index
     if name == "negative":
         return binary(builder, "multiply", left, -1, left._dtype)
     if name == "abs":

@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
-from nki_lab.isa.enums import reduce_cmd
+from nki_lab.isa.enums import engine, reduce_cmd
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.doors import describe
@@ -100,6 +100,21 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
     if not made.empty:
         record(builder, instruction, values | dict(zip(names, made.of(tensors), strict=True)), generic["name"])
     return None
+
+
+def tensor_copy_dynamic_src(src: Any, mask: Any = None, dtype: Any = None, **more: Any) -> NkiTensor:
+    """A new tile with what lies at a run-time place of src: `src[i_p, off[0, 0] + i_f]`."""
+    return door_of("tensor_copy")(src, mask=mask, dtype=dtype, **more)  # type: ignore[no-any-return]
+
+
+def tensor_copy_dynamic_dst(*, dst: Any, src: Any, mask: Any = None, **more: Any) -> None:
+    """Copy src to a run-time place of dst: `dst[i_p, off[0, 0] + i_f]`."""
+    builder = current("nisa.tensor_copy_dynamic_dst")
+    pair = [_tile(tile, which) for tile, which in ((dst, "dst"), (src, "src"))]
+    made = cut(mask, [(tile._shape, ("P", "F"), axes_of(tile)) for tile in pair])
+    if not made.empty:
+        values = dict(zip(("dst", "src", "engine"), (*made.of(pair), more.get("engine", engine.unknown)), strict=True))
+        record(builder, TABLE["tensor_copy"], values, more.get("name"))
 
 
 def record(builder: LegacyBuilder, instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
@@ -194,6 +209,13 @@ def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str,
             values[name] = _member(operand.enum, value)
     _free_broadcast(instruction, values, names)
     return names
+
+
+def _tile(value: Any, name: str) -> NkiTensor:
+    if not isinstance(value, NkiTensor):
+        raise _no_tensor(TABLE["tensor_copy"], TABLE["tensor_copy"].operands[name], value)
+    require_tile(value)
+    return value
 
 
 def _no_tensor(instruction: Instruction, operand: Operand, value: Any) -> NkiError:

@@ -15,7 +15,12 @@ from nki_lab.kernel_runtime.frontend.legacy import composites, elementwise, laun
 from nki_lab.kernel_runtime.frontend.legacy.blocks import par_dim
 from nki_lab.kernel_runtime.frontend.legacy.builder import located
 from nki_lab.kernel_runtime.frontend.legacy.index import arange, mgrid
-from nki_lab.kernel_runtime.frontend.legacy.instructions import door_of, has_legacy_face
+from nki_lab.kernel_runtime.frontend.legacy.instructions import (
+    door_of,
+    has_legacy_face,
+    tensor_copy_dynamic_dst,
+    tensor_copy_dynamic_src,
+)
 from nki_lab.kernel_runtime.frontend.target import get_nc_version
 from nki_lab.kernel_runtime.tensor import MemoryRegion, ds, hbm, private_hbm, psum, sbuf, shared_hbm
 
@@ -27,7 +32,7 @@ _UNMODELLED_LANGUAGE = """
     all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators
 """
 _UNMODELLED_ISA = """
-    builtin_custom_op tensor_copy_dynamic_dst tensor_copy_dynamic_src
+    builtin_custom_op
 """
 _UNMODELLED = {
     "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
@@ -47,9 +52,10 @@ def names() -> dict[str, Any]:
         memory.shared_constant, memory.shared_identity_matrix, memory.device_print, memory.finfo, memory.fp32,
         memory.bfp16, memory.constants, reductions.sum, reductions.prod, reductions.max, reductions.min,
         reductions.all, reductions.mean, reductions.var, reductions.softmax, reductions.rms_norm,
-        reductions.transpose, reductions.matmul, reductions.loop_reduce, *composites.FUNCTIONS, launch.nc, launch.spmd_dim,
+        reductions.transpose, reductions.matmul, reductions.loop_reduce, launch.nc, launch.spmd_dim,
         launch.program_id, launch.num_programs, launch.program_ndim, language.affine_range,
         language.sequential_range, language.static_range, arange, par_dim,
+        *composites.FUNCTIONS,
     )  # fmt: skip
     own |= {item.__name__: item for item in functions}
     own = {name: item if isinstance(item, type) else located(item) for name, item in own.items()}
@@ -61,6 +67,7 @@ def names() -> dict[str, Any]:
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
     own: dict[str, Any] = {name: located(door_of(name)) for name, item in TABLE.items() if has_legacy_face(item)}
+    own |= {item.__name__: located(item) for item in (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)}
     own |= constant_names()
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}
     return own | {"get_nc_version": get_nc_version, "fp32": memory.fp32}

@@ -13,6 +13,7 @@ from typing import Any
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index
 from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.frontend.legacy.moving import MovedIndex, record_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, resolve
@@ -136,7 +137,7 @@ def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
         if isinstance(item, Mask):
             raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
                          help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
-        plain = plain and not isinstance(item, (Index, NkiTensor))
+        plain = plain and not isinstance(item, (Index, NkiTensor, MovedIndex))
     if not plain:
         return _advanced(checked(tensor), keys)
     return resolve_basic(checked(tensor), keys)
@@ -176,7 +177,27 @@ def _advanced(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
                 help="index every dimension with nl.arange or nl.mgrid",
             )
     tiles = [dim for dim, item in enumerate(keys) if isinstance(item, NkiTensor)]
+    if any(isinstance(item, MovedIndex) for item in keys):
+        return _moved(tensor, keys)
     return _gathered(tensor, keys, tiles) if tiles else _strided(tensor, keys)
+
+
+def _moved(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
+    """A view that one number in SBUF moves along one dimension."""
+    moving = [(dim, item) for dim, item in enumerate(keys) if isinstance(item, (MovedIndex, NkiTensor))]
+    (dim, item), *more = moving
+    if more or not isinstance(item, MovedIndex):
+        raise refuse("NKI309", f"{len(moving)} run-time numbers in one subscript", tensor,
+                     limit="one run-time number a subscript", help="copy in two steps, through a tile")  # fmt: skip
+    item.by = checked(item.by)
+    static = (*keys[:dim], item.index, *keys[dim + 1 :])
+    view = _strided(tensor, static, record_of(tensor, dim, item))
+    key = view._extra
+    # Where the moved dimension ends up is checked when the kernel runs.
+    plain = make_view(view._buffer, view._shape, view._strides, view._offset, view._dtype, view._indirect)
+    indices, sizes = (tuple(part[:dim] + part[dim + 1 :]) for part in (key.indices, key.sizes))
+    plain._extra = Subscript(indices, sizes, key.rank, key.axes)
+    return checked(plain)
 
 
 def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None = None) -> NkiTensor:
