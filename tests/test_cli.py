@@ -247,7 +247,7 @@ def test_a_program_is_printed_as_data(kernels: str, capsys: pytest.CaptureFixtur
     assert cli.main(arguments) == 0
     found = json.loads(said(capsys)[0])
     assert (found["kernel"], found["dialect"], found["diagnostics"]) == ("double", "current", [])
-    assert found["summary"] == {"target": "trn2", "instructions": 3, "flops": 0, "dma_bytes": 262144,
+    assert found["summary"] == {"target": "trn2", "cores": 1, "instructions": 3, "flops": 0, "dma_bytes": 262144,
                                 "hbm_read_bytes": 131072, "hbm_write_bytes": 131072}  # fmt: skip
     assert [item["name"] for item in found["instructions"]] == ["dma_copy", "tensor_scalar", "dma_copy"]
     scaling = found["instructions"][1]

@@ -30,7 +30,9 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serve one editor; gives the exit status: 0 where it said good-bye in order."""
     for package in ("pygls", "lsprotocol"):
         if importlib.util.find_spec(package) is None:
-            raise error_of(diagnose("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'"))
+            raise error_of(
+                diagnose("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
+            )
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:
