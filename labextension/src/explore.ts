@@ -1,4 +1,5 @@
 /** All views of one run, laid out by width, driven by one state. */
+import { drawn, following, type Drawn } from './following';
 import type { Commands } from './commands';
 import { createCommands, onAsked } from './commands';
 import { el, setAttribute, uniqueId } from './dom';
@@ -105,7 +106,7 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
   const transport = createTransport(context, commands);
   parts.fill(panels.explore, transport.element);
 
-  const exploreViews = [transport, ...parts.views];
+  const exploreViews: readonly Drawn[] = [drawn(transport), ...parts.views];
   const arrange = (state: State): void => {
     open(state.tab);
     for (const tab of Object.keys(panels) as Tab[]) panels[tab].hidden = tab !== state.tab;
@@ -124,7 +125,8 @@ export function createExplorer(context: Context, showKeys: () => void): Explorer
       else late[state.tab]?.draw(state, told);
     },
     reload() {
-      for (const view of [header, ...exploreViews, late.summary, late.instructions]) view?.reload?.(run);
+      for (const view of exploreViews) view.reload(run);
+      for (const view of [header, late.summary, late.instructions]) view?.reload?.(run);
     },
     dispose() {
       playback.dispose();
@@ -154,7 +156,7 @@ function states(context: Context): HTMLElement[] {
 }
 
 interface Parts {
-  readonly views: readonly View[];
+  readonly views: readonly Drawn[];
   readonly details: View;
   /** Put the parts and the transport into their element. */
   fill(element: HTMLElement, transport: HTMLElement): void;
@@ -198,7 +200,7 @@ function exploreParts(context: Context): Parts {
   }
   rove(tabs, '.nki-tab');
   return {
-    views: [timeline, memory, engines, details, source, pinned],
+    views: [...[timeline, memory].map(drawn), following([engines, details, source, pinned])],
     details,
     fill(element, transport) {
       element.append(slots.timeline, transport, tabs, slots.memory, slots.details, slots.source, slots.pinned);

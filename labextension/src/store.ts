@@ -230,10 +230,10 @@ function at(column: ArrayLike<number>, run: Run, step: number): number {
 }
 
 // A hidden page gets no frames, yet what changed there is to be drawn when it is shown: browsers keep the request.
-function soon(callback: (now: number) => void): number {
+export function soon(callback: (now: number) => void): number {
   return requestAnimationFrame(callback);
 }
 
-function cancelSoon(handle: number): void {
+export function cancelSoon(handle: number): void {
   cancelAnimationFrame(handle);
 }
