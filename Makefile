@@ -33,7 +33,7 @@ demo: $(READY) ## compile, check, run and profile a tiled matmul and a softmax; 
 	@$(VENV)/bin/nki-lab demo
 
 lab: $(READY) ## JupyterLab with the first example
-	@$(VENV)/bin/jupyter lab examples/01_first_kernel.ipynb
+	@$(VENV)/bin/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) examples/01_first_kernel.ipynb
 
 test: lint $(READY) chromium ## lint, then every test that is not slow
 	@$(PY) -m pytest -q -m "not slow"
