@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nki_lab.diagnostic import Diagnostic, NkiError
     from nki_lab.dialects import activate, deactivate
     from nki_lab.kernel_runtime.options import Options
-    from nki_lab.result import Run, check, compile, profile, run, spec  # noqa: A004 - the contract's names
+    from nki_lab.result import Run, check, compile, profile, run, run_ranks, spec  # noqa: A004 - the contract's names
     from nki_lab.result import open as open  # noqa: A004 - the same, and no part of __all__
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "deactivate",
     "profile",
     "run",
+    "run_ranks",
     "spec",
     "testing",
 ]
@@ -48,6 +49,7 @@ _PLACES = {
     "open": "nki_lab.result",
     "profile": "nki_lab.result",
     "run": "nki_lab.result",
+    "run_ranks": "nki_lab.result",
     "spec": "nki_lab.result",
 }
 

@@ -48,6 +48,13 @@ def view(text: str, memories: list[Memory]) -> Part:
         memories.append(Memory(space, dtype, shape))
         cut = f".ap([[{shape[1]}, {shape[0]}], [1, {shape[1]}]], vector_offset=INDEX)"
         return Part(len(memories) - 1, cut, dtype, 0, shape, (shape[1], 1), index, "vector", shape[1], 0, shape[0] - 1)
+    if more == ["picked"]:
+        lists = -(-shape[1] // 16)
+        memories.append(Memory("sbuf", "uint16", (shape[0], lists), values=(0,) * (shape[0] * lists)))
+        index = Part(len(memories) - 1, "", "uint16", 0, (shape[0], lists), (lists, 1))
+        memories.append(Memory(space, dtype, shape))
+        cut = f".indirect(INDEX, {shape[1]})"
+        return Part(len(memories) - 1, cut, dtype, 0, shape, (shape[1], 1), index, "gather", 1, 0, shape[1] - 1)
     if more:
         raise ValueError(f"an operand of an example reads {text!r}")
     memories.append(Memory(space, dtype, shape))

@@ -123,6 +123,8 @@ def wrong_dtype(attack: Attack) -> Illegal | None:
     operand, part = attack.instruction.operands[name], attack.call.parts[name]
     names = [n for n, d in DTYPES.items() if d not in operand.dtypes and d.since <= attack.arch.generation]
     kind = attack.choice.pick([n for n in names if DTYPES[n].kind != "packed"])
+    if attack.space(part) == "psum" and _row_bytes(part.shape, kind) > attack.arch.psum_partition_bytes:
+        return None
     made = attack.fresh(attack.space(part), kind, part.shape)
     return attack.refused(attack.call.but(**{name: made}), ["NKI202"], name, f"{name} as {kind}", [kind])
 

@@ -127,6 +127,17 @@ def _max8(scene: Scene) -> Call:
     return Call("max8", {"dst": dst, "src": src})
 
 
+def _topk(scene: Scene) -> Call:
+    choice = scene.choice
+    rows, columns = choice.pick((16, 32, 64, 128)), choice.pick((1, 2, 3, 16, 40))
+    n = choice.pick((16 * columns, max(8, 16 * columns - choice.integer(0, 15))))
+    src = scene.part("sbuf", "bfloat16", (rows, columns), flavour="plain")
+    size = choice.integer(1, min(n, 20))
+    values = scene.part("sbuf", "bfloat16", (rows, size), written=True)
+    return Call("topk", {"val_dst": values, "idx_dst": scene.part("sbuf", "uint32", (rows, size), written=True),
+                         "src": src, "n": n})  # fmt: skip
+
+
 def _find(scene: Scene) -> Call:
     rows, data = _searched(scene)
     vals = scene.part(put(scene, _BOTH), data.dtype, (rows, 8), flavour="plain")
@@ -210,7 +221,7 @@ def _bounds(scene: Scene) -> Call:
 
 
 PICKS: dict[str, Callable[[Scene], Call]] = {
-    "affine_select": _affine_select, "local_gather": _local_gather, "max8": _max8, "nc_find_index8": _find,
+    "affine_select": _affine_select, "local_gather": _local_gather, "max8": _max8, "topk": _topk, "nc_find_index8": _find,
     "nc_match_replace8": _replace, "nc_n_gather": _n_gather, "nc_stream_shuffle": _shuffle,
     "nonzero_with_count": _nonzero, "range_select": _range_select, "select_reduce": _select_reduce,
     "sequence_bounds": _bounds, "tensor_copy_predicated": _copy_predicated,

@@ -460,7 +460,7 @@ def test_an_unknown_name_to_explain_suggests_the_near_ones(capsys: pytest.Captur
     assert "did you mean nc_matmul" in said(capsys)[1]
 
 
-def test_the_doctor_tells_versions_target_and_coverage(
+def test_the_doctor_tells_versions_and_the_target(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn1")
@@ -469,8 +469,7 @@ def test_the_doctor_tells_versions_target_and_coverage(
     assert f"nki_lab      {nki_lab.__version__}" in out
     assert "target in force: trn1" in out
     assert "functions of NKI 0.6.0 modelled" in out
-    assert cli.main(["doctor", "--coverage"]) == 0
-    assert "not modelled all_reduce" in said(capsys)[0].replace("  ", " ")
+    assert "(from NEURON_PLATFORM_TARGET_OVERRIDE)" in out
 
 
 def test_the_demo_agrees_with_its_references_and_writes_a_report(

@@ -1,15 +1,22 @@
-"""The example notebooks run from top to bottom, and what their prose says is so."""
+"""The example notebooks run from top to bottom, and what their prose says is so; the example kernels are right."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+import nki_lab
+from nki_lab import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -50,8 +57,8 @@ def _text(output: Any) -> str:
     return "\n".join(output.traceback) if output.output_type == "error" else str(output.data["text/plain"])
 
 
-def test_there_are_four() -> None:
-    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04"]
+def test_there_are_five() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == ["01", "02", "03", "04", "05"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -99,7 +106,8 @@ def test_the_first_example_adds(executed: Any) -> None:
 def test_each_stage_of_the_matrix_product_is_faster_than_the_one_before(executed: Any) -> None:
     table = texts(executed("02"))[-1].splitlines()[1:]
     times = [float(line.split()[1]) for line in table if line.strip()]
-    assert len(times) == 3
+    assert len(times) == 5
+    assert times == sorted(times, reverse=True)
     assert times[0] > 1.5 * times[1] > 1.5 * 1.2 * times[2]
 
 
@@ -114,6 +122,12 @@ def test_each_softmax_is_faster_and_more_even_than_the_one_before(executed: Any)
     assert float(moved[0]) == 2 * float(moved[1])
 
 
+def test_attention_is_faster_where_stages_of_three_tiles_stand_side_by_side(executed: Any) -> None:
+    in_order, staggered = (line.split() for line in texts(executed("05"))[-1].splitlines())
+    assert in_order[3] == staggered[3]  # instructions
+    assert float(in_order[1]) > 1.8 * float(staggered[1])
+
+
 def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed: Any) -> None:
     _, faults, mended, running, page = texts(executed("04"))
     assert faults.startswith("Not run: 3 errors")
@@ -122,3 +136,114 @@ def test_the_three_faults_are_found_at_once_and_a_fourth_while_running(executed:
     assert "NKI303" in running
     assert "partial on trn2: " in running
     assert "# NKI213: " in page
+
+
+# -- the kernels -------------------------------------------------------------------------------------------------------
+
+
+def loaded(path: Path) -> ModuleType:
+    """An example module, whose name is that of its file."""
+    made = importlib.util.spec_from_file_location(path.stem, path)
+    assert made is not None
+    assert made.loader is not None
+    module = importlib.util.module_from_spec(made)
+    made.loader.exec_module(module)
+    return module
+
+
+MODULES = [loaded(path) for path in sorted((ROOT / "examples" / "kernels").glob("*.py"))]
+RUNS = [
+    pytest.param(module, kernel, target, id=f"{kernel.__name__}-{target}")
+    for module in MODULES for target in module.TARGETS for kernel in module.KERNELS
+]  # fmt: skip
+
+FASTER = {
+    "k01_add": (2.5,), "k02_matmul": (1.7, 1.5, 1.05, 1.04), "k03_softmax": (1.3, 1.2), "k04_layer_norm": (2.3,),
+    "k05_rope": (1.8,), "k06_flash_attention": (2.0,), "k07_routing": (1.4,), "k08_fp8_matmul": (1.3,),
+    "k09_scan": (1.6,), "k10_two_cores": (1.6, 1.0), "k11_mx_matmul": (),
+}  # fmt: skip
+"""By how much each kernel of an example is faster on trn2 than the one before it, at least."""
+
+
+@cache
+def asked(module: ModuleType) -> tuple[Any, Any]:
+    """The arguments of an example, and what it should give for them."""
+    arrays = module.inputs()
+    return arrays, module.reference(*arrays)
+
+
+@cache
+def ran(module: ModuleType, kernel: Any, target: str) -> Any:
+    return nki_lab.run(kernel, *asked(module)[0], target=target)
+
+
+def test_the_kernels_grow_in_order() -> None:
+    assert [module.__name__ for module in MODULES] == list(FASTER)
+    for number, module in enumerate(MODULES, 1):
+        assert str(module.__doc__).startswith(f"{number} · ")
+        assert len(module.KERNELS) == len(FASTER[module.__name__]) + 1
+
+
+@pytest.mark.parametrize(("module", "kernel", "target"), RUNS)
+def test_a_kernel_agrees_with_its_reference(module: ModuleType, kernel: Any, target: str) -> None:
+    run = ran(module, kernel, target)
+    run.check(asked(module)[1])
+    assert not [item for item in run.diagnostics if item.severity in ("error", "warning")]
+
+
+@pytest.mark.parametrize(("module", "kernel", "target"), RUNS)
+def test_a_profile_from_shapes_alone_is_that_of_the_run(module: ModuleType, kernel: Any, target: str) -> None:
+    specs = [nki_lab.spec(array.shape, array.dtype) for array in asked(module)[0]]
+    profile, run = nki_lab.profile(kernel, *specs, target=target), ran(module, kernel, target)
+    assert profile.summary == run.summary
+    summary = profile.summary
+    waits = sum(summary.critical_wait_ns.values())
+    assert summary.critical_path_ns + waits == pytest.approx(summary.makespan_ns, rel=1e-3)
+    assert sum(summary.confidence.values()) == pytest.approx(1, abs=1e-6)
+    assert 0 < summary.mbu < 1
+    assert all(busy <= summary.makespan_ns * summary.cores for busy in summary.engine_busy_ns.values())
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_each_version_of_a_kernel_is_faster_than_the_one_before(module: ModuleType) -> None:
+    if len(module.KERNELS) == 1:
+        return
+    times = [ran(module, kernel, "trn2").summary.makespan_ns for kernel in module.KERNELS]
+    gains = [before / after for before, after in pairwise(times)]
+    assert all(gain >= least for gain, least in zip(gains, FASTER[module.__name__], strict=True)), gains
+
+
+@pytest.mark.parametrize("name", ["k02_matmul", "k08_fp8_matmul", "k11_mx_matmul"])
+def test_every_way_to_multiply_counts_the_same_operations(name: str) -> None:
+    (module,) = [module for module in MODULES if module.__name__ == name]
+    (K, M), (_, N) = (matrix.shape for matrix in asked(module)[0][:2])
+    for kernel in module.KERNELS:
+        assert ran(module, kernel, "trn3").summary.flops == 2 * K * M * N
+
+
+def test_packed_and_paired_rows_exceed_the_peak_of_single_ones() -> None:
+    by_name = {module.__name__: module for module in MODULES}
+    for name in ("k08_fp8_matmul", "k11_mx_matmul"):
+        fastest = by_name[name].KERNELS[-1]
+        assert 1 < ran(by_name[name], fastest, "trn3").summary.mfu < 4
+
+
+def test_attention_without_a_mask_and_with_narrow_heads() -> None:
+    (module,) = [module for module in MODULES if module.__name__ == "k06_flash_attention"]
+    arrays = module.inputs(heads=1, S=512, D=64)
+    for kernel in module.KERNELS:
+        run = nki_lab.run(kernel, *arrays, causal=False, target="trn2")
+        run.check(module.reference(*arrays, causal=False))
+
+
+def test_examples_have_no_findings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check", "examples", "--target", "trn3"]) == 0
+    assert capsys.readouterr().out.strip() == "no findings"
+
+
+def test_an_example_runs_as_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--target", "trn2", str(ROOT / "examples" / "kernels" / "k05_rope.py")]) == 0
+    shown = capsys.readouterr().out
+    assert "rope_by_head on trn2" in shown
+    assert "findings     none" in shown

@@ -77,10 +77,11 @@ def traced(
 
 
 def evaluated(text: str, file: Path, arguments: tuple[Any, ...], target: str, *, dialect: str = "current",
-              grid: tuple[int, ...] = (), budget: Budget | None = None) -> tuple[Verdict, Evaluation]:  # fmt: skip
+              grid: tuple[int, ...] = (), budget: Budget | None = None, name: str = "kernel",
+              ) -> tuple[Verdict, Evaluation]:  # fmt: skip
     """What the evaluator says, and all that it found."""
     made = evaluate(
-        ModuleSource.parse(text, str(file)), "kernel", Signature(args=arguments, grid=grid), arch=target,
+        ModuleSource.parse(text, str(file)), name, Signature(args=arguments, grid=grid), arch=target,
         dialect=dialect, budget=budget,
     )  # fmt: skip
     faults = [item for item in made.diagnostics if item.outcome == "fault"]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
-from nki_lab.cli.report import doctor, explain, version
+from nki_lab.cli.report import explain, version
 from nki_lab.cli.scripts import execute, readable, status_of
 from nki_lab.diagnostic import NkiError
 
@@ -95,8 +95,10 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--html", metavar="FILE", default="demo-report.html",
                       help="where the report goes (default: demo-report.html)")  # fmt: skip
 
-    health = command("doctor", _doctor, "print versions, targets, and what is modelled")
-    health.add_argument("--coverage", action="store_true", help="every published name, modelled or not")
+    health = command("doctor", _doctor, "print versions, the target, and what of NKI is modelled")
+    health.add_argument("--coverage", action="store_true",
+                        help="every published name: whether it is there and compared, its limits, cost")  # fmt: skip
+    health.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
     return parser
 
 
@@ -185,5 +187,9 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    print(doctor(coverage=arguments.coverage))
+    from nki_lab.cli import coverage, doctor
+
+    room = coverage if arguments.coverage else doctor
+    found = coverage.coverage() if arguments.coverage else doctor.findings()
+    print(room.as_json(found) if arguments.format == "json" else room.as_text(found))
     return 0

@@ -33,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fix", action="store_true", help="mend what has one exact remedy; notebooks are left alone")
     parser.add_argument("--diff", action="store_true",
                         help="show what --fix would change, and change nothing; exit status 1 if it would")  # fmt: skip
+    parser.add_argument("--statistics", action="store_true",
+                        help="say how many calls of NKI were evaluated, and which were not")  # fmt: skip
     parser.add_argument("--jobs", type=_count, metavar="N", help="processes (default: by processors and files)")
     parser.add_argument("--force-exclude", action="store_true",
                         help="leave out what the project excludes even where it is named here")  # fmt: skip
@@ -67,7 +69,18 @@ def check(arguments: argparse.Namespace) -> int:
         return _show(answers, found)
     mended = sum(answer.mended for answer in answers)
     _print(arguments.format, _once(found), answers, mended)
+    if arguments.statistics:
+        print(_statistics(answers), file=sys.stdout if arguments.format == "text" else sys.stderr)
     return 1 if any(item.severity == "error" for item in found) else 0
+
+
+def _statistics(answers: Sequence[Checked]) -> str:
+    """How many calls of NKI were evaluated; those that were not, by their lines."""
+    operations = {item for answer in answers for item in answer.operations}
+    unknown = {item for answer in answers for item in answer.unknown}
+    lines = [f"{file}:{line}:{column + 1}: not evaluated" for file, line, column in sorted(unknown)]
+    share = f" ({len(unknown) / len(operations):.1%})" if operations else ""
+    return "\n".join([*lines, f"unknown {len(unknown)} of {len(operations)} operations{share}"])
 
 
 def _target(given: str | None) -> str | None:
@@ -100,6 +113,7 @@ def _job(
         target=target or settings.target or DEFAULT_TARGET,
         selection=Selection(select=select or settings.select, ignore=(*settings.ignore, *ignore)),
         given=settings.signatures(file),
+        library=settings.library(),
         mends=arguments.fix or arguments.diff,
         writes=arguments.fix and not arguments.diff,
     )

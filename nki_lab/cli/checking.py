@@ -20,9 +20,10 @@ from nki_lab.cli.replacing import replace_file
 from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.frontend.evaluator import Signature
-from nki_lab.query import Document, Question
+from nki_lab.kernel_runtime.frontend.evaluator import Library, Signature
+from nki_lab.query import Document, Examination, Question
 from nki_lab.query.fixing import fixed, no_worse
+from nki_lab.query.memory import Operation
 from nki_lab.query.selecting import Selection
 
 SECONDS: Final = 30.0
@@ -41,6 +42,7 @@ class Job:
     target: str
     selection: Selection = field(default_factory=Selection)
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
+    library: Library = field(default_factory=Library)
     mends: bool = False
     writes: bool = False
 
@@ -49,13 +51,16 @@ class Job:
 class Checked:
     """The findings in a file: with `mends`, those that are left after `mended` edits, which `diff` shows.
 
-    `texts` are the lines of notebook cells, by the names that findings give them.
+    `texts` are the lines of notebook cells, by the names that findings give them. Of the `operations` of NKI that were
+    come to, `unknown` could not be evaluated.
     """
 
     findings: tuple[Diagnostic, ...] = ()
     mended: int = 0
     diff: str = ""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    operations: frozenset[Operation] = frozenset()
+    unknown: frozenset[Operation] = frozenset()
 
 
 def checked(job: Job) -> Checked:
@@ -75,24 +80,34 @@ def _checked(job: Job) -> Checked:
         return Checked(findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
         notebook = notebook_of(source, job.file)
-        found = notebook.placed(_findings(job, notebook.sources))
-        return Checked(findings=tuple(found), texts=notebook.texts())
-    found = _findings(job, source)
+        seen = _examined(job, notebook.sources)
+        return _checked_as(seen, notebook.placed(job.selection.of(seen.findings)), texts=notebook.texts())
+    seen = _examined(job, source)
+    found = job.selection.of(seen.findings)
     if not job.mends:
-        return Checked(findings=tuple(found))
+        return _checked_as(seen, found)
     mended, count, left = _mended(job, source, found)
     if not count:
-        return Checked(findings=tuple(found))
+        return _checked_as(seen, found)
     if job.writes:
         replace_file(Path(job.file), source, mended)
     return Checked(findings=tuple(left), mended=count, diff=_diff(job.file, source, mended))
 
 
-def _findings(job: Job, source: bytes | Sequence[str]) -> list[Diagnostic]:
+def _checked_as(seen: Examination, found: Sequence[Diagnostic], *, texts: Mapping[str, Sequence[str]] | None = None,
+                ) -> Checked:  # fmt: skip
+    return Checked(findings=tuple(found), texts=texts or {}, operations=seen.operations, unknown=seen.unknown)
+
+
+def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     document = Document(job.file)
     document.update(source)
-    question = Question(arch=arch_of(job.target), seconds=SECONDS, given=job.given)
-    return job.selection.of(document.examine(question).findings)
+    question = Question(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
+    return document.examine(question)
+
+
+def _findings(job: Job, source: bytes | Sequence[str]) -> list[Diagnostic]:
+    return job.selection.of(_examined(job, source).findings)
 
 
 def _mended(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:

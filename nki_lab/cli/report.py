@@ -1,16 +1,11 @@
-"""Texts of the command line: findings in several formats, explanations, and the doctor's report."""
+"""Texts of the command line: findings in several formats, and explanations."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
 import json
-import platform
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from nki_lab.cli.sarif import cell_of, from_here, physical, sentence
 from nki_lab.cli.sarif import sarif as as_sarif
@@ -104,50 +99,3 @@ def explain(name: str) -> str:
         return found.rstrip()
     near = did_you_mean(name, [*known_names()])
     raise error_of(diagnose("NKI006", f"{name!r} is no code and no name of NKI", help=near))
-
-
-def doctor(*, coverage: bool = False) -> str:
-    """Versions, targets, and what is modelled; with `coverage`, every published name."""
-    from nki_lab.dialects.environment import resolve_target
-    from nki_lab.isa.arch import GENERATIONS, TARGETS
-
-    lines = [f"nki_lab      {version()}", f"Python       {platform.python_version()} ({sys.executable})",
-             f"system       {platform.system()} {platform.machine()}"]  # fmt: skip
-    lines += [f"{name:<12} {_version(name)}" for name in ("numpy", "ml_dtypes", "torch", "jax", "numba")]
-    lines += [f"BLAS         {_blas()}", ""]
-    chosen = resolve_target()
-    lines.append(f"target in force: {chosen.target} ({chosen.name})")
-    for arch in GENERATIONS.values():
-        names = ", ".join(name for name, its in TARGETS.items() if its is arch)
-        lines.append(f"  {arch.name:<14} {names}")
-    return "\n".join([*lines, "", *_modelled(coverage)])
-
-
-def _version(package: str) -> str:
-    if importlib.util.find_spec(package) is None:
-        return "not installed"
-    return importlib.metadata.version(package)
-
-
-def _blas() -> str:
-    configuration: Any = np.show_config(mode="dicts")
-    found = configuration.get("Build Dependencies", {}).get("blas", {})
-    return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
-
-
-def _modelled(coverage: bool) -> list[str]:
-    """How much of each module there is."""
-    from nki_lab.dialects import current
-    from nki_lab.kernel_runtime.frontend import published
-
-    lines = []
-    for module, listed in published.PUBLISHED.items():
-        names = listed.split()
-        made = vars(current.modules()[module])
-        stand_ins = {name for name in names if getattr(made.get(name), "is_stand_in", False)}
-        lines.append(
-            f"{module}: {len(names) - len(stand_ins)} of {len(names)} functions of NKI {current.RELEASE} modelled"
-        )
-        if coverage:
-            lines += [f"  {'not modelled' if name in stand_ins else 'modelled':<13} {name}" for name in names]
-    return lines

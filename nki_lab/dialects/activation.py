@@ -58,6 +58,12 @@ def is_active() -> bool:
     return is_ours(sys.modules.get("nki"))
 
 
+def real_packages() -> dict[str, str]:
+    """The packages called as the dialects are that are not ours, with the place that each is imported from."""
+    roots = sorted({name.partition(".")[0] for name in _tables()})
+    return {root: place for root in roots if (place := _real(root))}
+
+
 def _tables() -> dict[str, DialectModule]:
     table = dict(current.modules())
     for name in _PROVIDERS:

@@ -7,12 +7,11 @@ from typing import Any
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import annotation
-from nki_lab.dialects.collectives import ReplicaGroup
 from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.kernel_runtime.frontend import collectives, language, published
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 RELEASE = "0.6.0"
@@ -47,6 +46,7 @@ def modules() -> dict[str, DialectModule]:
     names = published.absent("nki.language", names) | names
     functions = published.absent("nki.isa", functions) | functions
     constants = {name: value for name, value in functions.items() if name in vars(enums) or name.endswith("_engine")}
+    exchanges = collectives.names()
     hosts = {name: kind.host for name, kind in DTYPES.items()}
     made = [
         make_module("nki", {"jit": jit, "simulate": simulate, "Kernel": Kernel, "__version__": RELEASE},
@@ -54,8 +54,8 @@ def modules() -> dict[str, DialectModule]:
         make_module("nki.language", names, doc="Tensors, constants and operators of kernels.", missing=missing),
         make_module("nki.isa", functions, doc="The instructions of the NeuronCore.", missing=missing),
         make_module("nki.isa.constants", constants, doc="The enumerations of nki.isa.", missing=missing),
-        make_module("nki.collectives", published.absent("nki.collectives", ()) | {"ReplicaGroup": ReplicaGroup},
-                    doc="Operations between ranks: their names; none of them is modelled.", missing=missing),
+        make_module("nki.collectives", published.absent("nki.collectives", exchanges) | exchanges,
+                    doc="Operations between the ranks of a launch.", missing=missing),
         make_module("nki.typing", {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor},
                     doc="Annotations of tensors.", missing=missing),
         make_module("nki.dtype", hosts | {"bool": hosts["bool_"]}, doc="The dtypes; also the type of one.",

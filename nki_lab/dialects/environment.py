@@ -67,6 +67,16 @@ def resolve_target(argument: str | Arch | None = None, *, kernel: str = "") -> A
     return _named(name, f"[tool.nki-lab] target in {file}") if name else arch_of(DEFAULT_TARGET)
 
 
+def target_origin() -> str:
+    """What decides on the target of a call that names none."""
+    if _cells[-1].target is not None:
+        return "the notebook cell"
+    if os.environ.get(TARGET_VARIABLE, "").strip():
+        return TARGET_VARIABLE
+    name, file = _configured()
+    return f"[tool.nki-lab] in {file}" if name else "the default"
+
+
 def _named(name: Any, origin: str) -> Arch:
     if not isinstance(name, str | Arch):
         raise error_of(diagnose("NKI004", f"{origin} is {name!r}", operand="target", help='write target="trn2"'))

@@ -16,6 +16,7 @@ from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend import launching
 from nki_lab.kernel_runtime.frontend.context import local, user_frame
 from nki_lab.kernel_runtime.frontend.issue import placed, site_at
 from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
@@ -93,10 +94,7 @@ class Kernel:
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
         if self.grid:
-            raise error_of(
-                diagnose("NKI016", f"{self.__name__} is called inside a kernel with the grid {_shown(self.grid)}",
-                         limit="a called kernel runs on its caller's core", help=f"call {self.__name__}(...)")
-            )  # fmt: skip
+            raise error_of(launching.grid_in_kernel(self.__name__, self.grid))
         return self.function(*args, **kwargs)
 
     def execute(
@@ -154,23 +152,16 @@ class Kernel:
 
     def grid_of(self, key: Any) -> tuple[int, ...]:
         """The launch grid that the bracket says; NKI016 where it says none."""
-        if isinstance(key, int) and not isinstance(key, bool) and key > 0:
-            return (key,)
-        raise error_of(
-            diagnose("NKI016", f"{self.__name__} is launched with [{_shown(key)}]",
-                     limit="the bracket holds one whole number: the physical cores of a logical core",
-                     help=f"write {self.__name__}[2](...), and loop over the rest of the work inside")
-        )  # fmt: skip
+        found = launching.misshapen(self.__name__, key)
+        if found is not None:
+            raise error_of(found)
+        return (key,)
 
     def check_grid(self, arch: Arch) -> None:
         """NKI016 for a grid that the target does not have."""
-        cores = 1 if arch.generation < 3 else 2
-        if self.grid and self.grid[0] > cores:
-            raise error_of(
-                diagnose("NKI016", f"{self.__name__}[{self.grid[0]}] asks for {self.grid[0]} physical cores",
-                         limit=f"physical cores of a logical core <= {cores} ({arch.name})",
-                         help=f"launch {self.__name__}[{cores}], and loop over the rest of the work inside")
-            )  # fmt: skip
+        found = launching.too_many(self.__name__, self.grid, arch)
+        if found is not None:
+            raise error_of(found)
 
     def with_schedule(self, edges: Iterable[Any]) -> Self:
         """The same kernel with scheduling edges: pairs (consumer, producer or producers) of instruction names.
@@ -234,7 +225,7 @@ class Kernel:
         return self._with(grid=grid, schedule=schedule)
 
     def __repr__(self) -> str:
-        return f"<nki kernel {self.__name__}{f'[{_shown(self.grid)}]' if self.grid else ''}>"
+        return f"<nki kernel {self.__name__}{f'[{launching.shown(self.grid)}]' if self.grid else ''}>"
 
 
 def _place(error: NkiError) -> None:
@@ -243,10 +234,6 @@ def _place(error: NkiError) -> None:
     if frame is not None:
         site = site_at(frame.f_code, frame.f_lasti)
         error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
-
-
-def _shown(grid: Any) -> str:
-    return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)
 
 
 def as_kernel(function: Any) -> Kernel:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum
+from enum import Enum as _Enum
+from enum import IntEnum
+
+
+class Enum(_Enum):
+    """An enumeration whose members hash by identity, as they compare: instructions are found by attributes."""
+
+    __hash__ = object.__hash__
 
 
 class engine(Enum):

@@ -16,7 +16,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
-from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
 
@@ -28,7 +28,7 @@ _NOTHING, _SOME, _ALL = 0, 1, 2
 class Region:
     """The written part of one buffer."""
 
-    __slots__ = ("bitmap", "columns", "rects", "rows", "state", "unit")
+    __slots__ = ("bitmap", "columns", "left", "rects", "rows", "state", "unit")
 
     def __init__(self, buffer: Buffer, unit: int, state: int = _NOTHING) -> None:
         self.columns = buffer.row_elements if buffer.on_chip else buffer.shape[-1]
@@ -37,6 +37,7 @@ class Region:
         self.state = state
         self.rects: list[Rect] = []
         self.bitmap: np.ndarray[Any, Any] | None = None
+        self.left = 0  # bytes of the bitmap that are still to be written, at least
 
     def write(self, view: View, rect: Rect | None) -> None:
         if self.state == _ALL:
@@ -48,9 +49,11 @@ class Region:
         if rect is not None and self.bitmap is None:
             self._add(rect)
             return
-        self._strided(view)[...] = 1
-        if self.bitmap is not None and self.bitmap.all():
-            self._whole()
+        part = self._strided(view)
+        part[...] = 1
+        self.left -= part.size
+        if self.left <= 0 and self.bitmap is not None:
+            self._look()
 
     def holds(self, view: View, rect: Rect | None) -> bool:
         """Whether every element of the view is written."""
@@ -100,9 +103,15 @@ class Region:
             return
         rects.append(merged)
         if len(rects) > 16:
-            bits = self._bits()
-            if bits.all():
-                self._whole()
+            self._bits()
+            self._look()
+
+    def _look(self) -> None:
+        """See what is left; a look costs as much as the buffer is large."""
+        flat = self._bits()
+        self.left = flat.size - int(np.count_nonzero(flat))
+        if not self.left:
+            self._whole()
 
     def _bits(self) -> np.ndarray[Any, Any]:
         if self.bitmap is None:
@@ -189,6 +198,7 @@ class Tracker:
         self._said: set[tuple[str, int, int]] = set()
         self._renewals = 0
         self._finished = False
+        self._parts: list[_Parts] = []  # by variant
 
     def assume_written(self, buffers: Iterable[int]) -> None:
         """Say nothing about these buffers: something that is not in the program may have written them."""
@@ -204,31 +214,31 @@ class Tracker:
             if buffer.kind in ("input", "const"):
                 whole.add(buffer.id)
         self._buffers_seen = len(program.buffers)
+        parts = self._parts
+        parts += [_parts(variant) for variant in variants[len(parts) :]]
+        numbers_of, first = program.op_variant, program.op_access
         for index in self._ops_ahead():
-            variant = variants[program.op_variant[index]]
-            if variant.instruction.only_orders:
-                continue
-            at = program.op_access[index]
-            names = variant.names
-            for position, is_out in enumerate(variant.outs):
-                if is_out:
-                    continue
+            reads, writes, summed, names = parts[numbers_of[index]]
+            at = first[index]
+            for position, moves in reads:
                 view = views[numbers[at + position]]
                 if view.buffer.id not in whole:
                     self._read(index, view, names[position])
-                if view.indirect is not None:
+                if moves:
                     self._read_index(index, view, names[position])
-            if variant.instruction.accumulates is not None:
-                self._accumulate(index, views[numbers[at + names.index("dst")]])
-            for position, is_out in enumerate(variant.outs):
-                if is_out:
-                    view = views[numbers[at + position]]
-                    if view.indirect is not None:
-                        # Where a scatter lands is not known; nothing more is said about this tensor.
-                        self._read_index(index, view, names[position])
-                        whole.add(view.buffer.id)
-                    elif view.buffer.id not in whole:
-                        self._write(self._written, whole, view)
+            if summed >= 0:
+                self._accumulate(index, views[numbers[at + summed]])
+            for position, moves in writes:
+                view = views[numbers[at + position]]
+                if moves:
+                    # Where a scatter lands is not known; nothing more is said about this tensor.
+                    self._read_index(index, view, names[position])
+                    whole.add(view.buffer.id)
+                elif view.full:
+                    whole.add(view.buffer.id)
+                    self._written.pop(view.buffer.id, None)
+                elif view.buffer.id not in whole:
+                    self._write(self._written, whole, view)
         self.done = len(program)
         return self.result
 
@@ -405,6 +415,23 @@ class Tracker:
             help="copy every tile of the result to it with nisa.dma_copy",
         )
         self.result.diagnostics.append(placed(item, made) if made is not None else item)
+
+
+_Places = tuple[tuple[int, bool], ...]
+_Parts = tuple[_Places, _Places, int, tuple[str, ...]]
+
+
+def _parts(variant: Variant) -> _Parts:
+    """What a variant reads and writes: (number of the operand, whether it has a run-time address); where matmuls add to
+    (-1: nowhere); the operands' names."""
+    instruction, names = variant.instruction, variant.names
+    if instruction.only_orders:
+        return (), (), -1, names
+    types = variant.use.types
+    places = [(position, types[name].indirect is not None) for position, name in enumerate(names)]
+    reads = tuple([place for place in places if not variant.outs[place[0]]])
+    writes = tuple([place for place in places if variant.outs[place[0]]])
+    return reads, writes, -1 if instruction.accumulates is None else names.index("dst"), names
 
 
 def _widened(old: Region, buffer: Buffer) -> Region:

@@ -353,6 +353,16 @@ def registers_of(variant: Variant) -> list[Register]:
     return [value for value in variant.use.attrs.values() if isinstance(value, Register)]
 
 
+def registers_read(variant: Variant) -> dict[str, Register]:
+    """The registers that a variant reads as attributes, by the attribute's name."""
+    operands = variant.instruction.operands
+    return {
+        name: value
+        for name, value in variant.use.attrs.items()
+        if isinstance(value, Register) and operands[name].kind != "register_out"
+    }
+
+
 def attributes_of(variant: Variant) -> Mapping[str, Any]:
     """The attributes that differ from the declaration's defaults."""
     operands = variant.instruction.operands

@@ -88,6 +88,7 @@ class Worker:
         self._documents: dict[str, Any] = {}
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._newest: dict[str, int] = {}
+        self._libraries: dict[Any, Any] = {}
         self._read: list[Job] = []  # their syntax is done
 
     def listen(self, source: BinaryIO) -> None:
@@ -164,8 +165,11 @@ class Worker:
             return not self._drain() or not self._is_current(job)
 
         budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
-        given = _project(job).signatures(Path(job.file))
-        question = Question(arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=given)
+        project = _project(job)
+        question = Question(
+            arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=project.signatures(Path(job.file)),
+            library=self._library(project),
+        )  # fmt: skip
         try:
             found = self._documents[job.key].examine(question)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))
@@ -177,6 +181,13 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, examination=found))
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
+
+    def _library(self, project: Any) -> Any:
+        """The modules of a project; one library as long as its settings stay."""
+        key = (project.folder, project.paths, project.python)
+        if key not in self._libraries:
+            self._libraries[key] = project.library()
+        return self._libraries[key]
 
     def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:
         """The findings that the project wants to hear of."""

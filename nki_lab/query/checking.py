@@ -14,6 +14,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.frontend.evaluator import Budget, Signature
 from nki_lab.kernel_runtime.frontend.target import choice
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.query.configuration import NONE
 from nki_lab.query.document import examine
 from nki_lab.query.kernels import Question
 from nki_lab.query.memory import Memory
@@ -28,6 +29,7 @@ def check(
     function: Callable[..., Any] | str | None = None,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
     options: Options | None = None,
     budget: Budget | None = None,
@@ -36,9 +38,9 @@ def check(
 
     With `source`, `path` only names it. `function` is a function or kernel object, whose file is read, or the name of
     one in the text; then other kernels are left out. `args` and `kwargs` are what it is called with: `spec`s, arrays of
-    which only the shape counts, or constants. Without them shapes come from `nki.typing` annotations and from calls in
-    the text, at most four signatures a kernel. A file that cannot be read is NKI018; what is no Python is NKI101, and
-    the rest of the file is checked.
+    which only the shape counts, or constants, launched on `grid`.
+    Without them shapes come from `nki.typing` annotations and from calls in the text, at most four signatures a kernel.
+    A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -48,8 +50,11 @@ def check(
         return list(error.diagnostics)
     if name:
         facts = _limited(facts, name, line)
-    explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {})) if args or kwargs else None
-    question = Question(arch=arch, options=options, explicit=explicit, budget=budget or Budget())
+    told = args is not None or kwargs is not None
+    explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid) if told else None
+    question = Question(
+        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=NONE.library()
+    )
     return list(examine(facts, check_syntax(facts), question, Memory()).findings)
 
 

@@ -15,7 +15,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.arguments import spec
-from nki_lab.kernel_runtime.frontend.evaluator import Signature
+from nki_lab.kernel_runtime.frontend.evaluator import Library, Signature, site_folders
 from nki_lab.query.selecting import selectors
 
 FILE: Final = "pyproject.toml"
@@ -27,7 +27,9 @@ _TENSOR: Final = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
 class Configuration:
     """The settings of a project. `folder` is where they stand; without settings everything is empty.
 
-    `shapes` has signatures by `kernel`, or by `file.py::kernel` with the file's path from the folder.
+    `shapes` has signatures by `kernel`, or by `file.py::kernel` with the file's path from the folder. Modules that
+    kernels import are looked for in `paths` too, and among the packages of the interpreter or environment `python`;
+    both count from the folder.
     """
 
     folder: Path | None = None
@@ -36,6 +38,14 @@ class Configuration:
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
+    paths: tuple[str, ...] = ()
+    python: str | None = None
+
+    def library(self, folder: str | Path = "") -> Library:
+        """Where the modules that its kernels import are found; `folder` is where a text without a file stands."""
+        own = self.folder or Path()
+        interpreter = None if self.python is None else own / Path(self.python).expanduser()
+        return Library([own / item for item in self.paths], site_folders(interpreter), folder)
 
     def excludes(self, path: Path) -> bool:
         """Whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
@@ -124,7 +134,7 @@ class _Reader:
     def configuration(self, table: Any) -> Configuration:
         takes: dict[str, Callable[[str, Any], Any]] = {
             "target": self._target, "select": self._codes, "ignore": self._codes, "exclude": self._texts,
-            "shapes": self._shapes,
+            "shapes": self._shapes, "paths": self._texts, "python": self._text,
         }  # fmt: skip
         values = {}
         if not isinstance(table, dict):
@@ -147,6 +157,12 @@ class _Reader:
             self._tell(key, f"{key} is no text", f'write {key} = "trn2"')
         except NkiError as error:
             self._tell(key, error.diagnostics[0].message, error.diagnostics[0].help)
+        return None
+
+    def _text(self, key: str, value: Any) -> str | None:
+        if isinstance(value, str) and value.strip():
+            return value
+        self._tell(key, f"{key} is no text", f'write {key} = ".venv"')
         return None
 
     def _texts(self, key: str, value: Any) -> tuple[str, ...]:

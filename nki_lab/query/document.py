@@ -9,7 +9,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.kernel_runtime.frontend.evaluator import Variable
 from nki_lab.query.issued import Issued
 from nki_lab.query.kernels import Question, evaluated
-from nki_lab.query.memory import Memory, Place
+from nki_lab.query.memory import Memory, Operation, Place
 from nki_lab.query.silencing import heard
 from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
 
@@ -19,12 +19,15 @@ class Examination:
     """What is known of a text.
 
     `findings` are in the order of the source. `variables` tells what names stood for where they were bound, `issued`
-    what calls turned into, both by 1-based line and 0-based UTF-8 byte column.
+    what calls turned into, both by 1-based line and 0-based UTF-8 byte column. Of the `operations` of NKI that
+    evaluation came to, those that are `unknown` could not be evaluated.
     """
 
     findings: tuple[Diagnostic, ...] = ()
     variables: Mapping[Place, Variable] = field(default_factory=dict)
     issued: Mapping[Place, Issued] = field(default_factory=dict)
+    operations: frozenset[Operation] = frozenset()
+    unknown: frozenset[Operation] = frozenset()
 
 
 class Document:
@@ -63,9 +66,15 @@ def examine(facts: SyntaxFacts, syntax: Iterable[Diagnostic], question: Question
     """Evaluate the kernels of a parsed text; `syntax` are its other findings."""
     answers = evaluated(facts, question, memory)
     unread = facts.parsed.unread
-    found = [item for item in answers.findings if item.line not in unread]
+    found = [item for item in answers.findings if item.file != facts.file or item.line not in unread]
     said = heard(in_order([*syntax, *found]), facts.file, facts.lines)
-    return Examination(findings=tuple(said), variables=answers.variables, issued=answers.issued)
+    return Examination(
+        findings=tuple(said),
+        variables=answers.variables,
+        issued=answers.issued,
+        operations=frozenset(answers.operations),
+        unknown=frozenset(answers.unknown),
+    )
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

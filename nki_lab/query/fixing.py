@@ -14,8 +14,11 @@ from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 if TYPE_CHECKING:
     import libcst
 
-FIXABLE: Final = frozenset({"NKI110", "NKI114", "NKI601", "NKI604", "NKI606"})
-"""`is` between constants, lists as defaults, names and keywords that go, literals that stand for members."""
+FIXABLE: Final = frozenset(
+    ["NKI016", "NKI109", "NKI110", "NKI114", "NKI127", "NKI304", "NKI311", "NKI601", "NKI602", "NKI603", "NKI604", "NKI606"]
+)
+"""Grids on called kernels, a bare `*`, `is` between constants, lists as defaults, aliases of range, flat indices,
+memories as strings, names and keywords that go or are spelt otherwise, literals that stand for members."""
 
 
 @dataclass(frozen=True, slots=True)

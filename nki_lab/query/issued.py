@@ -45,8 +45,8 @@ class Issued:
     total: int
 
 
-def issued(program: Program) -> dict[tuple[int, int], Issued]:
-    """The calls that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
+def issued(program: Program, file: str) -> dict[tuple[int, int], Issued]:
+    """The calls in `file` that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
     if not len(program):
         return {}
     site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
@@ -59,6 +59,8 @@ def issued(program: Program) -> dict[tuple[int, int], Issued]:
     found: dict[tuple[int, int], Issued] = {}
     for number, rows in by_site.items():
         place = program.sites[number]
+        if place.file != file:
+            continue
         made = []
         for _, which, count in sorted(rows)[:MOST]:
             if which not in known:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -13,23 +15,26 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.coverage import cover
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
+    REACHED,
     Budget,
+    Evaluation,
+    Launches,
+    Library,
     ModuleSource,
     Signature,
     Variable,
     evaluate,
+    launches,
     legacy_dialect,
-    signatures,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.schedule import schedule
+from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.issued import Issued, issued
-from nki_lab.query.memory import Block, Made, Memory, Place, blocks_of
-from nki_lab.rules import KernelFunction, SyntaxFacts
+from nki_lab.query.memory import Block, Made, Memory, Operation, Place, blocks_of
+from nki_lab.rules import KernelFunction, ProgramFacts, SyntaxFacts, check_program, syntax_facts, without_consequences
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,7 @@ class Question:
     """How kernels are evaluated.
 
     `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
-    the whole module.
+    the whole module. `library` has the modules that it imports; without one what they have is unknown.
     """
 
     arch: Arch
@@ -46,6 +51,7 @@ class Question:
     budget: Budget = field(default_factory=Budget)
     seconds: float = 60.0
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
+    library: Library = field(default_factory=Library)
 
 
 @dataclass(slots=True)
@@ -56,9 +62,17 @@ class Answers:
     variables: dict[Place, Variable] = field(default_factory=dict)
     issued: dict[Place, Issued] = field(default_factory=dict)
     entered: set[str] = field(default_factory=set)
+    operations: set[Operation] = field(default_factory=set)
+    unknown: set[Operation] = field(default_factory=set)
+
+    def count(self, made: Made) -> None:
+        """Take in the operations of one evaluation."""
+        self.operations |= made.operations
+        self.unknown |= made.unknown
 
     def add(self, made: Made) -> None:
         """Take in one evaluation, but for its findings."""
+        self.count(made)
         self.variables = {**made.variables, **self.variables}
         self.issued = {**made.issued, **self.issued}
         self.entered |= made.entered
@@ -67,10 +81,12 @@ class Answers:
 def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers:
     """Evaluate the kernels of a module, each with at most four signatures."""
     answers = Answers()
-    unshaped: list[KernelFunction] = []
+    unshaped: list[tuple[_Part, KernelFunction]] = []
     deadline = perf_counter() + question.seconds
+    question.library.refresh()
     for part in _parts(facts):
-        known = _signatures(part, question, memory)
+        called = _launches(part, question, memory)
+        known = _signatures(part, called, question)
         for kernel in part.kernels:
             name = kernel.node.name
             if kernel.dialect == "legacy" and legacy_dialect() is None:
@@ -80,19 +96,59 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
                 text = f"{name} is made inside another function: only its syntax is checked"
                 answers.findings.append(_note(facts, kernel, "NKI122", text))
             elif not known.get(name):
-                unshaped.append(kernel)
+                unshaped.append((part, kernel))
             else:
-                for signature in known[name]:
-                    made = _answer(part, kernel, signature, question, memory, deadline)
-                    if made is None:
-                        answers.findings.append(_out_of_time(facts, kernel, question.seconds))
-                        break
-                    answers.add(made)
-                    answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
-    for kernel in unshaped:
-        if kernel.node.name not in answers.entered and _parameters(kernel.node):
-            answers.findings.append(_unshaped(facts, kernel))
+                _ask(facts, part, kernel, known[name], question, memory, deadline, answers)
+        _ask_others(facts, called, question, memory, deadline, answers)
+    unshaped = [item for item in unshaped if item[1].node.name not in answers.entered and _parameters(item[1].node)]
+    if unshaped and question.explicit is None:
+        names = frozenset(kernel.node.name for _, kernel in unshaped)
+        found = called_elsewhere(facts.file, names, question.library, memory, question.budget.stop)
+        for part, kernel in unshaped:
+            signatures = found.get(kernel.node.name)
+            if signatures:
+                _ask(facts, part, kernel, signatures, question, memory, deadline, answers)
+            else:
+                answers.findings.append(_unshaped(facts, kernel))
     return answers
+
+
+def _ask(
+    facts: SyntaxFacts, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], question: Question,
+    memory: Memory, deadline: float, answers: Answers,
+) -> None:  # fmt: skip
+    """Evaluate a kernel with each signature."""
+    for signature in signatures:
+        made = _answer(part, kernel, signature, question, memory, deadline)
+        if made is None:
+            answers.findings.append(_out_of_time(facts, kernel, question.seconds))
+            break
+        answers.add(made)
+        answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
+
+
+def _ask_others(
+    facts: SyntaxFacts, called: Launches, question: Question, memory: Memory, deadline: float, answers: Answers
+) -> None:
+    """Evaluate the kernels of other modules that this one calls."""
+    for (file, name), signatures in called.other.items():
+        module = question.library.load(question.library.place(file), {}, file)
+        kernel = None if module is None else _kernel_of(module, name)
+        if module is None or kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
+            continue
+        part = _Part(module, (kernel,), blocks_of(module.tree.body, module.source.split("\n")))
+        for signature in signatures:
+            made = _answer(part, kernel, signature, question, memory, deadline)
+            if made is not None:
+                answers.count(made)
+                answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
+
+
+@lru_cache(maxsize=64)
+def _kernel_of(module: ModuleSource, name: str) -> KernelFunction | None:
+    """A kernel of a module that is not the checked one."""
+    facts = syntax_facts(module.source, module.file, as_typed=True)
+    return next((item for item in facts.functions if item.is_entry and item.node.name == name), None)
 
 
 # -- a name that is bound twice ------------------------------------------------------------------------------------
@@ -105,6 +161,11 @@ class _Part:
     module: ModuleSource
     kernels: tuple[KernelFunction, ...]
     blocks: tuple[Block, ...]
+
+    @property
+    def top(self) -> frozenset[str]:
+        """The names of kernels that the module still has at its end."""
+        return frozenset(item.node.name for item in self.kernels if self.module.function(item.node.name) is item.node)
 
 
 def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
@@ -120,6 +181,7 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
         later = range(len(body), len(body)) if at is None else range(at + 1, len(body))
         end = next((i for i in later if getattr(body[i], "name", "") == kernel.node.name), len(body))
         by_end.setdefault(end, []).append(kernel)
+    by_end = by_end or {len(body): []}  # it may call kernels of other modules
     blocks = blocks_of(body, facts.lines)
     for end, kernels in by_end.items():
         tree = facts.tree if end == len(body) else ast.Module(body=body[:end], type_ignores=[])
@@ -129,18 +191,24 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
 # -- answers that are remembered -----------------------------------------------------------------------------------
 
 
-def _signatures(part: _Part, question: Question, memory: Memory) -> Mapping[str, Sequence[Signature]]:
-    top = {item.node.name for item in part.kernels if part.module.function(item.node.name) is item.node}
+def _launches(part: _Part, question: Question, memory: Memory) -> Launches:
+    """How the module calls kernels."""
+    top = tuple(sorted(part.top))
     if question.explicit is not None:
-        return dict.fromkeys(top, (question.explicit,))
-    asked = ("signatures", tuple(sorted(top)), len(part.blocks))
-    found: dict[str, tuple[Signature, ...]] | None = memory.recall(asked, part.blocks, part.module.file)
-    if found is None:
-        called: set[str] = set()
+        return Launches(own=dict.fromkeys(top, (question.explicit,)), other={}, called=frozenset(), reads={})
+    asked = ("launches", top, len(part.blocks))
+    found: Launches | None = memory.recall(asked, part.blocks, part.module.file)
+    if found is None or not question.library.holds(found.reads):
         budget = replace(HOST_BUDGET, stop=question.budget.stop)
-        found = signatures(part.module, sorted(top), budget, called)
-        memory.keep(asked, part.blocks, found, _outermost(called))
-    return {name: (*question.given.get(name, ()), *found.get(name, ()))[:MOST] for name in top}
+        found = launches(part.module, top, budget, question.library)
+        memory.keep(asked, part.blocks, found, _outermost(found.called))
+    return found
+
+
+def _signatures(part: _Part, called: Launches, question: Question) -> Mapping[str, Sequence[Signature]]:
+    if question.explicit is not None:
+        return called.own
+    return {name: (*question.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
 
 def _outermost(names: set[str] | frozenset[str]) -> frozenset[str]:
@@ -155,36 +223,55 @@ def _answer(
     name, file = kernel.node.name, part.module.file
     key = _key(signature)
     asked = (name, len(part.blocks), key, question.arch.target, question.options, question.budget, kernel.dialect)
-    made: Made | None = None if key is None else memory.recall(asked, part.blocks, file)
+    made: Made | None = None if key is None else memory.recall((file, *asked), part.blocks, file)
+    if made is not None and not question.library.holds(made.reads):
+        made = None
     left = deadline - perf_counter()
     if made is not None or left <= 0:
         return made
     budget = replace(question.budget, seconds=min(question.budget.seconds, left))
     made = _evaluation(part.module, kernel, signature, question, budget)
     if key is not None:
-        memory.keep(asked, part.blocks, made, made.depends)
+        memory.keep((file, *asked), part.blocks, made, made.depends)
     return made
 
 
 def _evaluation(
     module: ModuleSource, kernel: KernelFunction, signature: Signature, question: Question, budget: Budget
 ) -> Made:
-    with module.shown():
+    with module.shown(), ExitStack() as others:
         result = evaluate(
             module, kernel.node.name, signature, arch=question.arch, options=question.options, budget=budget,
-            dialect=kernel.dialect,
+            dialect=kernel.dialect, library=question.library,
         )  # fmt: skip
+        for other in result.modules:
+            others.enter_context(other.shown())
         placed = allocate(result.program)
-        findings = [*result.diagnostics, *cover(result.program, result.tainted).diagnostics, *placed.diagnostics]
+        facts = ProgramFacts(
+            program=result.program, doubtful=result.tainted, complete=result.complete, known_allocation=placed
+        )
+        findings = [*result.diagnostics, *facts.coverage.diagnostics, *placed.diagnostics]
         if result.program.user_edges:
-            findings += schedule(result.program, placed).diagnostics
+            findings += facts.schedule.diagnostics
+        findings = without_consequences([*findings, *check_program(facts)])
     return Made(
-        findings=tuple(findings),
+        findings=tuple(_reached(module.file, result, item) for item in findings),
         variables=result.types,
-        issued=issued(result.program),
+        issued=issued(result.program, module.file),
         depends=_outermost(result.called | {kernel.node.name}),
         entered=result.entered,
+        reads=result.reads,
+        operations=result.operations,
+        unknown=result.unknown,
     )
+
+
+def _reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:
+    """A finding; what is found in another module says where this one leads there."""
+    if item.span is None or item.span.file == file or any(other.message == REACHED for other in item.related):
+        return item
+    origin = result.origins.get((item.span.file, item.span.line))
+    return item if origin is None else replace(item, related=(*item.related, Related(REACHED, origin)))
 
 
 def _key(signature: Signature) -> Hashable:
@@ -213,6 +300,7 @@ def _named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, ite
     """A finding of an evaluation: with a place, and with the call that gave the shapes."""
     if item.span is None:
         item = replace(item, span=signature.span or facts.name_span(kernel.node))
+    assert item.span is not None
     if signature.span is None or item.code in ("NKI120", "NKI122"):
         return item
     where = Related(f"with the arguments of this call: {kernel.node.name}{signature}", signature.span)

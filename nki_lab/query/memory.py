@@ -7,15 +7,17 @@ import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
-from nki_lab.kernel_runtime.frontend.evaluator import Variable
+from nki_lab.kernel_runtime.frontend.evaluator import Launches, Reads, Variable
 from nki_lab.query.issued import Issued
 
 Place = tuple[int, int]
 """A 1-based line and a 0-based UTF-8 byte column."""
+Operation = tuple[str, int, int]
+"""A call of NKI's: file, and place in it."""
 
 KEPT: Final = 512
 """Evaluations that one memory holds."""
@@ -48,13 +50,20 @@ def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What one evaluation gave. `depends` are the functions of the module, by name, whose bodies it read."""
+    """What one evaluation gave.
+
+    `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
+    it. Of the `operations` that it came to, some may be `unknown`: they, or their arguments, could not be evaluated.
+    """
 
     findings: tuple[Diagnostic, ...] = ()
     variables: Mapping[Place, Variable]
     issued: Mapping[Place, Issued]
     depends: frozenset[str]
     entered: frozenset[str] = frozenset()
+    reads: Reads = field(default_factory=dict)
+    operations: frozenset[Operation] = frozenset()
+    unknown: frozenset[Operation] = frozenset()
 
 
 class Memory:
@@ -117,7 +126,12 @@ def moved_lines(answer: Any, line_of: Callable[[int], int], file: str) -> Any:
                 findings=tuple(moved_finding(item, line_of, file) for item in answer.findings),
                 variables={(line_of(line), column): value for (line, column), value in answer.variables.items()},
                 issued={(line_of(line), column): value for (line, column), value in answer.issued.items()},
+                operations=_moved_places(answer.operations, line_of, file),
+                unknown=_moved_places(answer.unknown, line_of, file),
             )
+        case Launches():
+            own, other = (moved_lines(dict(part), line_of, file) for part in (answer.own, answer.other))
+            return replace(answer, own=own, other=other)
         case dict():
             return {key: moved_lines(value, line_of, file) for key, value in answer.items()}
         case tuple():
@@ -126,6 +140,10 @@ def moved_lines(answer: Any, line_of: Callable[[int], int], file: str) -> Any:
             return replace(answer, span=_moved_span(answer.span, line_of, file))
         case _:
             return answer
+
+
+def _moved_places(places: Iterable[Operation], line_of: Callable[[int], int], file: str) -> frozenset[Operation]:
+    return frozenset((name, line_of(line) if name == file else line, column) for name, line, column in places)
 
 
 def moved_finding(item: Diagnostic, line_of: Callable[[int], int], file: str) -> Diagnostic:

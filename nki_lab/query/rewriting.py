@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import libcst as cst
@@ -13,7 +13,18 @@ from nki_lab.diagnostic import Diagnostic
 
 _MEMBER: Final = re.compile(r"write nisa\.(\w+\.\w+)")
 _SUCCESSOR: Final = re.compile(r"write nl\.tile_size\.(\w+)")
-_HARMLESS: Final = "is not part of the current signature"
+_MEMORY: Final = re.compile(r"write buffer=nl\.(\w+)")
+_RANGE: Final = re.compile(r"\brange\s*=[^=]|\b(?:def|class|as|import)\s+range\b|,\s*range\s*[,=)\n]")
+_RESPELT: Final[Mapping[str, Mapping[str, str]]] = {
+    "use_gpsimd_dma": {
+        "True": "dma_engine={module}.dma_engine.gpsimd_dma",
+        "False": "dma_engine={module}.dma_engine.dma",
+    },
+    "imm": {"": "src={value}"},
+}
+"""Removed keywords, by their literal value ("" is any), and what stands for them now."""
+_NUMBER: Final = re.compile(r"write (-?\d+)")
+_HARMLESS: Final = re.compile(r"is not part of the current signature|^nki\.jit\(mode=")
 """What NKI604 says of a keyword that has no effect."""
 
 Place = tuple[int, int, int, int]
@@ -27,6 +38,7 @@ class Rewriter(cst.CSTTransformer):
     def __init__(self, found: Iterable[Diagnostic], modules: frozenset[str]) -> None:
         super().__init__()
         self.count = 0
+        self._text = ""
         self._modules = modules
         self._found: dict[tuple[str, Place], Diagnostic] = {}
         for item in found:
@@ -39,6 +51,17 @@ class Rewriter(cst.CSTTransformer):
         assert isinstance(final, CodeRange)
         start, end = first.start, final.end
         return self._found.get((code, (start.line, start.column + 1, end.line, end.column + 1)))
+
+    def _starts(self, code: str, node: cst.CSTNode) -> bool:
+        """Whether a finding begins where a node does."""
+        place = self.get_metadata(PositionProvider, node)
+        assert isinstance(place, CodeRange)
+        start = place.start
+        return any(key == code and where[:2] == (start.line, start.column + 1) for key, where in self._found)
+
+    def visit_Module(self, node: cst.Module) -> None:  # noqa: N802 - the name is libcst's
+        """Keep the text: what it binds decides what may be written."""
+        self._text = node.code
 
     # -- `is` between constants ----------------------------------------------------------------------------------------
 
@@ -87,6 +110,45 @@ class Rewriter(cst.CSTTransformer):
             rpar=[cst.RightParen(whitespace_before=updated_node.rbracket.whitespace_before), *updated_node.rpar],
         )
 
+    # -- indices and shapes --------------------------------------------------------------------------------------------
+
+    def leave_Subscript(  # noqa: N802 - the name is libcst's
+        self, original_node: cst.Subscript, updated_node: cst.Subscript
+    ) -> cst.BaseExpression:
+        """`t[nl.arange(96), 0]` is `t[nl.arange(96)[:, None], 0]`."""
+        found = self._at("NKI304", original_node)
+        if found is None or "flat index" not in found.message:
+            return updated_node
+        flat = []
+        for i, item in enumerate(updated_node.slice):
+            value = item.slice.value if isinstance(item.slice, cst.Index) else None
+            if isinstance(value, cst.Call) and _last(value.func) == "arange":
+                flat.append(i)
+            elif not isinstance(value, cst.Integer):
+                return updated_node
+        if len(flat) != 1:
+            return updated_node
+        self.count += 1
+        parts = list(updated_node.slice)
+        index = parts[flat[0]].slice
+        assert isinstance(index, cst.Index)
+        column = cst.parse_expression("x[:, None]").with_changes(value=index.value)
+        parts[flat[0]] = parts[flat[0]].with_changes(slice=index.with_changes(value=column))
+        return updated_node.with_changes(slice=parts)
+
+    def leave_Tuple(  # noqa: N802 - the name is libcst's
+        self, original_node: cst.Tuple, updated_node: cst.Tuple
+    ) -> cst.BaseExpression:
+        """`(nl.par_dim(128), 512)` is `(128, 512)`: the first size is the partitions'."""
+        first = original_node.elements[0].value if original_node.elements else None
+        if not isinstance(first, cst.Call) or len(first.args) != 1 or first.args[0].keyword or first.args[0].star:
+            return updated_node
+        if _last(first.func) != "par_dim" or self._at("NKI603", first.func) is None:
+            return updated_node
+        self.count += 1
+        made = updated_node.elements[0].with_changes(value=first.args[0].value)
+        return updated_node.with_changes(elements=[made, *updated_node.elements[1:]])
+
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def leave_Attribute(  # noqa: N802 - the name is libcst's
@@ -107,30 +169,96 @@ class Rewriter(cst.CSTTransformer):
     ) -> cst.BaseExpression:
         """`dge_mode=3` is `dge_mode=nisa.dge_mode.none`; a keyword without effect goes."""
         arguments = list(updated_node.args)
+        module = _dotted(original_node.func)
         for i, argument in enumerate(original_node.args):
-            found = self._at("NKI606", argument.value)
-            member = None if found is None else _MEMBER.fullmatch(found.help)
-            module = _dotted(original_node.func)
-            if member and module and isinstance(argument.value, cst.Integer | cst.SimpleString):
-                self.count += 1
-                value = cst.parse_expression(f"{module}.{member[1]}")
-                kept = [argument.value.lpar, argument.value.rpar]
-                arguments[i] = arguments[i].with_changes(value=value.with_changes(lpar=kept[0], rpar=kept[1]))
+            for made in (self._member(argument, module), self._respelt(argument, module)):
+                if made is not None:
+                    self.count += 1
+                    arguments[i] = made(arguments[i])
         gone = [
             i for i, argument in enumerate(original_node.args) if self._goes(argument, original_node.args[i - 1 : i])
         ]
         self.count += len(gone)
         for i in reversed(gone):
             _drop(arguments, i)
-        return updated_node.with_changes(args=arguments)
+        return self._called(original_node, updated_node.with_changes(args=arguments))
+
+    def _called(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """The call by another name, or what it was a call of: `range`, a kernel without a grid, a plain size."""
+        plain = not any(item.keyword or item.star for item in original.args)
+        if plain and self._at("NKI127", original.func) and not _RANGE.search(self._text):
+            self.count += 1
+            return updated.with_changes(func=cst.Name("range"))
+        if isinstance(original.func, cst.Subscript) and self._at("NKI016", original):
+            self.count += 1
+            assert isinstance(updated.func, cst.Subscript)
+            return updated.with_changes(func=updated.func.value)
+        return updated
+
+    def _member(self, argument: cst.Arg, module: str) -> Callable[[cst.Arg], cst.Arg] | None:
+        """The edit for a literal that stands for a member, a memory or another number."""
+        node = argument.value
+        if not isinstance(node, cst.Integer | cst.Float | cst.SimpleString):
+            return None
+        text = ""
+        if found := self._at("NKI606", node):
+            named, number = _MEMBER.fullmatch(found.help), _NUMBER.fullmatch(found.help)
+            text = f"{module}.{named[1]}" if named and module else number[1] if number else ""
+        elif found := self._at("NKI311", node):
+            memory = _MEMORY.fullmatch(found.help)
+            text = f"{module}.{memory[1]}" if memory and module else ""
+        if not text:
+            return None
+        value = cst.parse_expression(text).with_changes(lpar=node.lpar, rpar=node.rpar)
+        return lambda now: now.with_changes(value=value)
+
+    def _respelt(self, argument: cst.Arg, module: str) -> Callable[[cst.Arg], cst.Arg] | None:
+        """The edit for a removed keyword that another one replaces exactly."""
+        found = self._at("NKI602", argument.value)
+        name = argument.keyword.value if argument.keyword else ""
+        if found is None or found.operand != name or not module:
+            return None
+        value = cst.Module([]).code_for_node(argument.value)
+        choices = _RESPELT.get(name, {})
+        spelt = choices.get(value, choices.get(""))
+        if spelt is None:
+            return None
+        keyword, _, text = spelt.format(module=module, value=value).partition("=")
+        made = cst.parse_expression(text)
+        return lambda now: now.with_changes(keyword=cst.Name(keyword), value=made)
+
+    # -- parameters ----------------------------------------------------------------------------------------------------
+
+    def leave_Parameters(  # noqa: N802 - the name is libcst's
+        self, original_node: cst.Parameters, updated_node: cst.Parameters
+    ) -> cst.Parameters:
+        """`def k(x, *, flag=True)` is `def k(x, flag=True)`, where that is a signature."""
+        star = original_node.star_arg
+        if not isinstance(star, cst.ParamStar) or not self._starts("NKI109", star):
+            return updated_node
+        if "#" in cst.Module([]).code_for_node(star):
+            return updated_node
+        free = [*updated_node.params, *updated_node.kwonly_params]
+        defaults = [item.default is not None for item in free]
+        if defaults != sorted(defaults) or updated_node.star_kwarg is not None:
+            return updated_node
+        self.count += 1
+        return updated_node.with_changes(params=free, kwonly_params=(), star_arg=cst.MaybeSentinel.DEFAULT)
 
     def _goes(self, argument: cst.Arg, before: Sequence[cst.Arg]) -> bool:
         """Whether an argument has no effect, and neither a comment nor a call in it."""
         found = self._at("NKI604", argument.value)
-        if found is None or _HARMLESS not in found.message or argument.keyword is None:
+        if found is None or not _HARMLESS.search(found.message) or argument.keyword is None:
             return False
         around = "".join(cst.Module([]).code_for_node(item) for item in (argument, *before))
-        return argument.keyword.value == found.operand and "#" not in around and "(" not in around
+        return argument.keyword.value in (found.operand, "mode") and "#" not in around and "(" not in around
+
+
+def _last(function: cst.BaseExpression) -> str:
+    """The name of `name` and of `module.name`."""
+    if isinstance(function, cst.Attribute):
+        return function.attr.value
+    return function.value if isinstance(function, cst.Name) else ""
 
 
 def _dotted(function: cst.BaseExpression) -> str:

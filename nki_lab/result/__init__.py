@@ -3,6 +3,19 @@
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec, spec
 from nki_lab.result.calls import check, compile, open, profile, run  # noqa: A004 - the contract's names
 from nki_lab.result.outcome import Run
+from nki_lab.result.ranks import run_ranks
 from nki_lab.result.recorded import Recorded, SavedRun
 
-__all__ = ["Recorded", "Run", "SavedRun", "TensorSpec", "check", "compile", "open", "profile", "run", "spec"]
+__all__ = [
+    "Recorded",
+    "Run",
+    "SavedRun",
+    "TensorSpec",
+    "check",
+    "compile",
+    "open",
+    "profile",
+    "run",
+    "run_ranks",
+    "spec",
+]

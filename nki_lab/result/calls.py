@@ -144,22 +144,24 @@ def check(
     path: str | Path | None = None,
     *,
     source: str | None = None,
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | str | None = None,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
+    grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, of which nothing is run.
 
-    `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants.
+    `args` and `kwargs` are arguments of the function by which shapes become known: specs, arrays or constants. `grid`
+    is what it is launched on; a kernel object says it itself: `kernel[2]`.
     """
     from nki_lab import query  # the evaluator is loaded by those who check
 
     if isinstance(function, Kernel):
-        arch, function = function.target(target), function.function
+        arch, grid, function = function.target(target), grid or function.grid, function.function
     else:
         arch = resolve_target(target)
-    return query.check(path, source=source, function=function, args=args, kwargs=kwargs, target=arch)
+    return query.check(path, source=source, function=function, args=args, kwargs=kwargs, grid=grid, target=arch)
 
 
 def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract's name

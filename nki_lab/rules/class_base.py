@@ -25,14 +25,16 @@ _FOREIGN: Final = frozenset(
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
-    """One finding for each class of this module whose bases are all known and none of them NKIObject or an Enum."""
+    """One finding for each class of this module that has several bases, or known ones and no NKIObject or Enum."""
     for item in facts.classes:
-        if item.roots and all(_is_foreign(root) for root in item.roots):
+        several = len(item.node.bases) > 1
+        if several or (item.roots and all(_is_foreign(root) for root in item.roots)):
             first = min(item.instantiations, key=lambda call: (call.lineno, call.col_offset))
+            fault = f"inherits from {len(item.node.bases)} classes" if several else "does not inherit from NKIObject"
             yield facts.report(
                 "NKI112",
                 facts.name_span(item.node),
-                f"the class {item.node.name} is used in a kernel and does not inherit from NKIObject",
+                f"the class {item.node.name} is used in a kernel and {fault}",
                 limit="a class used in a kernel inherits from nl.NKIObject alone, or from Enum",
                 use=f"class {item.node.name}(nl.NKIObject): ...",
                 related=[Related(f"a kernel makes a {item.node.name} here", facts.span(first))],

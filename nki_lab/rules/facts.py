@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
+from nki_lab.kernel_runtime.frontend.trees import children
 from nki_lab.rules.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
 from nki_lab.rules.parsing import (
     NEWLINE,
@@ -23,10 +24,11 @@ from nki_lab.rules.parsing import (
     parsed_cells,
     unparsable,
 )
-from nki_lab.rules.scopes import FunctionNode, Scope, dotted, scopes_of
+from nki_lab.rules.scopes import FUNCTIONS, FunctionNode, Scope, binds, dotted, scopes_of
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
+_USUAL: Final = {"nl": "nki.language", "nisa": "nki.isa"}
 _UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -61,6 +63,7 @@ class SyntaxFacts:
     classes: tuple[KernelClass, ...]
     module: Scope = field(repr=False, compare=False)
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
+    _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def source(self) -> str:
@@ -105,8 +108,29 @@ class SyntaxFacts:
                 yield node
 
     def dotted(self, node: ast.expr) -> str:
-        """The full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no name."""
-        return dotted(node, self.module)
+        """The full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no name.
+
+        `nl` and `nisa` are what they always are where nothing binds them.
+        """
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        head = self._heads.get(node.id)
+        if head is None:
+            head = self._heads[node.id] = dotted(node, self.module)
+        name = ".".join((head, *reversed(parts))) if head else ""
+        root, dot, rest = name.partition(".")
+        return f"{_USUAL[root]}.{rest}" if dot and root in _USUAL else name
+
+    def imported(self, node: ast.expr) -> str:
+        """The same, of names that the module does import; "" for those that nothing tells the package of."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return self.dotted(node) if isinstance(root, ast.Name) and binds(root.id, self.module) else ""
 
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
         """Where `node` stands, in characters; with `length`, its first `length` characters (a statement's keyword)."""
@@ -230,7 +254,9 @@ def _decoded(source: bytes, file: str) -> str:
         ) from None
 
 
-_indexes: WeakKeyDictionary[ast.AST, _Index] = WeakKeyDictionary()  # of functions; they hold no key, so that it goes
+_indexes: WeakKeyDictionary[ast.AST, _Index] = (
+    WeakKeyDictionary()
+)  # of functions and statements; they hold no key, so that it goes
 
 
 def _indexed(functions: Iterable[FunctionNode]) -> _Index:
@@ -247,29 +273,35 @@ def _indexed(functions: Iterable[FunctionNode]) -> _Index:
     return index
 
 
-def _index_of(function: FunctionNode) -> _Index:
-    """The nodes inside a function by type."""
-    found = _indexes.get(function)
+def _index_of(node: ast.AST) -> _Index:
+    """The nodes inside a function or statement by type, in the order of the source; those of a statement are kept."""
+    found = _indexes.get(node)
     if found is None:
         found = {}
-        stack: list[ast.AST] = list(reversed(function.body))
+        parts = node.body if isinstance(node, FUNCTIONS) else _kernel_children(node)
+        stack: list[ast.AST] = list(reversed(parts))
         while stack:
-            node = stack.pop()
-            found.setdefault(type(node), []).append(node)
-            stack.extend(reversed(_kernel_children(node)))
-        _indexes[function] = found
+            part = stack.pop()
+            found.setdefault(type(part), []).append(part)
+            if isinstance(part, ast.stmt) and not isinstance(part, _DEFINITIONS):
+                for kind, nodes in _index_of(part).items():
+                    found.setdefault(kind, []).extend(nodes)
+            else:
+                stack.extend(reversed(_kernel_children(part)))
+        _indexes[node] = found
     return found
+
+
+_DEFINITIONS: Final = (*FUNCTIONS, ast.ClassDef)
 
 
 def _kernel_children(node: ast.AST) -> list[ast.AST]:
-    found: list[ast.AST] = []
-    # Not vars(node): Python's parser shares some nodes between all trees, and tools that explain tracebacks set their
-    # parents as attributes.
-    for name in node._fields:
-        if name not in ("annotation", "returns"):
-            value = getattr(node, name, None)
-            if isinstance(value, ast.AST):
-                found.append(value)
-            elif isinstance(value, list):
-                found += [item for item in value if isinstance(item, ast.AST)]
+    found = children(node)
+    if isinstance(node, _ANNOTATED):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if part is not None:
+                found.remove(part)
     return found
+
+
+_ANNOTATED: Final = (ast.AnnAssign, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from nki_lab.rules.scopes import (
+    ENTRY_NAMES,
     FUNCTIONS,
     OTHER_ENTRIES,
     FunctionNode,
@@ -106,6 +107,8 @@ class KernelSearch:
                 node = made
         if isinstance(node, ast.Call):
             node = node.args[0] if node.args and is_partial(node, scope) else node.func
+        if isinstance(node, ast.Attribute) and node.attr not in ENTRY_NAMES:
+            return None
         name = dotted(node, scope)
         package = entry_package(name)
         if not package:

@@ -11,6 +11,7 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.rules.recovery import move, recovered
+from nki_lab.rules.reparsing import change_inside
 
 NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
@@ -56,6 +57,9 @@ def parsed_as_typed(text: str, file: str, before: Parsed | None = None) -> Parse
     """
     lines = tuple(text.split("\n"))
     if before is not None and not before.cells:
+        inside = _changed_inside(before, lines, text, file)
+        if inside is not None:
+            return inside
         kept = _kept(before, lines)
         if kept is not None:
             return kept._parsed(text, lines, before, file)
@@ -150,6 +154,35 @@ class _Kept:
         return Parsed(text, lines, ast.Module(body=body, type_ignores=[]), read.faults, read.unread)
 
 
+def _span_of_change(before: Parsed, lines: tuple[str, ...]) -> tuple[int, int]:
+    """How many lines at the beginning and at the end are as they were; lines that were left out count as changed."""
+    old = before.lines
+    same = min(len(old), len(lines))
+    first = next((i for i in range(same) if old[i] != lines[i]), same)
+    last = next((i for i in range(same - first) if old[-1 - i] != lines[-1 - i]), same - first)
+    if before.unread:
+        first = min(first, min(before.unread) - 1)
+        last = min(last, len(old) - max(before.unread))
+    return first, last
+
+
+def _changed_inside(before: Parsed, lines: tuple[str, ...], text: str, file: str) -> Parsed | None:
+    """The text read as a change of one block; None where that is not possible."""
+    first, last = _span_of_change(before, lines)
+    change = change_inside(before.tree.body, before.lines, lines, first, last, first_line)
+    if change is None:
+        return None
+    try:
+        read = _read(change.text(lines), file)
+    except PARSER_FAILURES:
+        return None
+    between = change.statements(read.tree)
+    if between is None or any(line <= change.start for line in read.unread):
+        return None
+    tree = ast.Module(body=change.applied(before.tree.body, between), type_ignores=[])
+    return Parsed(text, lines, tree, read.faults, read.unread)
+
+
 def _kept(before: Parsed, lines: tuple[str, ...]) -> _Kept | None:
     """What of `before` stands unchanged; None where that is not worth while.
 
@@ -157,12 +190,7 @@ def _kept(before: Parsed, lines: tuple[str, ...]) -> _Kept | None:
     what is typed elsewhere may mend them.
     """
     old, body = before.lines, before.tree.body
-    same = min(len(old), len(lines))
-    first = next((i for i in range(same) if old[i] != lines[i]), same)
-    last = next((i for i in range(same - first) if old[-1 - i] != lines[-1 - i]), same - first)
-    if before.unread:
-        first = min(first, min(before.unread) - 1)
-        last = min(last, len(old) - max(before.unread))
+    first, last = _span_of_change(before, lines)
     head = _without_neighbour([node for node in body if (node.end_lineno or 0) <= first], at_end=True)
     tail = _without_neighbour([node for node in body if first_line(node) > len(old) - last], at_end=False)
     if len(head) + len(tail) == 0:

@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from typing import Final
+from weakref import WeakKeyDictionary
+
+from nki_lab.kernel_runtime.frontend.trees import children
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,6 +26,8 @@ OTHER_ENTRIES: Final = {
     "nki_lab.profile": "",
     "nki_lab.compile": "",
 }
+ENTRY_NAMES: Final = _ENTRIES | {name.rpartition(".")[2] for name in OTHER_ENTRIES}
+"""What the last part of every entry point's name is."""
 _ALIAS_DEPTH: Final = 8
 
 
@@ -47,6 +52,14 @@ class Scope:
         self.attributes: set[str] = set()
         if parent is not None:
             parent.children.append(self)
+
+    def take(self, other: Scope) -> None:
+        """Add what a statement says about names."""
+        self.aliases.update(other.aliases)
+        self.bound |= other.bound
+        self.loads += other.loads
+        self.calls += other.calls
+        self.attributes |= other.attributes
 
     def subtree(self) -> Iterator[Scope]:
         """This scope and the scopes inside it."""
@@ -75,7 +88,12 @@ def scopes_of(tree: ast.Module, before: Scope | None = None) -> Scope:
     stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
-        if node in known and isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        if type(node) in _LEAVES and (noted := _noted(node)) is not None:
+            scope.take(noted)
+        elif type(node) not in _OWN_SCOPE:
+            _note(node, scope)
+            stack.extend([(child, scope) for child in _evaluated_children(node)])
+        elif node in known and isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             stack.extend((item, scope) for item in _adopted(node, known[node], scope))
         elif isinstance(node, FUNCTIONS):
             stack.extend(_enter_function(node, scope))
@@ -89,10 +107,33 @@ def scopes_of(tree: ast.Module, before: Scope | None = None) -> Scope:
             scope.definitions.setdefault(node.name, []).append(inner)
             stack.extend((item, scope) for item in (*node.decorator_list, *node.bases, *node.keywords))
             stack.extend((item, inner) for item in node.body)
-        else:
-            _note(node, scope)
-            stack.extend((child, scope) for child in _evaluated_children(node))
     return module
+
+
+def _noted(node: ast.AST) -> Scope | None:
+    """What a statement says about names, as a scope of its own; None where scopes are made in it. It is kept."""
+    if node in _notes:
+        return _notes[node]
+    found: Scope | None = Scope(node, None)
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if type(part) in _OWN_SCOPE:
+            found = None
+            break
+        assert found is not None
+        _note(part, found)
+        stack.extend(_evaluated_children(part))
+    if found is not None:
+        found.node = _NOWHERE  # the table goes by it: it must not keep it
+    _notes[node] = found
+    return found
+
+
+_NOWHERE: Final = ast.Pass()
+_LEAVES: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
+_notes: WeakKeyDictionary[ast.AST, Scope | None] = WeakKeyDictionary()
+_OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.Lambda, ast.ClassDef))
 
 
 def _adopted(node: FunctionNode | ast.ClassDef, inner: Scope, scope: Scope) -> list[ast.expr | ast.keyword]:
@@ -129,31 +170,26 @@ def _defaults(arguments: ast.arguments) -> list[ast.expr]:
 
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
     """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
-    found: list[ast.AST] = []
-    for name in node._fields:  # not vars(node): other tools set attributes at nodes that the parser shares
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, _SILENT):
-            found.append(value)
+    found = children(node)
     if isinstance(node, ast.AnnAssign):
         found.remove(node.annotation)
     return found
 
 
-_SILENT: Final = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.Constant)
-
-
 def _note(node: ast.AST, scope: Scope) -> None:
-    if type(node) not in _TELLING:
+    kind = type(node)
+    if kind not in _TELLING:
+        return
+    if isinstance(node, ast.Name):  # the most frequent ones without a look at patterns
+        if type(node.ctx) is ast.Load:
+            scope.loads.append(node)
+        else:
+            scope.bound.add(node.id)
+        return
+    if isinstance(node, ast.Attribute):
+        scope.attributes.add(node.attr)
         return
     match node:
-        case ast.Name(ctx=ast.Load()):
-            scope.loads.append(node)
-        case ast.Name():
-            scope.bound.add(node.id)
-        case ast.Attribute():
-            scope.attributes.add(node.attr)
         case ast.Call():
             scope.calls.append(node)
         case ast.Import():

@@ -1,4 +1,4 @@
-"""NKI108: assignment expressions, match statements and set displays in kernel code."""
+"""NKI108: assignment expressions, match statements and sets in kernel code."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.scopes import binds
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
-    """One finding for each `:=`, at each `match` keyword, and for each set display."""
+    """One finding for each `:=`, at each `match` keyword, and for each set."""
     for walrus in facts.find(ast.NamedExpr):
         yield facts.report(
             "NKI108",
@@ -24,6 +25,10 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         )
     for display in facts.find(ast.Set):
         yield facts.report("NKI108", display, "a set in a kernel", use="write a tuple: `in` works on it as well")
+    for call in facts.find(ast.Call):
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if name in ("set", "frozenset") and not binds(name, facts.module):
+            yield facts.report("NKI108", call, "a set in a kernel", use="write a tuple: `in` works on it as well")
 
 
 RULE = Rule(code="NKI108", stage="syntax", check=check)

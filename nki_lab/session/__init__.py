@@ -2,7 +2,8 @@
 
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.arrays import Kind, give_back, map_leaves
-from nki_lab.session.execution import Execution, OnError, Timings, execute, not_executed, profile, specialise
+from nki_lab.session.execution import execute, profile, specialise
+from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
 from nki_lab.session.programs import forget
 from nki_lab.session.values import NotRecorded, RunValues
 

@@ -1,107 +1,23 @@
-"""One call of a kernel, from the caller's arrays to results and findings."""
+"""What callers ask of a kernel: to be run on arrays, specialised for shapes, or timed."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import math
-import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
-import numpy as np
-
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
-from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.context import is_ours
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
-from nki_lab.kernel_runtime.frontend.meetings import join_cores
-from nki_lab.kernel_runtime.frontend.scheduling import Pair, edges_of
-from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.frontend.scheduling import Pair
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
-from nki_lab.kernel_runtime.protocols import ValueSource
-from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.rules.kernel_code import Dialect
-from nki_lab.session import arrays, programs
-from nki_lab.session.arguments import Input, Intake, bound
-from nki_lab.session.launch import builder_of
-from nki_lab.session.sources import definition_of, syntax_findings
-from nki_lab.session.timeline import Timeline, timeline
-from nki_lab.session.values import NOTHING, kept_arguments, values_of
-
-OnError = Literal["raise", "report"]
-INTERRUPTED: Final = "NKI008"
-
-# Passes of device loops up to which a run that failed in one of them is laid out to be looked at.
-_MOST_SHOWN: Final = 100_000
-
-# What only a mistake of ours raises inside our own code; users' mistakes are diagnosed, or are Type- and ValueErrors.
-_OUR_MISTAKES = (AttributeError, LookupError, AssertionError, ArithmeticError, NameError)
+from nki_lab.session.call import Call
+from nki_lab.session.outcome import Execution, OnError
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
-    """Seconds of wall time: `specialize` tracing, `check` rules and coverage, `numeric` values with all conversions.
-
-    `timing` addresses, queues and the walk through time, None where it was not asked for. The same by item:
-    `timings["numeric"]`.
-    """
-
-    specialize: float = 0.0
-    check: float = 0.0
-    numeric: float = 0.0
-    timing: float | None = None
-
-    def __getitem__(self, name: str) -> float | None:
-        if name not in self.__slots__:
-            raise KeyError(name)
-        value: float | None = getattr(self, name)
-        return value
-
-    def keys(self) -> tuple[str, ...]:
-        """The names of the stages."""
-        return tuple(self.__slots__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
-    """What one call of a kernel left.
-
-    `outputs` is what the kernel returned, with host NumPy arrays for tensors; `flat` the arrays in order. `kind` is the
-    library that the caller's arrays came from. With an `error` there are no outputs, `program` ends where it happened,
-    and `fault` is the instruction that failed, the last one before it where that one was refused, or -1 where nothing
-    was issued; `interrupted` says that the user stopped it. `cached` says that the program is that of an earlier call.
-    `timeline` is there where it was asked for; that of a failed kernel shows what was issued until then. `values`
-    says what memory held at each step of the timeline.
-    """
-
-    program: Program
-    arch: Arch
-    outputs: Any = None
-    flat: tuple[np.ndarray[Any, Any], ...] = ()
-    diagnostics: tuple[Diagnostic, ...] = ()
-    timings: Timings = Timings()
-    kind: arrays.Kind = "numpy"
-    error: NkiError | None = None
-    cached: bool = False
-    timeline: Timeline | None = None
-    fault: int = -1
-    values: ValueSource = NOTHING
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the user ended it."""
-        return self.error is not None and self.error.diagnostics[0].code == INTERRUPTED
-
-
+@seldom_collected()
 def execute(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -122,7 +38,7 @@ def execute(
     diagnostics, and refused where `options.strict`. Arrays that the kernel writes are changed in place. `notes` are
     findings about the launch itself.
     """
-    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
+    call = Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
     call.timed = timed
     try:
         call.run(args, kwargs)
@@ -140,6 +56,7 @@ def execute(
     return call.result(None)
 
 
+@seldom_collected()
 def specialise(
     function: Callable[..., Any],
     specs: tuple[Any, ...],
@@ -157,7 +74,7 @@ def specialise(
     Looking at values in the kernel is NKI017. `trip_counts` are the passes of device loops that depend on data, by line
     or name; without them NKI801 says that they are unknown. Gives the program and what was found.
     """
-    call = _Call(function, target, options or Options(), grid, dialect, (), schedule)
+    call = Call(function, target, options or Options(), grid, dialect, (), schedule)
     call.trip_counts = trip_counts or {}
     try:
         call.specialise(specs, kwargs or {}, values=False)
@@ -168,6 +85,7 @@ def specialise(
     return call.program, call.diagnostics()
 
 
+@seldom_collected()
 def profile(
     function: Callable[..., Any],
     specs: tuple[Any, ...],
@@ -185,7 +103,7 @@ def profile(
 
     There are no times either where the passes of a device loop depend on data and `trip_counts` does not give them.
     """
-    call = _Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
+    call = Call(function, target, options or Options(), grid, dialect, tuple(notes), schedule)
     call.trip_counts = trip_counts or {}
     try:
         call.specialise(specs, kwargs or {}, values=False)
@@ -194,362 +112,3 @@ def profile(
     finally:
         call.close()
     return call.result(None)
-
-
-def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
-    """What is left of a call that was refused before it began."""
-    return Execution(
-        program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error
-    )
-
-
-class _Call:
-    """The state of one call while it runs."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        target: str | Arch,
-        options: Options,
-        grid: tuple[int, ...],
-        dialect: Dialect,
-        notes: tuple[Diagnostic, ...],
-        schedule: tuple[Pair, ...],
-    ) -> None:
-        self.function = function
-        self.schedule = schedule
-        self.options = options
-        self.grid = grid
-        self.dialect: Dialect = dialect
-        self.arch = arch_of(target)
-        self.name = getattr(function, "__name__", type(function).__name__)
-        self.program = Program(self.name, self.arch, options, dialect)
-        self.builder = builder_of(self.program, grid, dialect)
-        self.tracker = Tracker(self.program)
-        self.machine: Machine | None = None
-        self.inputs: list[Input] = []
-        self.structure: Any = None
-        self.outputs: Any = None
-        self.flat: tuple[Any, ...] = ()
-        self.kind: arrays.Kind = "numpy"
-        self.found: list[Diagnostic] = list(notes)
-        self.cached = False
-        self.timed = self.valued = False
-        self.kept: dict[int, Any] | None = None
-        self.trip_counts: TripCounts = {}
-        self.timeline: Timeline | None = None
-        self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
-
-    # -- stages ------------------------------------------------------------------------------------------------------
-
-    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.specialise(args, kwargs, values=True)
-        if self.timed:
-            self.time()
-        self.check()
-        start = time.perf_counter()
-        written = self._written_inputs()
-        try:
-            self._refuse_unchangeable(written)
-            machine = self._machine() if self.options.memory == "virtual" else self._physical_machine()
-            machine.run(final=machine.done == 0)
-            self._read_outputs(machine)
-            for item in written:
-                arrays.changed(item.original, machine.read(item.tensor), item.kind)
-        except NkiError:
-            raise
-        except Exception as error:
-            raise self._our_fault(error) from error
-        finally:
-            self.seconds["numeric"] += time.perf_counter() - start
-        if self.timed and self.program.registers:
-            self.path = machine.path
-            self.time_along(self.path)
-
-    def time_along(self, path: Path) -> None:
-        """The times of a program whose way through its loops is known now that its values are."""
-        start = time.perf_counter()
-        try:
-            self.timeline = timeline(self.program, path)
-            self.found.extend(self.timeline.schedule.diagnostics)
-        except NkiError as error:
-            self.found.extend(error.diagnostics)
-        except Exception as error:
-            raise self._our_fault(error) from error
-        finally:
-            self.seconds["timing"] = self.seconds.get("timing", 0.0) + time.perf_counter() - start
-
-    def specialise(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, values: bool) -> None:
-        start = time.perf_counter()
-        intake = Intake(self.builder, shared=math.prod(self.grid) > 1, dialect=self.dialect)
-        try:
-            call = bound(self.function, args, kwargs)
-            for name, value in call.arguments.items():
-                call.arguments[name] = intake.take(name, value)
-        except NkiError as error:
-            site = self.program.sites[self.builder.site()]
-            error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
-            raise
-        self.inputs, self.kind = intake.inputs, intake.kind
-        self.seconds["numeric"] += time.perf_counter() - start
-        taken = self.seconds["numeric"]
-        self.valued = values
-        if self.timed:
-            self.kept = kept_arguments(self.inputs, self.options.replay_bytes)
-        middle = time.perf_counter()
-        if not (values and self._recall(call.arguments)):
-            self._trace(call.args, call.kwargs, values=values)
-        flushed = self.seconds["numeric"] - taken
-        self.seconds["specialize"] += time.perf_counter() - middle - flushed
-
-    def time(self, *, needed: bool = False) -> None:
-        """Addresses and times; what they tell about capacity joins the findings.
-
-        So does what makes them impossible, an instruction without a model of its cost, unless they are `needed`. The
-        times of a run that names registers wait for its values.
-        """
-        start = time.perf_counter()
-        try:
-            if self.find_path(refuse=True) if needed else not self.program.registers:
-                self.timeline = timeline(self.program, self.path)
-                self.found.extend(self.timeline.diagnostics)
-            else:
-                self.found.extend(allocate(self.program).diagnostics)
-        except NkiError as error:
-            if needed:
-                raise
-            self.found.extend(error.diagnostics)
-        except Exception as error:
-            raise self._our_fault(error) from error
-        finally:
-            self.seconds["timing"] = self.seconds.get("timing", 0.0) + time.perf_counter() - start
-
-    def find_path(self, *, refuse: bool = False) -> bool:
-        """Find the way through the device loops that holds for all data; what is not known of it joins the findings.
-
-        With `refuse` a loop that does not end is a fault.
-        """
-        check_trip_counts(self.program, self.trip_counts)
-        found = known_path(self.program, self.trip_counts)
-        if isinstance(found, Path):
-            self.path = found
-            return True
-        if refuse and any(item.outcome == "fault" for item in found):
-            raise error_of(*found)
-        self.found.extend(found)
-        return False
-
-    path: Path | None = None
-
-    def time_what_there_is(self) -> None:
-        """Addresses and times of a kernel that failed, where they were asked for and can be worked out."""
-        if self.timed and self.timeline is None and len(self.program):
-            with contextlib.suppress(Exception):  # the fault is what the user is told, and a picture of it is extra
-                if self.program.registers and self.machine is None:
-                    self.find_path()
-                elif self.machine is not None:
-                    self.path = self.machine.path
-                if self.path is None or self.path.trips.sum() <= _MOST_SHOWN:
-                    self.timeline = timeline(self.program, self.path)
-
-    def check(self) -> None:
-        start = time.perf_counter()
-        try:
-            self.found.extend(syntax_findings(self.function, self.dialect))
-            self.found.extend(self.builder.notes)
-            self.found.extend(self.tracker.finish().diagnostics)
-        except Exception as error:
-            raise self._our_fault(error) from error
-        finally:
-            self.seconds["check"] += time.perf_counter() - start
-        rejected = [item for item in self.diagnostics() if item.outcome == "reject"]
-        if rejected and self.options.strict:
-            raise error_of(*rejected)
-
-    # -- specialisation ----------------------------------------------------------------------------------------------
-
-    def _recall(self, taken: Mapping[str, Any]) -> bool:
-        """Take over the program of an earlier call that cannot differ from this one's."""
-        self._key = programs.key_of(self.function, taken, self.arch, self.options, self.grid, self.dialect,
-                                   self.schedule)  # fmt: skip
-        known = programs.recall(self._key)
-        if known is None:
-            return False
-        self.cached = True
-        self.program, self.structure = known.program, known.structure
-        self.tracker = Tracker(self.program)
-        self.builder.notes = list(known.notes)
-        for item, buffer in zip(self.inputs, self.program.inputs, strict=True):
-            item.tensor = programs.whole_of(buffer)
-        return True
-
-    _key: Any = None
-
-    def _trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, values: bool) -> None:
-        builder = self.builder
-        builder.reader = self._observe if values else None
-        try:
-            for number, ids in enumerate(itertools.product(*(range(size) for size in self.grid))):
-                if isinstance(builder, (GridBuilder, LegacyBuilder)):
-                    builder.start(self.grid, ids)
-                structure = trace(self.function, args, kwargs, builder)
-                if number == 0:
-                    self.structure = structure
-        except NkiError as error:
-            cause = error.__cause__
-            if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
-                raise self._our_fault(cause) from cause
-            raise
-        join_cores(self.program)
-        self._obey()
-        if values and not self.program.observed:
-            programs.keep(self._key, self.program, self.structure, builder.notes)
-
-    def _obey(self) -> None:
-        """Enter the edges of `with_schedule` into the program; what they name and is not there is noted."""
-        edges, missing = edges_of(self.program, self.schedule)
-        self.program.user_edges += edges
-        for item in missing:
-            self.builder.note(item, self.builder.site_of(definition_of(self.function)))
-
-    def _observe(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
-        """The values that something in the kernel looks at: everything issued so far is executed first."""
-        start = time.perf_counter()
-        self.program.observed = True
-        try:
-            machine = self._machine()
-            machine.run(final=False)
-            return machine.read(tensor)
-        except NkiError:
-            raise
-        except Exception as error:
-            raise self._our_fault(error) from error
-        finally:
-            self.seconds["numeric"] += time.perf_counter() - start
-
-    # -- values ------------------------------------------------------------------------------------------------------
-
-    def _machine(self) -> Machine:
-        if self.machine is None:
-            values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-            self.machine = Machine(self.program, values, self.tracker)
-        return self.machine
-
-    def _physical_machine(self) -> Machine:
-        """A machine with every tensor at its address, for the whole program from its start."""
-        values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-        self.machine = Machine(self.program, values, self.tracker, allocate(self.program))
-        return self.machine
-
-    def _written_inputs(self) -> list[Input]:
-        """The inputs whose memory some instruction writes."""
-        program = self.program
-        if not len(program):
-            return []
-        ids = {item.tensor._buffer.id: item for item in self.inputs}
-        rows = np.frombuffer(program.op_variant, np.uint32)
-        first = np.frombuffer(program.op_access, np.uint32)
-        accesses = np.frombuffer(program.access_view, np.uint32)
-        seen: set[int] = set()
-        for variant in program.variants:
-            places = [position for position, is_out in enumerate(variant.outs) if is_out]
-            if any(not variant.use.types[variant.names[position]].on_chip for position in places):
-                starts = first[rows == variant.id]
-                for position in places:
-                    seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
-        return [item for number, item in ids.items() if number in seen]
-
-    def _refuse_unchangeable(self, written: list[Input]) -> None:
-        returned = {tensor._buffer.id for tensor in self.program.outputs}
-        for item in written:
-            frozen = item.kind == "jax" or (item.kind == "numpy" and not item.original.flags.writeable)
-            if frozen and item.tensor._buffer.id not in returned:
-                what = "a jax array" if item.kind == "jax" else "a read-only array"
-                raise arrays.refused(
-                    item.name, f"{what}, and the kernel writes it", "return the tensor from the kernel, or pass a copy",
-                    limit="an argument that the kernel changes is writeable",
-                )  # fmt: skip
-
-    def _read_outputs(self, machine: Machine) -> None:
-        flat: list[np.ndarray[Any, Any]] = []
-
-        def read(leaf: Any) -> Any:
-            if not isinstance(leaf, NkiTensor):
-                return leaf
-            values = machine.read(leaf)
-            flat.append(values.view(np.dtype(leaf._dtype.host)) if leaf._dtype.kind == "packed" else values)
-            return flat[-1]
-
-        self.outputs = arrays.map_leaves(self.structure, read)
-        self.flat = tuple(flat)
-
-    # -- the end -----------------------------------------------------------------------------------------------------
-
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was found so far, each finding once."""
-        late = self.machine.diagnostics if self.machine is not None else ()
-        return tuple(dict.fromkeys((*self.found, *late)))
-
-    def result(self, error: NkiError | None) -> Execution:
-        found = self.diagnostics()
-        if error is not None:
-            found = tuple(dict.fromkeys((*found, *self.builder.notes, *error.diagnostics)))
-        return Execution(
-            program=self.program,
-            arch=self.arch,
-            outputs=None if error else self.outputs,
-            flat=() if error else self.flat,
-            diagnostics=found,
-            timings=Timings(**self.seconds),
-            kind=self.kind,
-            error=error,
-            cached=self.cached,
-            timeline=self.timeline,
-            fault=-1 if error is None else self._last(),
-            values=values_of(self.timeline, self.kept, computed=self.valued),
-        )
-
-    def _last(self) -> int:
-        """The instruction whose values could not be computed, else the last one that was issued; -1: none."""
-        if self.timeline is not None and self.timeline.program is not self.program:
-            return len(self.timeline.program) - 1  # it ends where the run did
-        failed = -1 if self.machine is None else self.machine.failed
-        return failed if failed >= 0 else len(self.program) - 1
-
-    def close(self) -> None:
-        """Let go of values: tensors that the kernel left lying around keep the builder alive."""
-        self.builder.reader = None
-        self.machine = None if self.machine is None else _Spent(self.machine.diagnostics)  # type: ignore[assignment]
-
-    def interrupted(self) -> NkiError:
-        done = len(self.program)
-        return error_of(diagnose(INTERRUPTED, f"{self.name} was interrupted after {done} instructions were issued",
-                                 help="results of an interrupted run are not complete"))  # fmt: skip
-
-    def _our_fault(self, error: Exception) -> NkiError:
-        item = diagnose(
-            "NKI901",
-            f"nki_lab failed with {type(error).__name__}: {error}",
-            limit="a kernel runs, or a diagnostic says why it does not",
-            help="please report the kernel together with this message",
-        )
-        site = innermost_site(error.__traceback__)
-        if site is None and self.machine is not None and len(self.program):
-            index = min(self.machine.done, len(self.program) - 1)
-            site = self.program.sites[self.program.op_site[index]]
-        return error_of(placed(item, site) if site is not None else item)
-
-
-@dataclass(slots=True)
-class _Spent:
-    """What is kept of a machine after the run."""
-
-    diagnostics: list[Diagnostic]
-
-
-def _raised_by_us(error: BaseException) -> bool:
-    """Whether the innermost frame of the traceback is nki_lab's."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback is not None and is_ours(traceback.tb_frame)

@@ -26,6 +26,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
+from nki_lab.kernel_runtime.frontend.context import local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -86,7 +87,8 @@ def key_of(
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
-        return (_function(function, seen), given, arch.name, options, grid, dialect, schedule)
+        place = None if local.rank is None else (local.rank.number, local.rank.world.size)
+        return (_function(function, seen), given, arch.name, options, grid, dialect, schedule, place)
     except (_NotConstantError, RecursionError):
         return None
 

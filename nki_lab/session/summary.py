@@ -55,13 +55,15 @@ def summarise(program: Program) -> Summary:
 def flops_of(variant: Variant) -> int:
     """Multiplications and additions of one matrix product; 0 for other instructions and for transposes.
 
-    Each element of the stationary tile meets each column of dst once, in the double-row mode as well.
+    Each number of the stationary tile meets each column of dst once, in the double-row mode as well; an element of a
+    packed tile holds four.
     """
     types = variant.use.types
     if not {"stationary", "moving", "dst"} <= types.keys() or variant.use.attrs.get("is_transpose"):
         return 0
     stationary, result = types["stationary"], types["dst"]
-    return int(2 * stationary.partitions * stationary.free_size * result.free_size)
+    numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype.kind == "packed" else 1)
+    return int(2 * numbers * result.free_size)
 
 
 def _dma_bytes(variant: Variant) -> int | None:

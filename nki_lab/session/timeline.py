@@ -24,6 +24,7 @@ from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, EDGE_KINDS, IN
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
+from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.session.summary import Summary, summarise
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
@@ -48,6 +49,12 @@ class Timeline:
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Findings about capacity, addresses and the user's schedule."""
         return (*self.allocation.diagnostics, *self.schedule.diagnostics)
+
+    @cached_property
+    def advice(self) -> tuple[Diagnostic, ...]:
+        """What would make it faster, and by how much."""
+        facts = TimedFacts(program=self.program, allocation=self.allocation, schedule=self.schedule, timing=self.timing)
+        return tuple(check_timed(facts))
 
     @cached_property
     def summary(self) -> Summary:

@@ -170,9 +170,9 @@ def test_no_name_is_both_removed_and_there() -> None:
 
 
 def test_what_is_not_modelled_says_so_when_it_is_called() -> None:
-    assert ncc.all_reduce.__name__ == "all_reduce"
-    with pytest.raises(NotImplementedError, match=r"NKI010 nki.collectives.all_reduce is part of NKI 0.6"):
-        ncc.all_reduce([], [], ReplicaGroup([[0, 1]]), nl.add)
+    assert ncc.all_to_all_v.__name__ == "all_to_all_v"
+    with pytest.raises(NotImplementedError, match=r"NKI010 nki.collectives.all_to_all_v is part of NKI 0.6"):
+        ncc.all_to_all_v([], [], ReplicaGroup([[0, 1]]), None)
 
 
 # -- annotations ------------------------------------------------------------------------------------------------------

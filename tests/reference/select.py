@@ -89,6 +89,17 @@ def _places(row: Array, values: Array) -> list[int | None]:
     return found
 
 
+def topk(ins: Mapping[str, Any], attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
+    data, n = rows_of(ins["src"]), attrs["n"]
+    size = ins["val_dst"].array.reshape(len(data), -1).shape[1]
+    values, places = np.zeros((len(data), size)), np.zeros((len(data), size))
+    for row in range(len(data)):
+        first = row - row % 16
+        snake = sorted((float(data[first + s % 16, s // 16]), s) for s in range(n))[n - size :]
+        values[row], places[row] = zip(*snake, strict=True)
+    return {"val_dst": Rounded(values), "idx_dst": Rounded(places)}
+
+
 def nc_find_index8(ins: Mapping[str, Any], _attrs: Mapping[str, Any], _state: Any) -> dict[str, Result]:
     kind = raw(ins["dst"]).dtype
     none = np.iinfo(kind).max
@@ -164,5 +175,5 @@ def sequence_bounds(ins: Mapping[str, Any], _attrs: Mapping[str, Any], _state: A
 
 __all__ = [
     "affine_select", "local_gather", "max8", "nc_find_index8", "nc_match_replace8", "nc_n_gather", "nc_stream_shuffle",
-    "nonzero_with_count", "range_select", "select_reduce", "sequence_bounds", "tensor_copy_predicated",
+    "nonzero_with_count", "range_select", "select_reduce", "sequence_bounds", "tensor_copy_predicated", "topk",
 ]  # fmt: skip

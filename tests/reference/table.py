@@ -41,6 +41,7 @@ from tests.reference.select import (
     select_reduce,
     sequence_bounds,
     tensor_copy_predicated,
+    topk,
 )
 from tests.reference.sync import core_barrier, sendrecv
 
@@ -52,7 +53,7 @@ REFERENCES: dict[str, Reference] = {
         activate2, activation, activation_reduce, bn_aggr, bn_stats, dma_compute, dma_copy, dma_transpose, exponential, iota, memset, nc_matmul,
         nc_transpose, reciprocal, scalar_tensor_tensor, tensor_copy, tensor_partition_reduce, tensor_reduce,
         nc_matmul_mx, quantize_mx, affine_select, local_gather, max8, nc_find_index8, nc_match_replace8, nc_n_gather, nc_stream_shuffle,
-        nonzero_with_count, range_select, select_reduce, sequence_bounds, tensor_copy_predicated,
+        nonzero_with_count, range_select, select_reduce, sequence_bounds, tensor_copy_predicated, topk,
         dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed, register_load, register_move, register_store,
         tensor_scalar, tensor_scalar_cumulative, tensor_scalar_reduce, tensor_tensor, tensor_tensor_scan,
         core_barrier, sendrecv,

@@ -16,9 +16,10 @@ from nki_lab.isa.ops import (
     search,
     select,
     sync,
+    topk,
 )
 
 __all__ = [
     "activation", "dma", "elementwise", "gather", "matmul", "move", "mx", "norm", "random", "reduce", "register",
-    "scan", "search", "select", "sync",
+    "scan", "search", "select", "sync", "topk",
 ]  # fmt: skip

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import INT32, UINT32
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
@@ -249,7 +251,30 @@ def _transpose_gather(use: Use) -> str | None:
     problem = _row_gather(use)
     if problem or src.space.value == "sbuf" or src.shape[0] % 16:
         return problem or f"src {tuple(src.shape)} in {src.space.value.upper()} is gathered"
-    return None
+    index = src.index
+    return None if index.dtype in (UINT32, INT32) else f"the index of src is {index.dtype.name}, not uint32"
+
+
+def _transpose_notes(use: Use) -> list[Diagnostic]:
+    """What kernels pass although the documentation asks for something else."""
+    found, src = [], use.types["src"]
+    if src.indirect == "vector" and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1:
+        found.append(
+            diagnose("NKI606", f"dma_transpose: src {tuple(src.shape)} is gathered with two middle dimensions",
+                     operand="src", limit="one of the middle dimensions of a gathered src is 1",
+                     help="gather and transpose one slice of a middle dimension at a time")
+        )  # fmt: skip
+    if src.indirect == "vector" and src.index.dtype is INT32:
+        found.append(
+            diagnose("NKI606", "dma_transpose: the index of src is int32", operand="src",
+                     limit="the index of a gathered transpose is uint32", help="allocate the index as uint32")
+        )  # fmt: skip
+    if src.indirect is None and use.attrs["dge_mode"] is _MODES.swdge:
+        found.append(
+            diagnose("NKI606", "dma_transpose: dge_mode.swdge and src has a static address", operand="dge_mode",
+                     limit="swdge gathers; others are unknown, hwdge or none", help="leave dge_mode out")
+        )  # fmt: skip
+    return found
 
 
 def _transpose_skip(use: Use) -> str | None:
@@ -311,6 +336,9 @@ class dma_transpose:
 
     def merges(use: Use) -> bool:
         return use.attrs["oob_mode"] is enums.oob_mode.skip
+
+    def warns(use: Use) -> list[Diagnostic]:
+        return _transpose_notes(use)
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {name: tuple(use.types[name].shape) for name in ("dst", "src")}
@@ -377,7 +405,20 @@ def _updates(use: Use) -> str | None:
         return f"{len(_given(use))} sources with a vector_offset"
     if problem := _many_rows(use):
         return problem
-    return None if use.attrs["unique_indices"] else "unique_indices=False"
+    return _both_sides(use) if use.attrs["unique_indices"] else "unique_indices=False"
+
+
+def _both_sides(use: Use) -> str | None:
+    """A scatter adds a tile in SBUF to rows of HBM, a gather rows of HBM to a tile in SBUF: dst is one of srcs."""
+    dst, views = use.types["dst"], [use.types[name] for name in _given(use)]
+    others = [view for view in views if view is not dst]
+    if len(others) != 1:
+        return "no source is dst" if len(others) > 1 else "both sources are dst"
+    scatters = dst.indirect == "vector"
+    if scatters == (others[0].indirect == "vector"):
+        return "dst and the other source are both picked by indices" if scatters else "dst is no rows picked by indices"
+    tile = others[0] if scatters else dst
+    return None if tile.space.value == SBUF else f"the tile without indices is in {tile.space.value.upper()}"
 
 
 @instruction(engine="dma", see="NKI API, nki.isa.dma_compute")

@@ -219,6 +219,16 @@ def unary_stage(use: Use) -> str | None:
     return None
 
 
+def _addresses(use: Use) -> str | None:
+    """Arithmetic on 32-bit integers throughout, which is what addresses are computed with, takes no gathered tile."""
+    ops = [op for op in (_op(use, "op0"), _op(use, "op1")) if op is not None]
+    whole = all(use.dtypes[name] in (INT32, UINT32) for name in ("dst", "data"))
+    if not whole or not ops or any(op.category == "bitvec" for op in ops):
+        return None
+    name = next((name for name in ("data", "dst") if use.types[name].indirect == "gather"), "")
+    return f"{name} is gathered in 32-bit integer arithmetic" if name else None
+
+
 def _scalar_width(*names: str) -> Any:
     def test(use: Use) -> str | None:
         bits = any((op := _op(use, n)) is not None and op.category == "bitvec" for n in ("op0", "op1"))
@@ -279,6 +289,10 @@ class tensor_scalar:
                        _stage_engines, operand="engine", help="leave engine= out, or use the Vector Engine",
                        accepts={"op0": "multiply", "engine": enums.engine.vector},
                        refuses={"op0": "maximum", "engine": enums.engine.scalar})  # fmt: skip
+    addresses = predicate("NKI309", "32-bit integer arithmetic takes no tensor indirection", _addresses, operand="data",
+                          help="copy the gathered elements with nisa.tensor_copy first", target="trn3",
+                          accepts={"data": "sbuf float32 128x512 picked"},
+                          refuses={"data": "sbuf int32 128x512 picked", "dst": "sbuf int32 128x512"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0}
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -250,17 +251,30 @@ class local_gather:
         return engine_cost(arch, use, _valid(use) * each * rate, confidence="inferred")
 
     legacy = Legacy(
-        result=lambda v: (
-            (v["src_buffer"].shape[0], (v.get("num_valid_indices") or v["index"].shape[-1] * _CORE)
-             * (v.get("num_elem_per_idx") or 1)), v["src_buffer"].dtype, "sbuf",
-        ),
+        result=lambda v: (_legacy_shape(v), v["src_buffer"].dtype, "sbuf"),
         order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"),
     )  # fmt: skip
+
+
+def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tile of Beta 1: a place for every index of a core, or a row of those that count where that is not all."""
+    rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
+    each = values.get("num_elem_per_idx") or 1
+    valid = values.get("num_valid_indices") or columns * _CORE
+    return (rows, columns, _CORE, each) if valid == columns * _CORE else (rows, valid * each)
 
 
 def _one_more(use: Use) -> str | None:
     dst, src = use.types["dst"].free_size, use.types["src"].free_size
     return None if dst == src + 1 else f"dst has {dst} elements per partition and src has {src}"
+
+
+def _whole_numbers(use: Use) -> str | None:
+    for name in ("index_offset", "padding_val"):
+        value = use.attrs[name]
+        if value != int(value) or not -(2**31) <= value < 2**31:
+            return f"{name} is {value}"
+    return None
 
 
 @instruction(engine="gpsimd", since=3, see="NKI API, nki.isa.nonzero_with_count")
@@ -278,6 +292,9 @@ class nonzero_with_count:
     sizes = predicate("NKI203", "dst has one element more than src", _one_more, operand="dst",
                       help="allocate dst with a place for the count", accepts={"dst": "sbuf int32 128x65"},
                       refuses={"dst": "sbuf int32 128x64"})  # fmt: skip
+    numbers = predicate("NKI012", "index_offset and padding_val are int32", _whole_numbers, operand="index_offset",
+                        help="add what is larger afterwards", accepts={"index_offset": 2**31 - 1},
+                        refuses={"index_offset": 2**31})  # fmt: skip
 
     example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
     shapes = by_partition

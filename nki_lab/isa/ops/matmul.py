@@ -119,6 +119,19 @@ def _double_row_rules(use: Use) -> str | None:
     return None
 
 
+def _picks(use: Use) -> str | None:
+    """What tensor indirection is not combined with."""
+    gathered = [name for name, view in use.types.items() if view is not None and view.indirect == "gather"]
+    if not gathered:
+        return None
+    if "moving" in gathered and use.attrs["is_transpose"]:
+        return "moving is gathered in transpose mode"
+    if use.attrs["tile_position"] not in ((), (0, 0)):
+        return f"{gathered[0]} is gathered with tile_position {use.attrs['tile_position']}"
+    wide = next((use.dtypes[name] for name in ("stationary", "moving") if use.dtypes[name] in _WIDE), None)
+    return f"{gathered[0]} is gathered and the operands are {wide.name}" if wide else None
+
+
 def _dims(use: Use) -> dict[str, int]:
     """Columns of the operands: a double-row operand holds two contraction rows a partition."""
     pair = 2 if _double_row(use) else 1
@@ -142,9 +155,11 @@ class nc_matmul:
     elsewhere, element by element. Free dimensions beyond the first are flattened.
     """
 
-    dst = out("R C", (PSUM,), "result of M partitions and N columns; float32, on NeuronCore-v4 also bfloat16")
-    stationary = arg("K M", (SBUF,), "tile held in the array: K rows, M columns", dtypes=_PE_DTYPES)
-    moving = arg("K N", (SBUF,), "tile streamed through the array: K rows, N columns", dtypes=_PE_DTYPES)
+    dst = out("R C", (PSUM,), "result of M partitions and N columns; float32, on NeuronCore-v4 also bfloat16",
+              indirect=True)  # fmt: skip
+    stationary = arg("K M", (SBUF,), "tile held in the array: K rows, M columns", dtypes=_PE_DTYPES, indirect=True)
+    moving = arg("K N", (SBUF,), "tile streamed through the array: K rows, N columns", dtypes=_PE_DTYPES,
+                 indirect=True)  # fmt: skip
     is_stationary_onezero = attr("bool", "hint: the stationary tile holds only ones and zeros", default=False)
     is_moving_onezero = attr("bool", "hint: the moving tile holds only ones and zeros", default=False)
     is_transpose = attr("bool", "transpose mode: moving is an identity; bit-exact from NeuronCore-v3", default=False)
@@ -212,6 +227,12 @@ class nc_matmul:
                                 "tile_position": (64, 64), "tile_size": (64, 64)},
                        refuses={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
                                 "tile_position": (32, 0), "tile_size": (64, 64)})  # fmt: skip
+
+    picks = predicate("NKI309", "tensor indirection: 8- and 16-bit floats, no array tile but the first, no transpose",
+                      _picks, operand="moving", help="gather with nisa.tensor_copy first", target="trn3",
+                      accepts={"moving": "sbuf bfloat16 128x512 picked"},
+                      refuses={"moving": "sbuf float32 128x512 picked",
+                               "stationary": "sbuf float32 128x64"})  # fmt: skip
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
     history = {"stationary": "stationary", "accumulation": "dst"}

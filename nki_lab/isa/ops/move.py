@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS
@@ -25,7 +26,8 @@ from nki_lab.isa.ops.cycles import (
     is_dense,
     scalar_factor,
 )
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.register import integer_of
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Register, Use, arg, attr, instruction, out, predicate
 
 
 def same_dtype(use: Use, dst: str, src: str) -> bool:
@@ -36,6 +38,13 @@ def _scalar_engine(use: Use) -> str | None:
     if use.engine == "scalar" and use.arch.generation < 3:
         return f"the Scalar Engine has tensor_copy from NeuronCore-v3, the target is {use.arch.name}"
     return None
+
+
+def _picks(use: Use) -> str | None:
+    if use.engine != "gpsimd":
+        return None
+    name = next((name for name, view in use.types.items() if view is not None and view.indirect == "gather"), "")
+    return f"{name} is gathered, which GpSimd does not do in a copy" if name else None
 
 
 @instruction(engine=("vector", "scalar", "gpsimd"), see="NKI API, nki.isa.tensor_copy")
@@ -50,6 +59,10 @@ class tensor_copy:
                               help="use nisa.activation(op=nl.copy) there", target="trn1",
                               accepts={"engine": enums.engine.vector},
                               refuses={"engine": enums.engine.scalar})  # fmt: skip
+    picks = predicate("NKI208", "tensor indirection runs on the Vector and Scalar Engines", _picks, operand="engine",
+                      help="leave engine out", target="trn3",
+                      accepts={"src": "sbuf float32 128x512 picked", "engine": enums.engine.scalar},
+                      refuses={"src": "sbuf float32 128x512 picked", "engine": enums.engine.gpsimd})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
 
@@ -118,6 +131,15 @@ class memset:
     def choose(use: Use) -> str:
         return "vector"
 
+    def warns(use: Use) -> list[Diagnostic]:
+        dtype, value = use.dtypes["dst"], use.attrs["value"]
+        if dtype is None or dtype.kind not in ("int", "uint", "packed") or not isinstance(value, float):
+            return []
+        return [
+            diagnose("NKI606", f"memset: value={value!r} stands for {int(value)}", operand="value",
+                     limit=f"{dtype.name} tiles are filled with integers", help=f"write {int(value)}")
+        ]  # fmt: skip
+
     def precision(use: Use) -> str:
         dtype = use.dtypes["dst"]
         return "float32" if dtype is not None and dtype.kind == "float" else "native"
@@ -153,6 +175,8 @@ def _pattern(use: Use) -> str | None:
 def _int32(use: Use) -> str | None:
     numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:
+        if isinstance(number, Register):
+            continue
         if not isinstance(number, int):
             return f"{number} is no integer"
         if not -(2**31) <= number < 2**31:
@@ -170,7 +194,7 @@ class iota:
 
     dst = out("P F", (SBUF,), "tile to fill, cast from int32")
     pattern = attr("pattern", "[[step, num], ...], outermost first")
-    offset = attr("number", "first value", default=0)
+    offset = attr("register_or_int", "first value, or a register that holds it", default=0)
     channel_multiplier = attr("number", "step from one partition to the next", default=0)
 
     counts = predicate("NKI216", "1 to 4 entries whose counts multiply to dst's elements per partition", _pattern,
@@ -194,7 +218,8 @@ class iota:
         for step, num in use.attrs["pattern"]:
             values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
         lanes = use.attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
-        grid = (use.attrs["offset"] + lanes[:, None] + values[None, :]).astype(np.int32)
+        first = integer_of(state.values, use.attrs["offset"], "iota's offset")
+        grid = (first + lanes[:, None] + values[None, :]).astype(np.int32)
         if use.dtypes["dst"] is BOOL:
             np.not_equal(grid, 0, out=out.dst, casting="unsafe")
         elif out.dst.dtype.kind in "iu":

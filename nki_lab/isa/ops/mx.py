@@ -34,6 +34,7 @@ from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import PSUM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
 
+_FORMATS: Final = (FP8_E5M2_X4, FP8_E4M3FN_X4, FP4_E2M1FN_X4)
 _SCALES: Final = (FP8_E8M0, UINT8)
 _OFFSETS: Final = (4, 8, 12)  # rows further on in a quadrant where scales may begin
 _ELEMENT: Final = {FP8_E5M2_X4: ml_dtypes.float8_e5m2, FP8_E4M3FN_X4: ml_dtypes.float8_e4m3fn}
@@ -176,6 +177,20 @@ def _tile(use: Use) -> str | None:
     return None if use.dims["K"] <= rows else f"{use.dims['K']} contraction rows do not fit a tile of {rows}"
 
 
+def _picks(use: Use) -> str | None:
+    """A gathered operand and its scales are gathered by one index, on the whole array."""
+    for name in ("stationary", "moving"):
+        data, scale = use.types[name], use.types[f"{name}_scale"]
+        gathers = data.indirect == "gather", scale.indirect == "gather"
+        if gathers[0] != gathers[1]:
+            return f"{name if gathers[0] else f'{name}_scale'} is gathered without the other"
+        if gathers[0] and data.index is not scale.index:
+            return f"{name} and {name}_scale are gathered by different index tensors"
+        if gathers[0] and use.attrs["tile_position"] not in ((), (0, 0)):
+            return f"{name} is gathered with tile_position {use.attrs['tile_position']}"
+    return None
+
+
 @instruction(engine="tensor", since=4, see="NKI API, nki.isa.nc_matmul_mx")
 class nc_matmul_mx:
     """dst[M, N] = product of packed MX tiles with their scales, summed over 4 K numbers, accumulated in PSUM.
@@ -185,14 +200,12 @@ class nc_matmul_mx:
     float32 or 8192 of bfloat16.
     """
 
-    dst = out("M N", (PSUM,), "result of M partitions and N columns", dtypes=(F32, BF16))
-    stationary = arg("K M", (SBUF,), "packed tile held in the array", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4,
-                                                                              FP4_E2M1FN_X4))  # fmt: skip
-    moving = arg("K N", (SBUF,), "packed tile streamed through the array", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4,
-                                                                                   FP4_E2M1FN_X4))  # fmt: skip
+    dst = out("M N", (PSUM,), "result of M partitions and N columns", dtypes=(F32, BF16), indirect=True)
+    stationary = arg("K M", (SBUF,), "packed tile held in the array", dtypes=_FORMATS, indirect=True)
+    moving = arg("K N", (SBUF,), "packed tile streamed through the array", dtypes=_FORMATS, indirect=True)
     stationary_scale = arg("S M", (SBUF,), "scales of stationary, as nisa.quantize_mx lays them out", dtypes=_SCALES,
-                           offsets=_OFFSETS)  # fmt: skip
-    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS)
+                           offsets=_OFFSETS, indirect=True)  # fmt: skip
+    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS, indirect=True)
     tile_position = attr("pair", "(row, 0) where the array tile starts; with tile_size", default=())
     tile_size = attr("pair", "(rows, 128) of the array tile: 32, 64 or 128 rows", default=())
     accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
@@ -227,6 +240,11 @@ class nc_matmul_mx:
                      operand="tile_size", help="give tile_position=(row, 0) and tile_size=(rows, 128), or neither",
                      accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
                      refuses={"tile_position": (0, 0), "tile_size": (64, 128)})  # fmt: skip
+    picks = predicate("NKI309", "tensor indirection: an operand and its scales by one index, on the whole array",
+                      _picks, operand="stationary", help="make both views with the same index tensor",
+                      accepts={"moving": "sbuf float8_e4m3fn_x4 128x512 picked",
+                               "moving_scale": "sbuf uint8 128x512 picked"},
+                      refuses={"moving": "sbuf float8_e4m3fn_x4 128x512 picked"})  # fmt: skip
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf float8_e4m3fn_x4 128x64",
                "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",

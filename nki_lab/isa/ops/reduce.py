@@ -81,9 +81,9 @@ class tensor_reduce:
     multiplies the result by -1. A reduction with subtract folds from the left.
     """
 
-    dst = out("P R", ONCHIP, "kept elements of each partition")
+    dst = out("P R", ONCHIP, "kept elements of each partition", indirect=True)
     op = attr("alu", "reduction operator: add, subtract, multiply, maximum, minimum, logical or bit and/or/xor")
-    data = arg("P F", ONCHIP, "input tile")
+    data = arg("P F", ONCHIP, "input tile", indirect=True)
     axis = attr("axis", "a trailing free dimension, or a list of them")
     negate = attr("bool", "multiply the result by -1", default=False)
     keepdims = attr("bool", "keep reduced dimensions at size 1", default=False)

@@ -16,9 +16,10 @@ from nki_lab.isa.alu import ALU, AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.ops.registers import commanded, lanes_of, started
 from nki_lab.isa.ops.shapes import by_partition, one_dtype, one_in_sbuf
-from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out
+from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Register, Use, arg, attr, instruction, out
 from nki_lab.isa.spec import predicate as rule
 
 FP32_MIN: Final = -3.4028235e38
@@ -51,7 +52,7 @@ def _false_value(use: Use) -> str | None:
 
 def _range(use: Use) -> str | None:
     start = use.attrs["range_start"]
-    if not isinstance(start, int):
+    if start != start // 1:
         return f"range_start is {start}"
     end = start + use.types["on_true_tile"].free_size
     return None if start >= -(2**24) and end <= 2**24 else f"indices run from {start} to {end - 1}"
@@ -200,11 +201,19 @@ def _affine_pattern(use: Use) -> str | None:
 def _affine_numbers(use: Use) -> str | None:
     numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:
+        if isinstance(number, Register):
+            continue
         if not isinstance(number, int) or isinstance(number, bool):
             return f"{number} is no integer"
         if not -(2**31) <= number < 2**31:
             return f"{number} does not fit int32"
     return None
+
+
+def _float32(use: Use) -> str | None:
+    value = use.attrs["on_false_value"]
+    fits = not math.isfinite(value) or abs(value) <= float(np.finfo(np.float32).max)
+    return None if fits else f"on_false_value is {value}"
 
 
 @instruction(engine="gpsimd", see="NKI API, nki.isa.affine_select")
@@ -221,7 +230,8 @@ class affine_select:
     on_true_tile = arg("P F", (SBUF,), "tile to select from")
     on_false_value = attr("number", "number where the comparison fails")
     cmp_op = attr("alu", "comparison with 0", default=ALU["equal"])
-    offset = attr("number", "value of the function at the first place", default=0)
+    offset = attr("register_or_int", "value of the function at the first place, or a register that holds it",
+                  default=0)  # fmt: skip
 
     counts = rule("NKI216", "1 to 4 entries whose counts multiply to dst's elements per partition", _affine_pattern,
                   operand="pattern", help="give one [step, num] for each free dimension of dst",
@@ -232,6 +242,9 @@ class affine_select:
     compares = rule("NKI215", "cmp_op is a comparison", _only("cmp_op", *_COMPARISONS), operand="cmp_op",
                     help="use nl.greater_equal, nl.less or another comparison", accepts={"cmp_op": "greater"},
                     refuses={"cmp_op": "add"})  # fmt: skip
+    number = rule("NKI012", "on_false_value is a float32 number", _float32, operand="on_false_value",
+                  help="the lowest float32 is -3.4028234663852886e38", accepts={"on_false_value": -3.0e38},
+                  refuses={"on_false_value": -1.0e39})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "pattern": [[-1, 512]], "channel_multiplier": 1,
                "on_true_tile": "sbuf float32 128x512", "on_false_value": -9984.0,
@@ -245,7 +258,8 @@ class affine_select:
         for step, num in attrs["pattern"]:
             values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
         lanes = attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
-        place = (attrs["offset"] + lanes[:, None] + values[None, :]).astype(np.int32)
+        first = integer_of(state.values, attrs["offset"], "affine_select's offset")
+        place = (first + lanes[:, None] + values[None, :]).astype(np.int32)
         mask = np.empty(place.shape, bool)
         attrs["cmp_op"].apply(place, np.int32(0), mask)
         np.copyto(out.dst, np.where(mask, ins.on_true_tile, np.float32(attrs["on_false_value"])))

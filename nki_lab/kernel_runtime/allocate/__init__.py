@@ -62,7 +62,7 @@ class Allocation:
 def allocate(program: Program) -> Allocation:
     """Addresses for all tensors of a program, each core having a memory of its own.
 
-    Findings: NKI315 capacity, NKI316 hardly any room, NKI317 overlap.
+    Findings: NKI315 and NKI318 capacity, NKI316 hardly any room, NKI317 overlap.
     """
     times = lifetimes(program)
     meetings = meeting(program, times)

@@ -26,7 +26,8 @@ _REMEDY: Final = {
 def capacity(
     program: Program, space: MemoryRegion, tenants: Tenants, placing: Placing, need: Load
 ) -> Iterator[Diagnostic]:
-    """NKI315 where no arrangement has room; NKI316 where none was found, or only in bytes thought to be reserved."""
+    """NKI315 where no arrangement has room, NKI318 where the compiler makes some; NKI316 where none was found, or only
+    in bytes thought to be reserved."""
     room = Room.of(space, program.arch)
     least = need.least
     over = np.flatnonzero(least > room.capacity)
@@ -38,7 +39,8 @@ def capacity(
         has = f"{chip} has {_amount(room.capacity, room)}"
         worst = int(need.op[int(least.argmax())])
         note = "" if worst == op else f"at most {_amount(most, room)}, at line {_line(program, worst)}"
-        yield _at(program, "NKI315", op, f"{what}, {has}", note, limit, space, tenants)
+        code = "NKI318" if _spills(program, tenants) else "NKI315"
+        yield _at(program, code, op, f"{what}, {has}", note, limit, space, tenants)
     elif placing.missing:
         first = placing.missing[0]
         op, buffer = tenants.first[first], tenants.buffers[first]
@@ -50,6 +52,15 @@ def capacity(
         what = f"live {name} tensors need {_amount(int(least.max()), room)} of the {room.capacity} in each partition"
         limit = f"about {room.usable} bytes are free for kernels, the rest is thought to be reserved"
         yield _at(program, "NKI316", op, what, "", limit, space, tenants)
+
+
+def _spills(program: Program, tenants: Tenants) -> bool:
+    """Whether the compiler may move tensors to the next memory and back: Beta 1's does so with those it places itself.
+
+    Source: memory hierarchy overview. inferred: the compiler of the current dialect refuses; AWS's own Beta 1 kernels
+    are over capacity, none of the current ones is.
+    """
+    return program.dialect == "legacy" and all(buffer.address is None for buffer in tenants.buffers)
 
 
 def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:

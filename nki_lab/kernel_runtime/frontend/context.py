@@ -13,10 +13,13 @@ from nki_lab.diagnostic import diagnose, error_of
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.issue import Builder
+    from nki_lab.kernel_runtime.frontend.world import Rank
 
 
 class _Local(threading.local):
     builder: Builder | None = None
+    rank: Rank | None = None
+    """Which rank of a launch of several the thread specialises."""
 
 
 local = _Local()
@@ -53,18 +56,29 @@ _ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes 
 
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of nki_lab, as against the user's."""
+    known = _ours.get(id(frame.f_code))
+    return (_judged(frame) if known is None else known)[0]
+
+
+def _judged(frame: FrameType) -> tuple[bool, CodeType]:
     code = frame.f_code
-    known = _ours.get(id(code))
-    if known is None:
-        name = frame.f_globals.get("__name__", "")
-        ours = isinstance(name, str) and (name == "nki_lab" or name.startswith("nki_lab."))
-        known = _ours[id(code)] = (ours, code)
-    return known[0]
+    name = frame.f_globals.get("__name__", "")
+    ours = isinstance(name, str) and (name == "nki_lab" or name.startswith("nki_lab."))
+    found = _ours[id(code)] = (ours, code)
+    return found
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
     """The innermost frame of user code, seen from `depth` frames above this call."""
-    frame: FrameType | None = sys._getframe(depth)
-    while frame is not None and is_ours(frame):
+    return outside(sys._getframe(depth))
+
+
+def outside(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame of user code, `frame` or one that led to it."""
+    ours = _ours
+    while frame is not None:
+        known = ours.get(id(frame.f_code)) or _judged(frame)
+        if not known[0]:
+            return frame
         frame = frame.f_back
-    return frame
+    return None

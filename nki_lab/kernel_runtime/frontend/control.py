@@ -52,6 +52,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
     recorded once.
     """
     builder = current("nl.fori_loop")
+    _require_body(body_fun, "nl.fori_loop")
     site = builder.site()
     bounds = _bounds("nl.fori_loop", builder, lower, upper, step)
     register = builder.register(_parameter(body_fun))
@@ -66,12 +67,19 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
         abandon(builder, region)
 
 
+def _require_body(body_fun: Any, what: str) -> None:
+    if not callable(body_fun):
+        raise _bad_body(f"{what}: body_fun is {_described(body_fun)}", "body_fun is a function of one register",
+                        f"define the body as a function and pass that: {what}(..., body)")  # fmt: skip
+
+
 def while_loop(init: Any, body_fun: Any) -> None:
     """A loop on the device: as long as the register is not 0, `register = body_fun(register)`, first with `init`.
 
     The body gets the register, and returns the one that decides about the next pass; it is recorded once.
     """
     builder = current("nl.while_loop")
+    _require_body(body_fun, "nl.while_loop")
     site = builder.site()
     if not isinstance(init, VirtualRegister):
         raise _bad_bound(f"nl.while_loop: init is {_described(init)}", "init is a register",

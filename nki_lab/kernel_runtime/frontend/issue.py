@@ -6,14 +6,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
-from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.frontend.context import outside
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
 from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View
@@ -28,7 +28,12 @@ from nki_lab.kernel_runtime.tensor import (
     view_type,
 )
 
+_MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
+
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
+
+
+_new: Final = object.__new__  # half the time of calling the class
 
 
 class NkiInstruction:
@@ -116,16 +121,17 @@ class Builder:
 
     def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, Place]:
         """Number of the innermost call of the user's, seen from `frame`; the frame that makes it, and where that is."""
-        while frame is not None and is_ours(frame):
-            frame = frame.f_back
+        frame = outside(frame)
         if frame is None:
             return self.site_of(Site("", 0, 0, 0, 0, "")), None, NOWHERE
-        known = self._sites.get((id(frame.f_code), frame.f_lasti))
-        if known is None:
-            code, offset = frame.f_code, frame.f_lasti
-            self._codes.append(code)
-            known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        known = self._sites.get((id(frame.f_code), frame.f_lasti)) or self._new_site(frame)
         return known[0], frame, known[1]
+
+    def _new_site(self, frame: FrameType) -> tuple[int, Place]:
+        code, offset = frame.f_code, frame.f_lasti
+        self._codes.append(code)
+        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        return known
 
     def site_of(self, site: Site) -> int:
         """Number of a place in the program's site table."""
@@ -150,20 +156,27 @@ class Builder:
             known = self._shapes.get(key)
         except TypeError:
             known = key = None
-        if known is not None and not all(size.__class__ is int for size in shape):
-            known = key = None  # 512.0 and True are equal to sizes and are none
+        if known is not None:
+            for size in shape:
+                if size.__class__ is not int:
+                    known = key = None  # 512.0 and True are equal to sizes and are none
         if known is None:
             found = dtype_of(dtype)
             sizes, region, place = check_allocation(shape, found, space, address, self.arch)
-            known = (sizes, found, region, place, row_major(sizes))
+            pattern = Buffer(-1, region, found, sizes, address=place, owner=self)
+            known = (pattern, row_major(sizes))
             if key is not None:
                 self._shapes[key] = known
-        sizes, found, region, place, strides = known
+        pattern, strides = known
+        site = self.pinned
+        if site < 0:
+            frame = sys._getframe(2)  # the caller is nl.ndarray, or another function of ours
+            seen = self._sites.get((id(frame.f_code), frame.f_lasti))
+            site = self._place(frame)[0] if seen is None else seen[0]
         buffers = self.program.buffers
-        buffer = Buffer(len(buffers), region, found, sizes, name=name or "", address=place, kind=kind,
-                        site=self.site(), owner=self)  # fmt: skip
+        buffer = pattern.twin(len(buffers), name or "", kind, site)
         buffers.append(buffer)
-        return make_view(buffer, sizes, strides, 0, found)
+        return make_view(buffer, buffer.shape, strides, 0, buffer.dtype)
 
     def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
              space: str = "sbuf") -> NkiTensor:  # fmt: skip
@@ -179,20 +192,21 @@ class Builder:
         `live` are its tensors, scalars and numbers, `fixed` its other attributes, both in declaration order. Raises
         the coded error of the first limit that does not hold.
         """
-        parts: list[Any] = [instruction]
+        parts: list[Any] = [instruction, fixed]
+        touched = []
         for value in live:
             if value.__class__ is NkiTensor:
                 parts.append(value._type or view_type(value))
+                touched.append(value)
             elif value is None:
                 parts.append(None)
             else:
                 parts.append(_scalar_key(value))
-        parts.append(fixed)
         key = tuple(parts)
         try:
             found = self._variants.get(key)
         except TypeError:
-            key = (*parts[:-1], _frozen(fixed))
+            key = (instruction, _frozen(fixed), *parts[2:])
             found = self._variants.get(key)
         if found is None:
             found = self._variants[key] = self._new_variant(instruction, live, fixed)
@@ -201,7 +215,13 @@ class Builder:
         index = len(program.op_variant)
         site, running = self.pinned, self.pinned_pass
         if site < 0:
-            site, frame, place = self._place(sys._getframe(1))
+            frame: FrameType | None = sys._getframe(2)  # the caller is a door, or another function of ours
+            assert frame is not None
+            seen = self._sites.get((id(frame.f_code), frame.f_lasti))
+            if seen is None:
+                site, frame, place = self._place(frame)
+            else:
+                site, place = seen
             if frame is not None:
                 running = self.passes.current(frame, place)
         if notes:
@@ -214,12 +234,15 @@ class Builder:
         program.op_pass.append(running)
         accesses = program.access_view
         program.op_access.append(len(accesses))
-        for value in live:
-            if value.__class__ is NkiTensor:
-                accesses.append(value._view if value._view >= 0 else self.view_of(value))
+        for tensor in touched:
+            number = tensor._view
+            accesses.append(number if number >= 0 else self.view_of(tensor))
         if name is not None:
             program.op_names[index] = name
-        return NkiInstruction(program, index)
+        made = _new(NkiInstruction)
+        made._program = program
+        made.index = index
+        return made
 
     def _new_variant(
         self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]
@@ -250,7 +273,7 @@ class Builder:
         buffer = tensor._buffer
         if buffer.owner is not self:
             raise _foreign(tensor)
-        kind = view_type(tensor)
+        kind = tensor._type or view_type(tensor)
         indirect = tensor._indirect
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
         known = self._views.get(key)
@@ -391,10 +414,17 @@ def _frozen(value: Any) -> Any:
     return value
 
 
+_positions: dict[int, tuple[CodeType, list[Any]]] = {}  # by id: hashing code takes long; kept alive
+
+
 def site_at(code: CodeType, offset: int) -> Site:
     """The source stretch of the instruction at byte `offset` of a code object."""
-    positions = list(code.co_positions())
-    line, end_line, column, end_column = positions[offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
+    known = _positions.get(id(code))
+    if known is None:
+        if len(_positions) >= _MOST_CODES:
+            _positions.clear()
+        known = _positions[id(code)] = code, list(code.co_positions())
+    line, end_line, column, end_column = known[1][offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
     line = line or code.co_firstlineno
     return Site(code.co_filename, line, column or 0, end_line or line, end_column or 0, code.co_qualname)
 

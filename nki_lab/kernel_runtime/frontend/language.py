@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa import enums
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import DTYPES, F32, DType, dtype_of, promote
-from nki_lab.kernel_runtime.frontend.context import current
+from nki_lab.kernel_runtime.frontend.context import current, local
 from nki_lab.kernel_runtime.frontend.control import dynamic_range, fori_loop, register_alloc, while_loop
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.frontend.issue import Builder
@@ -52,7 +52,19 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
 
     `address=(partition, byte)` places it in SBUF or PSUM; otherwise the compiler does.
     """
-    return current("nl.ndarray").allocate(shape, dtype, buffer, name=name, address=address)
+    builder = current("nl.ndarray")
+    made = builder.allocate(shape, dtype, buffer, name=name, address=address)
+    if len(made._shape) < 2 and made._buffer.on_chip:
+        _accepted(f"nl.ndarray: shape is {made._shape} on the chip", "shape", "tensors on the chip are two-dimensional",
+                  f"write ({made._shape[0]}, 1), or (1, {made._shape[0]}) for one partition")  # fmt: skip
+    return made
+
+
+def _accepted(message: str, operand: str, limit: str, remedy: str) -> None:
+    """Note what the documentation forbids and kernels do; Beta 1 allows all of it."""
+    builder = current("nl")
+    if not builder.elementwise_operators:
+        builder.note(diagnose("NKI606", message, operand=operand, limit=limit, help=remedy), builder.site())
 
 
 def _filled(value: float, shape: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
@@ -149,10 +161,11 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
 def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
     if isinstance(value, NkiTensor):
         return value
+    shown = "an array" if hasattr(value, "shape") else f"{repr(value)[:60]} ({type(value).__name__})"
     raise error_of(
         diagnose(
             "NKI013",
-            f"{function}: {operand} is {value!r} ({type(value).__name__}), it must be a tensor",
+            f"{function}: {operand} is {shown}, it must be a tensor",
             operand=operand,
             limit=f"{operand} is a tensor",
             help="pass arrays as arguments of the kernel; inside it they are tensors",
@@ -167,10 +180,10 @@ def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exceptio
     )  # fmt: skip
 
 
-def copy(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
-    tile = current("nl.copy").like(_tensor(src, "nl.copy", "src"), dtype=_maybe(dtype))
-    isa("tensor_copy")(tile, src)
+    tile = current("nl.copy").like(_tensor(x, "nl.copy", "x"), dtype=_maybe(dtype))
+    isa("tensor_copy")(tile, x)
     return tile
 
 
@@ -183,6 +196,9 @@ def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     builder = current("nl.transpose")
     _tensor(x, "nl.transpose", "x")
     rows, columns = x._shape[0], int(np.prod(x._shape[1:], dtype=int))
+    if len(x._shape) > 2:
+        _accepted(f"nl.transpose: x is {tuple(x._shape)}, its free dimensions are taken as one", "x",
+                  "x is two-dimensional", f"write x.reshape({(rows, columns)})")  # fmt: skip
     source = x if x._buffer.space is not psum else copy(x)
     result = builder.allocate((columns, rows), x._dtype, psum)
     isa("nc_transpose")(result, source)
@@ -194,6 +210,9 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     builder = current("nl.matmul")
     _tensor(x, "nl.matmul", "x")
     _tensor(y, "nl.matmul", "y")
+    if not transpose_x:
+        _accepted("nl.matmul: transpose_x is False", "transpose_x", "a known issue: the official compiler fails",
+                  "pass x as [contraction, rows], with transpose_x=True")  # fmt: skip
     stationary = x if transpose_x else transpose(x)
     result = builder.allocate((stationary._shape[1], y._shape[1]), F32, psum)
     isa("nc_matmul")(result, stationary, y)
@@ -232,8 +251,8 @@ def _conform(x: NkiTensor, y: NkiTensor, name: str) -> tuple[NkiTensor, NkiTenso
         raise _no_broadcast(x, y, name)
     try:
         return broadcast_to(x, shape), broadcast_to(y, shape)
-    except Exception as error:
-        raise _no_broadcast(x, y, name) from error
+    except NkiError:
+        raise _no_broadcast(x, y, name) from None
 
 
 def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
@@ -248,9 +267,21 @@ def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
     )
 
 
+def _require_sbuf(name: str, **operands: Any) -> None:
+    """Refuse tiles in PSUM where the documentation says so; Beta 1 takes them."""
+    for operand, value in operands.items():
+        if isinstance(value, NkiTensor) and value._buffer.space is psum and not current("nl").elementwise_operators:
+            raise error_of(
+                diagnose("NKI201", f"nl.{name}: {operand} is in PSUM, GpSimd reads SBUF only", operand=operand,
+                         limit=f"{operand} in SBUF", help="copy it to SBUF with nl.copy first, or use nisa.activation")
+            )  # fmt: skip
+
+
 def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     """`x name y` in a new SBUF tile; either side may be a number."""
     builder = current(f"nl.{name}")
+    if name == "power":
+        _require_sbuf(name, x=x, y=y)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         left, right = _conform(x, y, name)
         tile = builder.like(left, dtype=_maybe(dtype) or promote(x._dtype, y._dtype))
@@ -279,6 +310,8 @@ def _make_binary(name: str) -> Callable[..., NkiTensor]:
 
 def _make_unary(name: str) -> Callable[..., NkiTensor]:
     def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+        if name == "rsqrt":
+            _require_sbuf(name, x=x)
         return unary(name, x, dtype)
 
     return _dress(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
@@ -328,6 +361,12 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
     if not all(isinstance(a, int) for a in given):
         raise _bad_value(f"nl.{name}", "axis", axis, "an integer or a list of integers")
     axes = sorted(a + rank if a < 0 else a for a in given)
+    if not axes or axes[0] < 1 or axes != list(range(axes[0], rank)):
+        raise error_of(
+            diagnose("NKI217", f"nl.{name}: axis {axis} of x {tuple(x._shape)}", operand="axis",
+                     limit="axis names the last free dimensions in a row",
+                     help="permute the free dimensions so that the reduced ones come last")
+        )  # fmt: skip
     kept = [n for i, n in enumerate(x._shape) if i not in axes]
     shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
     if len(kept) < 2 and not keepdims:
@@ -468,13 +507,19 @@ def program_ndim() -> int:
 def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     """Print a tensor's values when the instruction is reached; behind a meeting of two cores what tensor it is."""
     builder = current("nl.device_print")
+    if not isinstance(print_prefix, str):
+        raise _bad_value("nl.device_print", "print_prefix", print_prefix, "a string known at compile time")
+    if _tensor(tensor, "nl.device_print", "tensor")._buffer.space is psum:
+        _accepted("nl.device_print: tensor is in PSUM", "tensor", "tensor is in SBUF or HBM",
+                  "copy it to SBUF with nisa.tensor_copy first")  # fmt: skip
     if builder.has_values:
         print(f"{print_prefix} {builder.read(tensor)}")
     elif builder.reader is not None:  # nothing has a value yet where the cores have met: its shape is printed
         print(f"{print_prefix} {tensor}")
 
 
-_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name != "copy"]
+_TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
+_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *_TOKENS)]
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
     **{name: _make_unary(name) for name in _ACTIVATION_ONLY},
@@ -505,6 +550,12 @@ class _OpToken:
     def __repr__(self) -> str:
         return f"nl.{self.nki_op}"
 
+    def __call__(self, *_args: Any, **_keywords: Any) -> Any:
+        raise error_of(
+            diagnose("NKI215", f"nl.{self.nki_op} is called, and is no function", operand=self.nki_op,
+                     limit=f"nl.{self.nki_op} stands as an op= argument", help="see what the instruction's op takes")
+        )  # fmt: skip
+
 
 def names() -> dict[str, Any]:
     """Everything `import nki.language` gives, by name."""
@@ -521,7 +572,7 @@ def names() -> dict[str, Any]:
     }  # fmt: skip
     own |= _FUNCTIONS
     own |= {item.__name__: item for item in FUNCTIONS}
-    own |= {name: _OpToken(name) for name in ("average", "bypass") if name not in own}
+    own |= {name: _OpToken(name) for name in _TOKENS}
     own |= {name: kind.host for name, kind in DTYPES.items()}
     own |= {"bool": DTYPES["bool_"].host, "DType": str, "NkiTensor": NkiTensor, "MemoryRegion": MemoryRegion}
     own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}

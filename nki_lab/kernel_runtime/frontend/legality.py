@@ -6,6 +6,7 @@ Works on view types, so that the answer holds for every call with the same types
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +23,7 @@ from nki_lab.isa.alu import alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import REQUIRED, Instruction, Limit, Operand, Register, Use, show_value
+from nki_lab.kernel_runtime.frontend import gathers
 from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
 
 
@@ -75,11 +77,14 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
         _check_partitions(instruction, name, view, arch)
         if use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
+    _check_gathers(use, notes)
     if instruction.warns is not None:
         notes += instruction.warns(use)
     names = tuple(name for name, view in types.items() if view is not None)
     return Legal(instruction, use, names, tuple(notes))
 
+
+_STEP_END = 2**15  # steps of an engine's access pattern are signed 16-bit numbers of elements
 
 _GROUPS: dict[Instruction, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
@@ -108,9 +113,21 @@ def _refusal(instruction: Instruction, code: str, message: str, operand: str, ty
              limit: str, help_text: str) -> NkiError:  # fmt: skip
     view = types.get(operand)
     note = f"{operand}: {describe(view)}" if view is not None else ""
+    needs = _NEEDS.search(message)
+    if needs is not None:
+        limit = f"{limit}; targets: {', '.join(targets_from(int(needs[1])))}"
     return error_of(
         diagnose(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
     )
+
+
+_NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
+
+
+def targets_from(since: int, until: int | None = None) -> list[str]:
+    """The targets whose NeuronCore generation is in a range."""
+    names = sorted(name for name in TARGETS if name.startswith(("trn", "inf")))
+    return [name for name in names if since <= TARGETS[name].generation <= (until or TARGETS[name].generation)]
 
 
 def describe(view: ViewType) -> str:
@@ -122,10 +139,7 @@ def describe(view: ViewType) -> str:
 def _require_target(instruction: Instruction, arch: Arch) -> None:
     if instruction.since <= arch.generation and (instruction.until is None or arch.generation <= instruction.until):
         return
-    have = sorted(
-        {name for name, known in TARGETS.items() if name.startswith(("trn", "inf"))
-         if instruction.since <= known.generation <= (instruction.until or known.generation)}
-    )  # fmt: skip
+    have = targets_from(instruction.since, instruction.until)
     raise error_of(
         diagnose(
             "NKI209",
@@ -134,6 +148,13 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
             help=f"choose target={have[0]!r}, or use instructions that {arch.name} has" if have else "",
         )
     )
+
+
+# Arguments that changed places, and what a call in the former order is told at the first that does not fit.
+_FORMER_ORDER: Mapping[tuple[str, str], str] = {
+    ("affine_select", "on_true_tile"): "pass offset by keyword: since NKI 0.3 channel_multiplier stands third",
+    ("dma_compute", "reduce_op"): "write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the last two",
+}
 
 
 def _missing(instruction: Instruction, name: str) -> NkiError:
@@ -155,7 +176,7 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
         return view_type(value), None
     if value is None and (operand.optional or operand.default is None):
         return None, None
-    if operand.scalar and isinstance(value, (Number, np.generic)) and not isinstance(value, complex):
+    if operand.scalar and _is_number(value):
         return None, value.item() if isinstance(value, np.generic) else value
     wanted = "a tensor or a number" if operand.scalar else "a tensor"
     what = {
@@ -169,11 +190,18 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
     elif type(value).__name__ in ("ndarray", "Tensor", "Array"):
         hint = "pass arrays as arguments of the kernel, or make a tile with nl.ndarray and copy into it"
     else:
-        hint = f"{operand.name}: {operand.doc}"
+        hint = _FORMER_ORDER.get((instruction.name, operand.name)) or f"{operand.name}: {operand.doc}"
     raise error_of(
         diagnose("NKI013", f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
                  operand=operand.name, limit=f"{operand.name} is {wanted}", help=hint)
     )  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a real number that a float64 can come near to."""
+    if isinstance(value, int):
+        return value.bit_length() < 1024
+    return isinstance(value, (Number, np.generic)) and not isinstance(value, complex)
 
 
 def _bad_attribute(instruction: Instruction, operand: Operand, value: Any, wanted: str) -> NkiError:
@@ -203,14 +231,14 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
             first = error.diagnostics[0]
             raise error_of(
                 diagnose(first.code, f"{instruction.name}: {first.message}", operand=operand.name, limit=first.limit,
-                         help=first.help)
+                         help=_FORMER_ORDER.get((instruction.name, operand.name)) or first.help)
             ) from None  # fmt: skip
     if kind == "bool":
         if not isinstance(value, (bool, np.bool_, int)):
             raise _bad_attribute(instruction, operand, value, "True or False")
         return bool(value)
     if kind == "number":
-        if isinstance(value, (Number, np.generic)) and not isinstance(value, complex):
+        if _is_number(value):
             return value.item() if isinstance(value, np.generic) else value
         raise _bad_attribute(instruction, operand, value, "a number known at compile time")
     if kind.startswith("register"):
@@ -376,11 +404,31 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         raise _refusal(instruction, "NKI205", f"{name} has {rank} free dimensions that cannot be merged", name, types,
                        "access patterns have at most 4 free dimensions", "split the instruction over the outermost one",
                        )  # fmt: skip
+    if any(abs(step) >= _STEP_END for step in view.free_strides):
+        notes.append(
+            diagnose(
+                "NKI227",
+                f"{instruction.name}: {name} steps by {max(view.free_strides, key=abs)} elements",
+                operand=name,
+                note=f"{name}: {describe(view)}",
+                limit="steps of an access pattern are 16-bit numbers of elements",
+                help="copy the parts one by one, or lay the tile out so that they are closer",
+            )
+        )
     most = arch.psum_operand_fmax if view.space.value == "psum" else arch.sbuf_operand_fmax
     if view.free_size > most and engine != "tensor":
         raise _refusal(instruction, "NKI220", f"{name} has {view.free_size} elements per partition", name, types,
                        f"elements per partition <= {most} in {view.space.value.upper()}",
                        "split the instruction along the free dimension")  # fmt: skip
+
+
+def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
+    """What tensor indirection asks beyond the declaration: faults are raised, what the compiler rejects is noted."""
+    for item in gathers.problems(use):
+        error = _refusal(use.instruction, item.code, item.message, item.operand, use.types, item.limit, item.help)
+        if error.diagnostics[0].outcome == "fault":
+            raise error
+        notes += error.diagnostics
 
 
 def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dict[str, int]:

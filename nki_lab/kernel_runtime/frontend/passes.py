@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.locate import tree_of
@@ -36,15 +37,17 @@ class Loop:
 class Place:
     """A place in some function: the loops around it, outermost first, and the stretch of plain code that it is in.
 
-    Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end.
+    Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end. `resumes` says
+    that the function is a generator.
     """
 
-    __slots__ = ("block", "loops", "variables")
+    __slots__ = ("block", "loops", "resumes", "variables")
 
-    def __init__(self, loops: tuple[Loop, ...], block: int) -> None:
+    def __init__(self, loops: tuple[Loop, ...], block: int, *, resumes: bool = False) -> None:
         self.loops = loops
         self.variables = [loop.variable for loop in loops]
         self.block = block
+        self.resumes = resumes
 
 
 class Passes:
@@ -65,6 +68,7 @@ class Passes:
         self._frame: FrameType | None = None  # of the instruction before, where it was
         self._block = self._offset = -1
         self._last: list[Any] = []
+        self._around: list[Any] = []  # of the frames that called it, as in `_last`
         self._number = -1
         self._stack: list[tuple[Loop, Any, int]] = []  # (loop, what tells its passes apart, row), outermost first
         self._counts: dict[tuple[Loop, int], int] = {}
@@ -87,24 +91,54 @@ class Passes:
         root = self.root
         if root is None:
             return -1
+        # While a frame runs those that called it stand still, but for a generator, which another one may resume.
+        if frame is not self._frame or place.resumes:
+            self._around = self._levels_around(frame, root)
         self._frame, self._block, self._offset = frame, place.block, offset
-        levels: list[Any] = []
-        around: FrameType | None = frame
-        while around is not None and around is not root:
-            if around is not frame:
-                place = self.place_of(around)
-            if place.loops:
-                levels.append(place.loops)
-                names = around.f_locals
-                for variable in place.variables:
-                    value = names.get(variable)
-                    # Other values are told apart by identity: to compare tensors is an instruction.
-                    levels.append(value if value.__class__ is int else (id(value), value.__class__))
-            around = around.f_back
+        levels = self._levels(frame, place) + self._around if place.loops else self._around
         if levels != self._last:
-            self._last = levels
-            self._number = self._row(levels)
+            last = len(place.loops)
+            self._number = self._next(levels, last) if self._stepped(levels, last) else self._row(levels)
+            self._last = levels.copy()
         return self._number
+
+    def _levels(self, frame: FrameType, place: Place) -> list[Any]:
+        """The loops that a frame is in, and what tells their passes apart."""
+        names = frame.f_locals
+        levels: list[Any] = [place.loops]
+        for variable in place.variables:
+            value = names.get(variable)
+            # Other values are told apart by identity: to compare tensors is an instruction.
+            levels.append(value if value.__class__ is int else (id(value), value.__class__))
+        return levels
+
+    def _levels_around(self, frame: FrameType, root: FrameType) -> list[Any]:
+        """The same for the frames that called it, innermost first."""
+        levels: list[Any] = []
+        around = frame.f_back if frame is not root else None
+        while around is not None and around is not root:
+            place = self.place_of(around)
+            if place.loops:
+                levels += self._levels(around, place)
+            around = around.f_back
+        return levels
+
+    def _stepped(self, levels: list[Any], depth: int) -> bool:
+        """Whether all that differs from the last levels is the number of the innermost loop, the one at `depth`."""
+        former, stack = self._last, self._stack
+        if not depth or len(former) != len(levels) or levels[depth].__class__ is not int or not stack:
+            return False
+        former[depth] = levels[depth]
+        return former == levels and stack[-1][0] is levels[0][-1]
+
+    def _next(self, levels: list[Any], depth: int) -> int:
+        """The row of the next pass of the innermost loop."""
+        loop, _, _ = self._stack.pop()
+        parent = self._stack[-1][2] if self._stack else -1
+        number = len(self._table)
+        self._table.append(_new(Pass, (parent, loop.variable, levels[depth], loop.number)))
+        self._stack.append((loop, levels[depth], number))
+        return number
 
     def place_of(self, frame: FrameType) -> Place:
         """Where a frame is; without loops in our own code."""
@@ -118,10 +152,12 @@ class Passes:
     def _place(self, code: CodeType, offset: int) -> Place:
         found = self._functions.get(id(code))
         if found is None:
-            found = self._functions[id(code)] = tuple(loops_of(code)), _leaders(code)
+            standing, leaders = _anatomy(code)
+            found = self._functions[id(code)] = tuple([Loop(*loop) for loop in standing]), leaders
         loops, leaders = found
         inside = tuple([loop for loop in loops if loop.first <= offset < loop.end])
-        return Place(self._nests.setdefault(inside, inside), bisect_right(leaders, offset))
+        resumes = bool(code.co_flags & inspect.CO_GENERATOR)
+        return Place(self._nests.setdefault(inside, inside), bisect_right(leaders, offset), resumes=resumes)
 
     def enter(self) -> int:
         """Rows made from now on belong to a device loop; gives what `leave` needs."""
@@ -182,6 +218,22 @@ def _leaders(code: CodeType) -> list[int]:
     jumps = {*dis.hasjrel, *dis.hasjabs}
     after = {later.offset for step, later in pairwise(steps) if step.opcode in jumps}
     return sorted(after | {step.offset for step in steps if step.is_jump_target})
+
+
+_Standing = tuple[int, int, str, Site]
+_anatomies: dict[int, tuple[CodeType, list[_Standing], list[int]]] = {}  # by id: hashing code takes long; kept alive
+_MOST: Final = 1024
+
+
+def _anatomy(code: CodeType) -> tuple[list[_Standing], list[int]]:
+    """The loops of a code object, and where plain code begins; of the last ones that were asked for it is known."""
+    known = _anatomies.get(id(code))
+    if known is None:
+        if len(_anatomies) >= _MOST:
+            _anatomies.clear()
+        loops = [(loop.first, loop.end, loop.variable, loop.site) for loop in loops_of(code)]
+        known = _anatomies[id(code)] = code, loops, _leaders(code)
+    return known[1:]
 
 
 def loops_of(code: CodeType) -> Iterator[Loop]:

@@ -8,6 +8,7 @@ from typing import Any
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.enums import nc_version
+from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.context import local
 
 DEFAULT_TARGET = "trn3"
@@ -46,7 +47,12 @@ class _TileSize:
         found = tile_size_of(name, current_arch())
         if found is None:
             raise error_of(
-                diagnose("NKI006", f"nl.tile_size has no {name}", limit=f"names: {', '.join(self._NAMES)}", help="")
+                diagnose(
+                    "NKI006",
+                    f"nl.tile_size has no {name}",
+                    limit=f"names: {', '.join(self._NAMES)}",
+                    help=did_you_mean(name, self._NAMES),
+                ),
             )
         return found
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_class
-from nki_lab.kernel_runtime.frontend import control
+from nki_lab.diagnostic import NkiError, Span, diagnose, error_class, error_of
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend import control, misuse
 from nki_lab.kernel_runtime.frontend.context import is_ours, recording
 from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at
 from nki_lab.kernel_runtime.ir import Site
@@ -23,6 +25,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     Whatever goes wrong in the kernel's own code comes out as an NkiError with a code and a place; KeyboardInterrupt
     and SystemExit pass through.
     """
+    _refuse_unfinished(function)
     with recording(builder):
         builder.passes.begin(sys._getframe())
         try:
@@ -40,6 +43,25 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
                 control.end_loop(builder)
     collect_outputs(result, builder)
     return result
+
+
+def _refuse_unfinished(function: Callable[..., Any]) -> None:
+    """NKI106 for a function that Python would stop half way: calling it runs none of it."""
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_flags & _UNFINISHED:
+        return
+    kind = "a generator" if code.co_flags & inspect.CO_GENERATOR else "a coroutine"
+    item = diagnose(
+        "NKI106",
+        f"the kernel {code.co_name} is {kind}",
+        span=Span(code.co_filename, code.co_firstlineno, 1, code.co_firstlineno, 2),
+        limit="a kernel runs from its first statement to its end, once",
+        help="return the tensors instead; engines overlap without coroutines",
+    )
+    raise error_class(SyntaxError)((item,))
+
+
+_UNFINISHED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def locate_error(error: NkiError) -> None:
@@ -73,6 +95,12 @@ _LIBRARY = ("<frozen", os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120 - 
 def wrapped(error: Exception) -> NkiError:
     """The NkiError, also of the exception's own kind, for something the kernel's Python raised."""
     kind = type(error)
+    site = innermost_site(error.__traceback__)
+    misused = misuse.of_traceback(error)
+    if misused is not None:
+        made = error_of(misused if site is None else placed(misused, site))
+        made.__cause__ = error
+        return made
     code = "NKI102" if isinstance(error, NameError) else "NKI007"
     if isinstance(error, NameError):
         message = str(error)
@@ -83,7 +111,6 @@ def wrapped(error: Exception) -> NkiError:
     else:
         message = f"the kernel raised {kind.__name__}: {error}" if str(error) else f"the kernel raised {kind.__name__}"
         help_text = _explain(error)
-    site = innermost_site(error.__traceback__)
     item = diagnose(code, message, help=help_text)
     made = error_class(_base_of(kind))((placed(item, site) if site is not None else item,))
     made.__cause__ = error
@@ -100,8 +127,6 @@ def _base_of(kind: type[Exception]) -> type[Exception]:
 
 
 def _near_names(error: NameError) -> str:
-    from nki_lab.isa.spelling import did_you_mean
-
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -116,6 +141,8 @@ def _explain(error: Exception) -> str:
         return "the kernel's own assert does not hold for these arguments"
     if isinstance(error, RecursionError):
         return "kernels are inlined: a recursion must end at specialisation time"
+    if isinstance(error, AttributeError) and error.name and (near := did_you_mean(error.name, dir(error.obj))):
+        return near
     return "specialisation runs the kernel as Python; the error is in its own code"
 
 

@@ -19,11 +19,15 @@ _TRANSPOSE: Final = 112
 _BLOCK: Final = 1024  # rows and columns of the product of one call without BLAS: it stays in the last-level cache
 
 
+def _libraries() -> list[Path]:
+    """The BLAS libraries that NumPy's wheel carries."""
+    return sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*"))
+
+
 @cache
 def _sgemm() -> Callable[..., None] | None:
     """cblas_sgemm with 64-bit sizes from the library that NumPy's wheels carry; None where there is none."""
-    folder = Path(np.__file__).parent.parent / "numpy.libs"
-    for path in sorted(folder.glob("libscipy_openblas64*")):
+    for path in _libraries():
         try:
             function = ctypes.CDLL(str(path)).scipy_cblas_sgemm64_
         except (OSError, AttributeError):
@@ -75,3 +79,15 @@ def library() -> str:
     blas = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
     return f"{name}, {'in place' if available() else 'through NumPy'}"
+
+
+def threads() -> int:
+    """The threads that a product may take, 0 where the library does not say."""
+    for path in _libraries():
+        try:
+            count = ctypes.CDLL(str(path)).scipy_openblas_get_num_threads64_
+        except (OSError, AttributeError):
+            continue
+        count.restype = ctypes.c_int
+        return int(count())
+    return 0

@@ -10,24 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
-from nki_lab.isa.dtype import BOOL
+from nki_lab.isa.dtype import BOOL, F32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
 from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
+from nki_lab.kernel_runtime.numerics.pool import Block, Pool
 from nki_lab.kernel_runtime.numerics.recipe import Recipe, Registers, State, Step
 from nki_lab.kernel_runtime.numerics.rounding import Scratch
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
+    NATIVE,
     SHADOW,
     Bound,
-    Pool,
     fresh,
     host_values,
     kind_of,
@@ -37,8 +38,9 @@ from nki_lab.kernel_runtime.numerics.storage import (
     window,
 )
 from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.numerics.whole import Whole, dying, kept, whole_plan
 from nki_lab.kernel_runtime.path import Path, PathLog
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
 
 Array = NDArray[Any]
 
@@ -77,7 +79,7 @@ class Machine:
         self.done = 0
         self.failed = -1  # the op whose values could not be computed
         self._bounds: dict[int, Bound] = {}
-        self._blocks: dict[int, Array] = {}
+        self._blocks: dict[int, Block] = {}
         self._kinds: dict[int, int] = {}
         self._recipes: dict[Any, Recipe] = {}
         self.registers = Registers(program.arch.pmax)
@@ -88,11 +90,10 @@ class Machine:
         self._physical = None if allocation is None else PhysicalMemory(program.arch, allocation)
         self._resolver = Resolver(self.bound, self.registers.values)
         self._loops: Loops | None = None
-        # Steps of ops that come again with the same views; valid while no binding changes.
+        # Steps of ops that come again on the same memory, as those of a loop that is unrolled do.
         self._planned: dict[Any, list[Step]] = {}
         self._views_seen = 0
         self._buffers_seen = 0
-        self._recycle = False
         self._poison_all = True
 
     def run(self, *, final: bool) -> None:
@@ -101,17 +102,18 @@ class Machine:
         coverage = self.tracker.finish() if final else self.tracker.advance()
         with np.errstate(all="ignore"):
             self._prepare()
-            skip: dict[int, slabs.Slab | None] = {}
-            dying: dict[int, list[int]] = {}
+            plan: Whole | None = None
+            ends: Mapping[int, list[int]] = {}
             if self._loops is None and self.program.registers and not self.program.is_laid_out:
                 self._loops = Loops(self.program, self.registers, self.bound, self.plan, self.perform,
                                     lambda: self.failed)  # fmt: skip
             if final and self.done == 0 and len(self.program) and self._physical is None:
                 if self._loops is None:
-                    skip, dying = self._whole_plan(coverage.add)
+                    plan = whole_plan(self.program, coverage.add, self._shadowed())
+                    self._take_over(plan)
                 else:
-                    dying = self._dying(Survey(self.program), self._kept())
-            self._execute(coverage.add, skip, dying)
+                    ends = dying(self.program, Survey(self.program), kept(self.program))
+            self._execute(coverage.add, plan, ends)
         self.seconds += time.perf_counter() - start
 
     def read(self, tensor: NkiTensor) -> Array:
@@ -129,6 +131,24 @@ class Machine:
         part = window(self.bound(buffer), tensor._dtype, tensor._offset, tensor._shape, tensor._strides)
         values = host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         return values.view(np.bool_) if tensor._dtype is BOOL and values.dtype != np.bool_ else values
+
+    def hand_out(self, tensor: NkiTensor) -> Array:
+        """`read` of a result, with which the machine has done: where it can be, its memory and no copy."""
+        buffer = tensor._buffer
+        block, bound = self._blocks.get(buffer.id), self._bounds.get(buffer.id)
+        plain = buffer.dtype is F32 or (bound is not None and bound.kind == NATIVE and buffer.dtype is not BOOL)
+        if block is None or bound is None or bound.kind == BYTES or not plain or buffer.on_chip or not is_whole(tensor):
+            return self.read(tensor)
+        del self._blocks[buffer.id]
+        self._pool.forget(block)
+        return bound.flat.reshape(buffer.shape)
+
+    def close(self) -> None:
+        """Give all memory back; nothing can be run or read any more."""
+        self._bounds.clear()
+        self._blocks.clear()
+        self._planned.clear()
+        self._pool.close()
 
     @property
     def path(self) -> Path:
@@ -162,7 +182,6 @@ class Machine:
         self._buffers_seen = len(program.buffers)
 
     def _make_bytes(self, buffer: Buffer) -> None:
-        self._planned.clear()
         self._kinds[buffer.id] = BYTES
         bound = self._bounds.get(buffer.id)
         if bound is not None and bound.kind != BYTES:
@@ -171,7 +190,6 @@ class Machine:
     def _share(self, buffer: Buffer) -> None:
         """Move a placed buffer into the memory that it shares with its neighbours."""
         self._kinds[buffer.id] = BYTES
-        self._planned.clear()
         former = self._bounds.get(buffer.id)
         bound = self._placed.bind(buffer)
         if former is not None and former.flat is not bound.flat:
@@ -184,12 +202,12 @@ class Machine:
 
     def _bind(self, buffer: Buffer, index: int = -1, steps: list[tuple[int, Step]] | None = None) -> Bound:
         """Make a buffer's storage. What must happen to it when op `index` runs, and not now, is added to `steps`."""
-        kind = self._kinds.get(buffer.id, kind_of(buffer))
+        kind = NATIVE if buffer.id in self._stored else self._kinds.get(buffer.id, kind_of(buffer))
         values = self.arrays.get(buffer.id)
         if values is None:
             values = self.program.constants.get(buffer.id)
         if values is not None:
-            bound = of_array(buffer, values, kind)
+            bound = of_array(buffer, values, kind, self._pool)
             if bound.flat.base is not None and np.shares_memory(bound.flat, values) and self._is_written(buffer):
                 bound = Bound(bound.kind, bound.flat.copy(), 0, bound.row, bound.pitch)
         else:
@@ -208,92 +226,22 @@ class Machine:
         return self._written is None or bool(self._written[buffer.id])
 
     _written: Any = None
+    _stored: frozenset[int] = frozenset()
 
     # -- the whole program at once -----------------------------------------------------------------------------------
 
-    def _whole_plan(self, add: Mapping[int, Any]) -> tuple[dict[int, slabs.Slab | None], dict[int, list[int]]]:
-        """Elide loads and find slabs; gives the ops that are replaced (None: dropped) and the tiles dead after each."""
-        program = self.program
-        survey = Survey(program)
-        self._written = survey.writes > 0
+    def _take_over(self, plan: Whole) -> None:
+        """Bind what a complete program allows to be bound in another way."""
+        self._written = plan.written
+        self._stored = plan.stored
         self._poison_all = False
-        self._recycle = True
-        shadowed = np.array([self._kinds.get(b.id, kind_of(b)) == SHADOW for b in program.buffers], bool)
-        keep = self._kept()
-        skip: dict[int, slabs.Slab | None] = {}
-        if program.options.matmul_order != "tile":
-            windows = self._elide(survey, shadowed, keep, skip)
-            self._bind_windows(windows)
-            self.slabs = slabs.find(program, survey, add, windows, shadowed, program.options.slab_bytes)
-            for found in self.slabs:
-                for op in found.ops:
-                    skip[op] = None
-                skip[found.first] = found
-        else:
-            windows = self._elide(survey, shadowed, keep, skip)
-            self._bind_windows(windows)
-        self.elided = len(windows)
-        return skip, self._dying(survey, keep)
+        self._bind_windows(plan.windows)
+        self.slabs = list(plan.slabs)
+        self.elided = len(plan.windows)
 
-    def _kept(self) -> Array:
-        """The buffers that are wanted when the program is over."""
-        keep = np.zeros(len(self.program.buffers), bool)
-        for tensor in self.program.outputs:
-            keep[tensor._buffer.id] = True
-        return keep
-
-    def _dying(self, survey: Survey, keep: Array) -> dict[int, list[int]]:
-        """For each op, of a device loop the last one, the tiles that nobody touches or asks for afterwards."""
-        # Index tensors are looked at while the program runs, when later ops are planned already.
-        indices = [view.indirect.index for view in self.program.views if view.indirect is not None]
-        stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
-        dying: dict[int, list[int]] = {}
-        last_access = survey.last_access.copy()
-        for region in self.program.regions:
-            if region.parent < 0:
-                last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
-        for buffer, last in zip(self.program.buffers, last_access.tolist(), strict=True):
-            if (
-                buffer.on_chip
-                and not keep[buffer.id]
-                and buffer.kind not in ("input", "const")
-                and buffer.id not in stay
-            ):
-                dying.setdefault(last, []).append(buffer.id)
-        return dying
-
-    def _elide(self, survey: Survey, shadowed: Array, keep: Array,
-               skip: dict[int, slabs.Slab | None]) -> dict[int, slabs.Window]:  # fmt: skip
-        """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
-        program = self.program
-        candidates = [
-            variant.instruction.name == "dma_copy" and variant.use.dtypes["dst"] is variant.use.dtypes["src"]
-            for variant in program.variants
-        ]
-        windows: dict[int, slabs.Window] = {}
-        if not any(candidates):
-            return windows
-        variants = np.frombuffer(program.op_variant, np.uint32)
-        layouts: dict[int, int | None] = {}
-        for index in np.flatnonzero(np.array(candidates)[variants]).tolist():
-            at = program.op_access[index]
-            dst, src = program.views[program.access_view[at]], program.views[program.access_view[at + 1]]
-            tile, source = dst.buffer, src.buffer
-            if (
-                survey.writes[tile.id] != 1 or survey.foreign_reads[tile.id] or keep[tile.id] or not tile.on_chip
-                or not dst.full or source.on_chip or survey.writes[source.id] or tile.address is not None
-                or src.indirect is not None or not (shadowed[tile.id] and shadowed[source.id])
-                or survey.first_read[tile.id] < index or source.kind not in ("input", "const")
-            ):  # fmt: skip
-                continue
-            key = src.type.id * 1_000_003 + dst.type.id
-            if key not in layouts:
-                layouts[key] = _row_pitch(src, tile)
-            pitch = layouts[key]
-            if pitch is not None:
-                windows[tile.id] = slabs.Window(source.id, src.offset, pitch)
-                skip[index] = None
-        return windows
+    def _shadowed(self) -> NDArray[np.bool_]:
+        kinds = self._kinds
+        return np.array([kinds.get(item.id, kind_of(item)) == SHADOW for item in self.program.buffers], bool)
 
     def _bind_windows(self, windows: Mapping[int, slabs.Window]) -> None:
         for tile, window_of in windows.items():
@@ -304,8 +252,7 @@ class Machine:
     def _slab_step(self, found: slabs.Slab) -> Step:
         """Bind the slab's tiles to windows of one matrix and give the call that fills it."""
         m, n = found.shape
-        block = self._pool.take(4 * m * n)
-        grid = block[: 4 * m * n].view(np.float32)
+        grid = self._pool.take(4 * m * n).memory[: 4 * m * n].view(np.float32)
         for buffer, (row, column) in found.cells.items():
             self._bounds[buffer] = Bound(SHADOW, grid, row * n + column, found.n, n)
         roots = {place.root for place in (*found.left, *found.right)}
@@ -315,8 +262,7 @@ class Machine:
 
     # -- execution ---------------------------------------------------------------------------------------------------
 
-    def _execute(self, add: Mapping[int, Any], skip: Mapping[int, slabs.Slab | None],
-                 dying: Mapping[int, list[int]]) -> None:  # fmt: skip
+    def _execute(self, add: Mapping[int, Any], plan: Whole | None, dying: Mapping[int, list[int]]) -> None:
         total, loops = len(self.program), self._loops
         while True:
             region = None if loops is None else loops.next_at(self.done)
@@ -329,12 +275,9 @@ class Machine:
             if self.done >= total:
                 return
             steps: list[tuple[int, Step]] = []
-            for index in range(self.done, stop):
-                if skip and index in skip:
-                    found = skip[index]
-                    if found is not None:
-                        steps.append((index, self._slab_step(found)))
-                    continue
+            if plan is not None:
+                stop = self._plan_rows(add, plan, steps)
+            for index in range(self.done, stop) if plan is None else ():
                 if loops is None:
                     self.plan(index, add, steps)
                 else:
@@ -347,6 +290,20 @@ class Machine:
                 loops.perform(Stretch(self.done, stop, steps))
             self.done = stop
 
+    def _plan_rows(self, add: Mapping[int, Any], plan: Whole, steps: list[tuple[int, Step]]) -> int:
+        """Plan the next of the rows that remain; gives the op up to which they go."""
+        first = int(np.searchsorted(plan.rows, self.done))
+        rows = plan.rows[first : first + _CHUNK].tolist()
+        skip, dying = plan.skip, plan.dying
+        for index in rows:
+            if index in skip:
+                steps.append((index, self._slab_step(skip[index])))
+                continue
+            self.plan(index, add, steps)
+            if index in dying:
+                self._release(dying[index])
+        return len(self.program) if first + _CHUNK >= len(plan.rows) else rows[-1] + 1
+
     def plan(self, index: int, add: Mapping[int, Any], steps: list[tuple[int, Step]],
              state: State | None = None) -> None:  # fmt: skip
         """Add the calls that execute an op; with `state`, that of its own says whether a matmul adds."""
@@ -358,26 +315,36 @@ class Machine:
         at = program.op_access[index]
         numbers = program.access_view[at : at + len(variant.names)]
         adds = add.get(index, False) if variant.instruction.accumulates is not None else False
-        repeat = (variant.id, numbers.tobytes(), adds) if state is None and (adds is True or adds is False) else None
-        planned = self._planned.get(repeat) if repeat is not None else None
+        known, views = self._bounds, []
+        place: list[Any] = [variant.id, adds if adds is True or adds is False else None]
+        for number in numbers:
+            view = program.views[number]
+            views.append(view)
+            place.append(known.get(view.buffer.id) or self._bind(view.buffer, index, steps))
+            place.append(view.offset)
+        repeated = state is None and place[1] is not None
+        key = tuple(place)
+        planned = self._planned.get(key) if repeated else None
         if planned is not None:
             steps.extend([(index, step) for step in planned])
             return
-        views = [program.views[i] for i in numbers]
-        known = self._bounds
-        bounds = [known.get(view.buffer.id) or self._bind(view.buffer, index, steps) for view in views]
+        bounds: list[Bound] = place[2::2]
+        recipe = self._recipe(variant, bounds)
+        if state is None:
+            state = self._states[adds] if repeated else State(self.registers, adds)
+        made = recipe.steps(views, bounds, state, self._scratch, self._resolver)
+        steps.extend([(index, step) for step in made])
+        if repeated and recipe.direct:
+            if len(self._planned) >= _REMEMBERED:
+                self._planned.clear()
+            self._planned[key] = made
+
+    def _recipe(self, variant: Variant, bounds: list[Bound]) -> Recipe:
         key = (variant.id, *[bound.kind for bound in bounds])
         recipe = self._recipes.get(key)
         if recipe is None:
-            recipe = self._recipes[key] = Recipe(variant, key[1:], program.options.precise)
-        if state is None:
-            state = self._states[adds] if repeat is not None else State(self.registers, adds)
-        made = recipe.steps(views, bounds, state, self._scratch, self._resolver)
-        steps.extend([(index, step) for step in made])
-        if repeat is not None:
-            if len(self._planned) >= _REMEMBERED:
-                self._planned.clear()
-            self._planned[repeat] = made
+            recipe = self._recipes[key] = Recipe(variant, key[1:], self.program.options.precise)
+        return recipe
 
     def _exchange(self, index: int, steps: list[tuple[int, Step]]) -> None:
         """Add what an op does that waited for the other core. Both sides of an exchange follow each other."""
@@ -448,13 +415,16 @@ class Reading:
         self.history: dict[str, Any] = {}
 
 
+def is_whole(tensor: NkiTensor) -> bool:
+    """Whether a tensor is all of its buffer, as that was allocated."""
+    buffer = tensor._buffer
+    return (
+        tensor._indirect is None
+        and tensor._dtype is buffer.dtype
+        and tensor._shape == buffer.shape
+        and tensor._strides == row_major(buffer.shape)
+    )
+
+
 def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free: bool) -> None:
     slabs.multiply(found, sources, grid, free=free)
-
-
-def _row_pitch(src: View, tile: Buffer) -> int | None:
-    """Elements from row to row when the source is read as the tile's partitions x dense row; None otherwise."""
-    strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
-    if strides is None or (strides[1] != 1 and tile.row_elements > 1) or (strides[0] < tile.row_elements):
-        return None
-    return strides[0]

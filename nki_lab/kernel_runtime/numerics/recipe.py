@@ -6,6 +6,7 @@ memory the step is a plain call; otherwise a general step gathers, converts, com
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -22,11 +23,13 @@ from nki_lab.kernel_runtime.numerics.rounding import (
     Scratch,
     convert_to_int,
     from_shadow,
+    round_into,
     round_to,
     to_shadow,
     to_storage,
 )
 from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, unit_of, window
+from nki_lab.kernel_runtime.numerics.whole import copies_as_it_is
 
 Array = NDArray[Any]
 ndarray: Final[Any] = np.ndarray
@@ -34,6 +37,11 @@ Step = tuple[Callable[..., Any], tuple[Any, ...]]
 
 KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
 """Dtypes that stay in float32 without `precise`; float16 is rounded all the same (Beta 1 simulated it natively)."""
+
+
+_HALVES: Final = np.dtype(
+    {"names": ["upper"], "formats": [np.uint16], "offsets": [2 if sys.byteorder == "little" else 0], "itemsize": 4}
+)
 
 
 class State:
@@ -87,6 +95,7 @@ class Recipe:
     """The execution of a variant under given bindings."""
 
     __slots__ = (
+        "casts",
         "compute",
         "direct",
         "empty",
@@ -97,6 +106,7 @@ class Recipe:
         "pairs",
         "presented",
         "rounds",
+        "stores",
         "use",
         "variant",
     )
@@ -126,6 +136,21 @@ class Recipe:
         self.direct = all(
             shown.strides is not None and self._as_is(i) for i, shown in enumerate(self.presented)
         ) and not any(view is not None and view.indirect for view in variant.use.types.values())
+        self.casts = self.compute == "float32" and self._casts()
+        self.stores = precise and kinds == (NATIVE, SHADOW) and self._stores()
+        self.direct |= self.stores
+
+    def _casts(self) -> bool:
+        """Whether this is a copy that rounds."""
+        copies = self.variant.instruction.name in ("tensor_copy", "dma_copy")
+        shapes = {shown.shape for shown in self.presented}
+        return copies and self.rounds[0] is not None and self.variant.names == ("dst", "src") and len(shapes) == 1
+
+    def _stores(self) -> bool:
+        """Whether this is a plain copy of a bfloat16 tile to where it lies at true width."""
+        dtypes = {self._dtype(0), self._dtype(1)}
+        laid = all(shown.strides is not None for shown in self.presented)
+        return copies_as_it_is(self.variant) and dtypes == {BF16} and laid
 
     def _laid_out(self, position: int) -> tuple[Any, ...]:
         """Of an operand: name, shape, element strides, byte strides, NumPy dtype, whether it is written, rounding."""
@@ -179,6 +204,8 @@ class Recipe:
         """The calls that execute one op."""
         if not self.direct or self.clashes(views, bounds):
             return [(self._general, (views, bounds, state, scratch, resolver))]
+        if self.stores:
+            return [self._store(views, bounds)]
         ins = self.empty.copy()
         outs = self.empty.copy()
         rounding: list[Step] = []
@@ -197,8 +224,18 @@ class Recipe:
             outs[name] = array
             if dtype is not None:
                 rounding.append((round_to, (array, dtype, scratch)))
+        if self.casts:
+            return [(round_into, (outs["dst"], ins["src"], self.rounds[0], scratch))]
         call: Step = (self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))
         return [call, *rounding]
+
+    def _store(self, views: list[View], bounds: list[Bound]) -> Step:
+        """The upper halves of a shadow's numbers are those of true width: the lower ones are zero."""
+        wide, narrow = (
+            window(bounds[i], BF16, views[i].offset, self.presented[i].shape, self.presented[i].strides or ())
+            for i in (1, 0)
+        )
+        return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))
 
     def _general(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
                  resolver: Resolver) -> None:  # fmt: skip

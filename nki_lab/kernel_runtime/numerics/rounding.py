@@ -15,6 +15,7 @@ leaves the cache nor keeps an interrupt waiting) and are silent about infinities
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final
@@ -97,6 +98,11 @@ def round_to(x: Array, dtype: DType, scratch: Scratch | None = None, *, out: Arr
     return target
 
 
+def round_into(out: Array, x: Array, dtype: DType, scratch: Scratch) -> None:
+    """`round_to` with the destination first: a copy that rounds on the way."""
+    round_to(x, dtype, scratch, out=out)
+
+
 @cache
 def rounding_kernel(dtype: DType) -> Kernel:
     """The function `(x, out, scratch)` behind `round_to`, for at least one and at most `BLOCK` elements."""
@@ -171,7 +177,8 @@ def to_storage(shadow: Array, dtype: DType) -> Array:
     if dtype.nbytes == 4:
         return bits.view(np.float32).copy()
     if dtype is BF16:
-        return (bits >> _SIXTEEN).astype(np.uint16).view(dtype.storage)
+        upper = bits.reshape(-1).view(np.uint16)[1 if sys.byteorder == "little" else 0 :: 2]
+        return upper.copy().reshape(shadow.shape).view(dtype.storage)
     out = from_shadow(shadow, dtype)
     if dtype in _WITH_PAYLOADS and shadow.size and _has_nan(shadow):
         width, shift = 8 * dtype.nbytes, np.uint32(23 - dtype.mantissa_bits)

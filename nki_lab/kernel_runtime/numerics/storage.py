@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BOOL, TF32, DType
 from nki_lab.kernel_runtime.ir import View
+from nki_lab.kernel_runtime.numerics.pool import Block, Pool
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow, round_to, to_shadow, to_storage
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -27,8 +28,6 @@ BYTES: Final = 2
 
 POISON_INTEGER: Final = 4
 """What fresh integer memory reads as, the sentinel of NKI's own simulator; floats read NaN."""
-
-_ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on aligned tiles
 
 
 class Bound:
@@ -99,45 +98,32 @@ def host_values(bound: Bound, dtype: DType, part: Array, *, on_grid: bool) -> Ar
     return values.view(np.bool_) if dtype is BOOL else values
 
 
-class Pool:
-    """Aligned blocks of memory, given back when their buffers are dead and handed out again by size."""
-
-    def __init__(self) -> None:
-        self._free: dict[int, list[Array]] = {}
-
-    def take(self, nbytes: int) -> Array:
-        """At least `nbytes` bytes as uint8, aligned; contents arbitrary."""
-        size = max(_ALIGNMENT, -(-nbytes // _ALIGNMENT) * _ALIGNMENT)
-        held = self._free.get(size)
-        if held:
-            return held.pop()
-        raw = np.empty(size + _ALIGNMENT, np.uint8)
-        start = -raw.ctypes.data % _ALIGNMENT
-        return raw[start : start + size]
-
-    def give(self, block: Array) -> None:
-        """Put a block back; nothing that still runs may use it."""
-        self._free.setdefault(block.nbytes, []).append(block)
-
-
-def fresh(pool: Pool, buffer: Buffer, kind: int) -> tuple[Bound, Array]:
-    """A dense binding of a buffer and the pool block behind it."""
+def fresh(pool: Pool, buffer: Buffer, kind: int) -> tuple[Bound, Block]:
+    """A dense binding of a buffer and the pool block behind it; of equal buffers in one block it is the same one."""
     unit = unit_of(kind, buffer.dtype)
-    rows = buffer.partitions if buffer.on_chip else 1
     row = buffer.row_elements if kind != BYTES else buffer.partition_bytes
-    block = pool.take(rows * row * unit.itemsize)
-    flat = block[: rows * row * unit.itemsize].view(unit)
-    return Bound(kind, flat, 0, row, row), block
+    size = buffer.partitions * row
+    block = pool.take(size * unit.itemsize)
+    key = (kind, unit, size, row)
+    bound = block.bindings.get(key)
+    if bound is None:
+        flat = block.memory[: size * unit.itemsize].view(unit)
+        bound = block.bindings[key] = Bound(kind, flat, 0, row, row)
+    return bound, block
 
 
-def of_array(buffer: Buffer, values: Array, kind: int) -> Bound:
+def of_array(buffer: Buffer, values: Array, kind: int, pool: Pool) -> Bound:
     """The binding of a kernel argument: its own memory where it can be used as it is, else a converted copy."""
     dense = np.ascontiguousarray(values)
     if buffer.dtype is TF32:  # NumPy's float32 stands for it, plain or in a record of one field
         wide = dense.view(np.float32)
         dense = round_to(wide, TF32, out=np.empty_like(wide))
     if kind == SHADOW:
-        flat = to_shadow(dense, buffer.dtype) if buffer.dtype.name != "float32" else dense
+        if buffer.dtype.name == "float32":
+            flat = dense
+        else:
+            room = pool.take_untouched(4 * dense.size).memory[: 4 * dense.size].view(np.float32)
+            flat = to_shadow(dense.reshape(-1), buffer.dtype, room)
     elif kind == BYTES:
         flat = dense.view(np.uint8)
     else:
@@ -149,7 +135,7 @@ def of_array(buffer: Buffer, values: Array, kind: int) -> Bound:
 
 def poison(bound: Bound, dtype: DType) -> None:
     """Fill a fresh binding so that reading it is noticed."""
-    if bound.kind == SHADOW:
+    if bound.kind == SHADOW or (bound.kind == NATIVE and dtype.kind == "float"):
         bound.flat.fill(np.nan)
     elif bound.kind == NATIVE:
         bound.flat.fill(POISON_INTEGER)

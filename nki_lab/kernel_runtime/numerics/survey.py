@@ -19,11 +19,12 @@ class Survey:
     counts reads by instructions other than nc_matmul. Index tensors of indirect views count as read by their op.
     """
 
-    __slots__ = ("first_read", "first_write", "foreign_reads", "last_access", "last_write", "writes")
+    __slots__ = ("_rows", "first_read", "first_write", "foreign_reads", "last_access", "last_write", "writes")
 
     def __init__(self, program: Program) -> None:
         buffers = len(program.buffers)
         op, _, buffer, is_out = access_columns(program)
+        self._rows = op[is_out], buffer[is_out]
         variants = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
         matmul = np.array([v.instruction.name == "nc_matmul" for v in program.variants], bool)
         by_matmul = matmul[variants[op]] if len(op) else np.zeros(0, bool)
@@ -33,6 +34,15 @@ class Survey:
         self.first_read = _extreme(np.minimum, _NEVER, buffer[~is_out], op[~is_out], buffers)
         self.last_access = _extreme(np.maximum, -1, buffer, op, buffers)
         self.foreign_reads = np.bincount(buffer[~is_out & ~by_matmul], minlength=buffers)
+
+    def writers(self, buffer: int) -> NDArray[np.int64]:
+        """The ops that write a buffer, in order."""
+        op, written = self._rows
+        return op[written == buffer]
+
+    def never_read(self, buffer: int) -> bool:
+        """Whether no op reads a buffer."""
+        return bool(self.first_read[buffer] == _NEVER)
 
 
 def _extreme(ufunc: np.ufunc, empty: int, buffer: NDArray[Any], op: NDArray[Any], buffers: int) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.isa.spec import Register
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
-from nki_lab.kernel_runtime.ir import Program, Region, access_columns
+from nki_lab.kernel_runtime.ir import Program, Region, access_columns, registers_read
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 
@@ -59,15 +59,14 @@ def _events(program: Program) -> Iterator[tuple[int, int, tuple[int, ...], bool,
         if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
     }
     written = {v.id for v in program.variants if v.instruction.name in ("register_move", "register_load")}
-    reading = {v.id for v in program.variants if isinstance(v.use.attrs.get("src"), Register)}
+    reading = {v.id: found for v in program.variants if (found := registers_read(v))}
     rows, views = program.op_variant, program.access_view
     wanted = {v.id for v in program.variants if any(view and view.indirect for view in v.use.types.values())}
-    for op in np.flatnonzero(np.isin(np.frombuffer(rows, np.uint32), list(wanted | written | reading))).tolist():
+    for op in np.flatnonzero(np.isin(np.frombuffer(rows, np.uint32), [*wanted, *written, *reading])).tolist():
         variant, site = program.variants[rows[op]], program.op_site[op]
         first = program.op_access[op]
         used = [moved[number] for number in views[first : first + len(variant.names)] if number in moved]
-        if variant.id in reading:
-            used.append(variant.use.attrs["src"].number)
+        used += [register.number for register in reading.get(variant.id, {}).values()]
         if used:
             yield op, 0, tuple(used), False, site
         if variant.id in written:

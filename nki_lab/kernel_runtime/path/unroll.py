@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import error_of
 from nki_lab.isa.spec import Register, Use
-from nki_lab.kernel_runtime.ir import Pass, Program, Region, Variant, View
+from nki_lab.kernel_runtime.ir import Pass, Program, Region, Variant, View, registers_read
 from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, endless
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 
@@ -220,7 +220,12 @@ class _MovedViews:
             for view in program.views
             if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
         }
-        stores = {v.id: v.use.attrs["src"] for v in program.variants if v.instruction.name == "register_store"}
+        # What moves between registers has no value to show; an instruction reads one register beside its addresses.
+        self._named = {
+            v.id: next(iter(read.items()))
+            for v in program.variants
+            if v.instruction.name != "register_move" and (read := registers_read(v))
+        }
         found: list[tuple[int, int, int]] = []
         if registers:
             accesses = np.frombuffer(program.access_view, np.uint32)
@@ -228,16 +233,17 @@ class _MovedViews:
             for place in np.flatnonzero(np.isin(accesses, list(registers))).tolist():
                 op = int(np.searchsorted(starts, place, "right")) - 1
                 found.append((op, place - int(starts[op]), registers[int(accesses[place])]))
-        if stores:
+        if self._named:
             rows = np.frombuffer(program.op_variant, np.uint32)
             found += [
-                (op, -1, stores[int(rows[op])].number) for op in np.flatnonzero(np.isin(rows, list(stores))).tolist()
+                (op, -1, self._named[int(rows[op])][1].number)
+                for op in np.flatnonzero(np.isin(rows, list(self._named))).tolist()
             ]
         self._found = sorted(found)
         self._ops = [op for op, _, _ in self._found]
 
     def within(self, first: int, end: int) -> list[tuple[int, int, int]]:
-        """(op, operand, register) of ops `first` to before `end`; operand -1 where the number itself is stored."""
+        """(op, operand, register) of ops `first` to before `end`; operand -1 where it is an attribute."""
         low = bisect_left(self._ops, first)
         return self._found[low : bisect_left(self._ops, end, low)]
 
@@ -261,12 +267,13 @@ class _MovedViews:
         return known
 
     def storing(self, op: int, value: int) -> int:
-        """The variant of a register_store when its register holds `value`."""
+        """The variant of an op that reads a register as an attribute, when that holds `value`."""
         number = self._program.op_variant[op]
         known = self._storing.get((number, value))
         if known is None:
             old = self.variants[number]
-            use = Use(old.instruction, old.use.arch, old.use.types, {**old.use.attrs, "src": value}, old.use.dims)
+            attrs = {**old.use.attrs, self._named[number][0]: value}
+            use = Use(old.instruction, old.use.arch, old.use.types, attrs, old.use.dims)
             use.engine = old.use.engine
             known = self._storing[number, value] = len(self.variants)
             self.variants.append(Variant(known, old.instruction, use, old.names))

@@ -38,7 +38,7 @@ from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
 from nki_lab.kernel_runtime.schedule.runs import Column
 
-__all__ = ["EDGE_KINDS", "Lane", "Schedule", "schedule", "semaphores", "verify"]
+__all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]
 
 EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "user", "core")
 """What `Schedule.kind` counts: read after write, write after read, write after write, bytes of another tensor before,
@@ -101,6 +101,23 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     reuse &= position[everything.pred] < position[everything.op]
     found = unique(joined(firm, _of(everything, reuse)), len(program))
     return _made(lanes, wide, found, flow, position)
+
+
+def firm_edges(program: Program, allocation: Allocation) -> Edges:
+    """What waits for what wherever it runs and whichever addresses automatic tensors have, meetings of cores among it.
+
+    The two ops of a meeting wait for each other.
+    """
+    straight = np.arange(len(program))
+    found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, straight)
+    registers = np.array(program.flows, np.int64).reshape(-1, 2)
+    meetings = np.array([*program.meetings, *(pair[::-1] for pair in program.meetings)], np.int64).reshape(-1, 2)
+    return joined(
+        _of(found, found.kind != REUSE),
+        _user_edges(program),
+        edges(registers[:, 0], registers[:, 1], FLOW),
+        edges(meetings[:, 0], meetings[:, 1], CORE),
+    )
 
 
 def _ordering(program: Program, accesses: Accesses) -> Accesses:

@@ -8,6 +8,7 @@ from nki_lab.isa.arch import V3
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion
 from nki_lab.kernel_runtime.tensor.pattern import extent, is_dense, normalise
+from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.tensor.view import NkiTensor
@@ -26,7 +27,8 @@ class ViewType:
     elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as `NkiTensor.is_contiguous`;
     `innermost_stride` is the stride of the last merged free dimension, 1 for a single element. `bank_offset` is the
     byte, modulo a PSUM bank, at which a PSUM view starts in its partition; 0 elsewhere. `indirect` is None, "scalar",
-    "vector" or "gather".
+    "vector" or "gather". `placed` says whether the buffer has an address. `index` is the type of
+    the tensor that holds run-time indices, None where there is none or a register holds it.
     """
 
     __slots__ = (
@@ -37,11 +39,13 @@ class ViewType:
         "free_size",
         "free_strides",
         "id",
+        "index",
         "indirect",
         "innermost_stride",
         "on_chip",
         "partition_step",
         "partitions",
+        "placed",
         "shape",
         "space",
         "span_bytes",
@@ -60,6 +64,8 @@ class ViewType:
         bank_offset: int,
         partition_step: int,
         indirect: str | None,
+        placed: bool = False,
+        index: ViewType | None = None,
     ) -> None:
         self.id = id
         self.space = space
@@ -70,6 +76,8 @@ class ViewType:
         self.bank_offset = bank_offset
         self.partition_step = partition_step
         self.indirect = indirect
+        self.placed = placed
+        self.index = index
         self.on_chip = space is MemoryRegion.sbuf or space is MemoryRegion.psum
         first = 1 if self.on_chip else 0
         self.partitions = shape[0] if self.on_chip else 1
@@ -118,10 +126,12 @@ def view_type(tensor: NkiTensor) -> ViewType:
             bank %= PSUM_BANK_BYTES
         if strides[0] != row and tensor._shape[0] != 1:
             step = strides[0] // row
-    key = (buffer.space, dtype, tensor._shape, strides, start, bank, step, kind)
+    source = None if indirect is None else indirect.index
+    index = None if source is None or isinstance(source, VirtualRegister) else view_type(source)
+    key = (buffer.space, dtype, tensor._shape, strides, start, bank, step, kind, buffer.address is not None, index)
     known = _TYPES.get(key)
     if known is None:
-        made = ViewType(len(_TYPES), buffer.space, dtype, tensor._shape, strides, start, bank, step, kind)
+        made = ViewType(len(_TYPES), *key)
         known = _TYPES.setdefault(key, made)
     tensor._type = known
     return known

@@ -10,6 +10,7 @@ All times are whole picoseconds, so that equal input gives equal columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -45,14 +46,16 @@ _CORE: Final = EDGE_KINDS.index("core")
 
 
 def walk(program: Program, schedule: Schedule, options: Options | None = None,
-         allocation: Allocation | None = None) -> Timing:  # fmt: skip
+         allocation: Allocation | None = None, costs: Sequence[VariantCost] | None = None) -> Timing:  # fmt: skip
     """Times of a scheduled program, with reasons and the critical path.
 
-    `options` are the program's own unless given. The allocation tells which PSUM bank a tensor is in; without it,
-    tensors that the user did not place are taken to be in banks of their own. NKI010 for an instruction without cost.
+    `options` are the program's own unless given, and `costs` what its variants declare: others tell what would be. The
+    allocation tells which PSUM bank a tensor is in; without it, tensors that the user did not place are taken to be in
+    banks of their own. NKI010 for an instruction without cost.
     """
     chosen = program.options if options is None else options
-    state = _Walk(program, schedule, chosen, allocation)
+    known = costs_of(program) if costs is None else list(costs)
+    state = _Walk(program, schedule, chosen, allocation, known)
     state.run()
     return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
 
@@ -104,9 +107,12 @@ class _LaneState:
 
 
 class _Walk:
-    def __init__(self, program: Program, schedule: Schedule, options: Options, allocation: Allocation | None) -> None:
+    def __init__(
+        self, program: Program, schedule: Schedule, options: Options, allocation: Allocation | None,
+        costs: list[VariantCost],
+    ) -> None:  # fmt: skip
         arch = program.arch
-        self.costs = costs_of(program)
+        self.costs = costs
         self.columns = Columns(len(program))
         self.launch = picoseconds(arch.launch_ns) if options.launch_overhead else 0
         self.teardown = picoseconds(arch.teardown_ns) if options.launch_overhead else 0

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.isa.dtype import BF16, BOOL, DTYPES, F16, F32, FP8_E4M3, FP8_E5M2, INT32, TF32, UINT8, DType
+from nki_lab.kernel_runtime.numerics.pool import Pool
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow, to_shadow, to_storage
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
     SHADOW,
     Bound,
-    Pool,
     fresh,
     host_values,
     kind_of,
@@ -54,8 +54,8 @@ def test_poison_is_nan_or_four(dtype: DType) -> None:
 def test_a_pool_hands_blocks_out_aligned_and_again() -> None:
     pool = Pool()
     blocks = [pool.take(size) for size in (1, 64, 65, 4096)]
-    assert all(block.ctypes.data % 64 == 0 for block in blocks)
-    assert [block.nbytes for block in blocks] == [64, 64, 128, 4096]
+    assert all(block.memory.ctypes.data % 64 == 0 for block in blocks)
+    assert [block.memory.nbytes for block in blocks] == [64, 64, 128, 4096]
     pool.give(blocks[2])
     assert pool.take(100) is blocks[2]
     assert pool.take(100) is not blocks[2]
@@ -87,7 +87,7 @@ def test_a_window_is_the_view_in_every_binding(view: Any, dtype: DType, gap: int
         for d, (n, s) in enumerate(zip(shape, strides, strict=True))
     )
     want = values.reshape(-1)[places]
-    plain = of_array(Buffer(0, shared_hbm, dtype, (rows, columns)), values, kind_of(buffer))
+    plain = of_array(Buffer(0, shared_hbm, dtype, (rows, columns)), values, kind_of(buffer), Pool())
     # The same rows further apart, as tiles of a slab and placed tensors have them.
     for kind in (kind_of(buffer), BYTES):
         unit = unit_of(kind, dtype)
@@ -135,7 +135,7 @@ def test_values_off_the_grid_are_rounded_on_the_way_out() -> None:
 
 def test_truth_comes_back_as_booleans() -> None:
     values = np.array([[True, False]])
-    bound = of_array(Buffer(0, shared_hbm, BOOL, (1, 2)), values, NATIVE)
+    bound = of_array(Buffer(0, shared_hbm, BOOL, (1, 2)), values, NATIVE, Pool())
     got = host_values(bound, BOOL, window(bound, BOOL, 0, (1, 2), (2, 1)), on_grid=True)
     assert got.dtype == np.bool_
     np.testing.assert_array_equal(got, values)
@@ -144,14 +144,14 @@ def test_truth_comes_back_as_booleans() -> None:
 def test_a_float32_argument_is_used_where_it_lies_and_others_are_converted() -> None:
     values = np.arange(12, dtype=np.float32).reshape(3, 4)
     hbm = Buffer(0, shared_hbm, F32, (3, 4))
-    assert np.shares_memory(of_array(hbm, values, SHADOW).flat, values)
-    assert not np.shares_memory(of_array(hbm, values.T.copy().T, SHADOW).flat, values)
+    assert np.shares_memory(of_array(hbm, values, SHADOW, Pool()).flat, values)
+    assert not np.shares_memory(of_array(hbm, values.T.copy().T, SHADOW, Pool()).flat, values)
     short = Buffer(0, shared_hbm, BF16, (3, 4))
-    assert of_array(short, values.astype(ml_dtypes.bfloat16), SHADOW).flat.dtype == np.float32
+    assert of_array(short, values.astype(ml_dtypes.bfloat16), SHADOW, Pool()).flat.dtype == np.float32
 
 
 def test_an_argument_of_tfloat32_is_rounded_when_it_arrives() -> None:
     values = np.array([[1.0 + 2.0**-11 + 2.0**-13]], np.float32)
-    bound = of_array(Buffer(0, shared_hbm, TF32, (1, 1)), values, SHADOW)
+    bound = of_array(Buffer(0, shared_hbm, TF32, (1, 1)), values, SHADOW, Pool())
     assert bound.flat[0] == 1.0 + 2.0**-10
     assert values[0, 0] == np.float32(1.0 + 2.0**-11 + 2.0**-13)

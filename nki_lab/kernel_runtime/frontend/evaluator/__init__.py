@@ -5,19 +5,27 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
+from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads, site_folders
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
+from nki_lab.kernel_runtime.frontend.evaluator.machine import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
-from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature, signatures
+from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, Signature, launches, signatures
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 
 __all__ = [
+    "REACHED",
     "Budget",
     "Evaluation",
+    "Launches",
+    "Library",
     "ModuleSource",
+    "Reads",
     "Signature",
     "Stopped",
     "Variable",
     "evaluate",
+    "launches",
     "legacy_dialect",
     "signatures",
+    "site_folders",
 ]

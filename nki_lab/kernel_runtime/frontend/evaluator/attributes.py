@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
 
 from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import calls, host, methods
+from nki_lab.kernel_runtime.frontend.evaluator import calls, host, libraries, methods
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -21,6 +23,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Launch,
     Namespace,
     NativeMethod,
+    Special,
     Super,
     UserClass,
 )
@@ -30,8 +33,10 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 
 def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
     """`value.name`; an attribute that does not exist is reported at `node`."""
-    if value is UNKNOWN or (name.startswith("__") and name.endswith("__") and not isinstance(value, Super)):
+    if value is UNKNOWN:
         return UNKNOWN
+    if name.startswith("__") and name.endswith("__") and not isinstance(value, Super):
+        return _special(value, name)
     match value:
         case Namespace():
             return _of_namespace(m, frame, node, value, name)
@@ -42,11 +47,17 @@ def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
         case EnumMember():
             if name in ("name", "value"):
                 return getattr(value, name)
+            if name in value.fields:
+                return value.fields[name]
+            if value.cls.kind in ("intenum", "strenum") and value.cls.find(name) is MISSING:
+                return methods.attribute(m, frame, node, value.value, name)
             return _bound(m, frame, node, value.cls.find(name), value, value.cls, name)
         case Super():
             return _of_super(value, name)
         case TensorSpec():
             return host.attribute(value, name)
+        case Function(kind="property") if name in ("setter", "getter", "deleter"):
+            return Special(f"property.{name}", lambda _m, _f, _n, args, _k: _with_setter(value, name, args))
         case Function(entry=False) | BoundMethod() if not name.startswith("_") and not m.is_doubtful(value):
             kind = "function" if isinstance(value, Function) else "method"
             return m.fault(AttributeError(f"{kind!r} object has no attribute {name!r}"), node, frame)
@@ -58,16 +69,52 @@ def get(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) -> Any:
             return methods.attribute(m, frame, node, value, name)
 
 
+def _special(value: Any, name: str) -> Any:
+    """A name between double underscores: classes and what they are called, and nothing else."""
+    if name == "__class__" and isinstance(value, Instance | EnumMember):
+        return value.cls
+    if name in ("__name__", "__qualname__") and (isinstance(value, UserClass | Function) or value in _NAMED):
+        return value.__name__ if isinstance(value, type) else value.name
+    return UNKNOWN
+
+
+_NAMED: Final = (int, float, bool, str, list, tuple, dict, set)
+
+
+def _with_setter(value: Function, name: str, args: list[Any]) -> Any:
+    if name == "setter" and len(args) == 1 and isinstance(args[0], Function):
+        value.setter = args[0]
+    return value
+
+
 def _of_namespace(m: Machine, frame: Frame, node: ast.AST, value: Namespace, name: str) -> Any:
     found = value.names.get(name, MISSING)
     if found is not MISSING:
         return found
+    if value.place:
+        return _of_module(m, frame, node, value, name)
     inner = m.imports.module(f"{value.name}.{name}")
-    if value.real is not None and name not in dir(value.real):
+    if value.real is not None and name not in _names_of(value.real):
         return m.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node, frame)
     if inner is not UNKNOWN or not value.closed:
         return inner
     return m.fault(error_of(m.imports.missing(value, name)), node, frame)
+
+
+@cache
+def _names_of(module: ModuleType) -> frozenset[str]:
+    return frozenset(dir(module))
+
+
+def _of_module(m: Machine, frame: Frame, node: ast.AST, value: Namespace, name: str) -> Any:
+    """A name that a module of the user's has not bound: a module inside it, or none at all."""
+    inner = m.shelf.member(value, name)
+    if inner is not MISSING:
+        return inner
+    home = m.shelf.homes.get(value.place)
+    if home is None or home.open_stars or {name, "__getattr__"} & home.module.scope.names:
+        return UNKNOWN
+    return m.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node, frame)
 
 
 def _of_instance(m: Machine, frame: Frame, node: ast.AST, value: Instance, name: str) -> Any:
@@ -75,6 +122,8 @@ def _of_instance(m: Machine, frame: Frame, node: ast.AST, value: Instance, name:
         return UNKNOWN
     if name in value.fields:
         return value.fields[name]
+    if value.cls.kind == "namedtuple" and name in ("_fields", "_asdict", "_replace"):
+        return libraries.replaced(m, frame, node, value, name)
     return _bound(m, frame, node, value.cls.find(name), value, value.cls, name)
 
 
@@ -88,8 +137,11 @@ def _bound(m: Machine, frame: Frame, node: ast.AST, found: Any, value: Any, cls:
         return BoundMethod(found, cls if found.kind == "class" else value)
     if found is not MISSING:
         return found
-    if cls.kind == "unknown" or cls.find("__getattr__") is not MISSING:
+    if cls.kind == "unknown":
         return UNKNOWN
+    asked = cls.find("__getattr__")
+    if isinstance(asked, Function):
+        return calls.call_function(m, frame, node, asked, [value, name], {})
     return m.fault(AttributeError(f"{cls.name!r} object has no attribute {name!r}"), node, frame)
 
 
@@ -149,9 +201,11 @@ def store(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str, item: 
     """`value.name = item`."""
     match value:
         case Instance():
-            method = value.cls.find("__setattr__")
+            method, shared = value.cls.find("__setattr__"), value.cls.find(name)
             if isinstance(method, Function):
                 m.doubt([value])
+            elif isinstance(shared, Function) and shared.kind == "property":
+                _set_property(m, frame, node, value, shared, item)
             elif any(cls.dataclass is not None and cls.dataclass.get("frozen") for cls in value.cls.mro):
                 m.fault(AttributeError(f"cannot assign to field {name!r}"), node, frame)
             else:
@@ -160,13 +214,23 @@ def store(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str, item: 
             value.attributes[name] = item
         case Function():
             m.doubtful[id(value)] = value
-        case Namespace() | BoundMethod() | Launch() | EnumMember() | Super():
+        case EnumMember():
+            value.fields[name] = item
+        case Namespace() | BoundMethod() | Launch() | Super():
             m.doubt([value])
         case _:
             kind = type(value)
             if value is UNKNOWN or methods.public(value) or hasattr(value, "__dict__"):
                 return
             m.fault(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"), node, frame)
+
+
+def _set_property(m: Machine, frame: Frame, node: ast.AST, value: Instance, shared: Function, item: Any) -> None:
+    if shared.setter is not None:
+        calls.call_function(m, frame, node, shared.setter, [value, item], {})
+        return
+    error = AttributeError(f"property {shared.name!r} of {value.cls.name!r} object has no setter")
+    m.fault(error, node, frame)
 
 
 def is_a(value: Any, cls: Any) -> Any:

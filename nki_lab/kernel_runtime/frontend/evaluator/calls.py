@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
+from nki_lab.diagnostic import error_of
+from nki_lab.kernel_runtime.frontend import misuse
 from nki_lab.kernel_runtime.frontend.evaluator import classes, methods, natives
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, budget_reached
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -22,6 +24,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Special,
     UserClass,
 )
+from nki_lab.kernel_runtime.frontend.launching import grid_in_kernel
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -40,6 +43,8 @@ def call(m: Machine, frame: Frame, node: ast.AST, callee: Any, args: list[Any], 
     if id(callee) in m.imports.doors:
         return call_door(m, frame, node, callee, args, kwargs)
     if callee is UNKNOWN or callable(callee):
+        if any(type(value) is NkiTensor for value in (*args, *kwargs.values())):
+            m.miss(node, frame)
         m.doubt([*args, *kwargs.values()])
         return UNKNOWN
     return m.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node, frame)
@@ -75,12 +80,14 @@ def call_door(
     if not plain:
         if m.lacks(*values) or any(m.is_doubtful(value) for value in values):
             m.doubt(values, contents=False)
+            m.miss(node, frame)
             return UNKNOWN
         if any(type(value) in _CODE for value in values):
             args = [_callback(m, frame, node, value) for value in args]
             kwargs = {name: _callback(m, frame, node, value) for name, value in kwargs.items()}
     m.meter.node = node
     m.pin(node, frame)
+    m.count(node, frame)
     try:
         if not plain:
             for value in values:
@@ -88,7 +95,8 @@ def call_door(
         return door(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
         m.doubt(values, contents=False)
-        return m.fault(error, node, frame)
+        misused = misuse.of_call(error, door)
+        return m.fault(error if misused is None else error_of(misused), node, frame)
 
 
 def _callback(m: Machine, frame: Frame, node: ast.AST, value: Any) -> Any:
@@ -119,9 +127,10 @@ def call_function(
     """Enter a function of the user's."""
     if function.entry and (m.host or frame.function is None):
         if m.launched is not None:
-            m.launched(Launch(function), args, kwargs, node)
+            m.launched(Launch(function), args, kwargs, node, frame)
         return UNKNOWN
-    m.called.add(function.qualname)
+    if function.closure is not None and function.closure.home is m.home:
+        m.called.add(function.qualname)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
         m.doubt([*args, *kwargs.values()])
         return UNKNOWN
@@ -137,6 +146,7 @@ def call_function(
     m.meter.spend(1)
     inner = Frame(m, function.closure, function, names)
     m.depth += 1
+    m.calls.append((node, frame))
     try:
         run_body(inner, function)
     except Left:
@@ -144,6 +154,7 @@ def call_function(
         return UNKNOWN
     finally:
         m.depth -= 1
+        m.calls.pop()
     return UNKNOWN if inner.doubtful else inner.result
 
 
@@ -154,8 +165,9 @@ def run_body(frame: Frame, function: Function) -> None:
         from nki_lab.kernel_runtime.frontend.evaluator.statements import body_of
 
         body = function.body = body_of(function)
-        frame.m.entered.add(function.qualname)
-        frame.m.called.add(function.qualname)
+        if frame.home is frame.m.home:
+            frame.m.entered.add(function.qualname)
+            frame.m.called.add(function.qualname)
     body(frame)
 
 
@@ -230,8 +242,10 @@ def _native_method(
 def _launch(m: Machine, frame: Frame, node: ast.AST, callee: Launch, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if m.host or frame.function is None:
         if m.launched is not None:
-            m.launched(callee, args, kwargs, node)
+            m.launched(callee, args, kwargs, node, frame)
         return UNKNOWN
+    if callee.grid:
+        return m.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)), node, frame)
     return call_function(m, frame, node, callee.function, args, kwargs)
 
 

@@ -24,7 +24,10 @@ from nki_lab.kernel_runtime.frontend.objects import NKIObject
 AUTO = object()
 """What `enum.auto()` gives until its class is made."""
 
-_ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum"}
+_ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum", "enum.Flag": "flag"}
+_PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
+"""Bases that say something to type checkers, and nothing to a kernel."""
+ENUMS = frozenset({"enum", "intenum", "strenum", "flag"})
 
 
 def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], attributes: dict[str, Any]) -> UserClass:
@@ -40,7 +43,9 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
         elif isinstance(base, Special) and base.name in _ENUM_BASES:
             mixed = int in bases or str in bases
             kind = _ENUM_BASES[base.name] if not mixed else ("intenum" if int in bases else "strenum")
-        elif base not in (int, str, object):
+        elif isinstance(base, Special) and base.name == "typing.NamedTuple":
+            kind = "namedtuple"
+        elif not (isinstance(base, Special) and base.name in _PLAIN_BASES) and base not in (int, str, object):
             kind = "unknown"
     cls = UserClass(node.name, tuple(parents), kind, attributes)
     for item in node.body:
@@ -51,7 +56,9 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
             value.owner = cls
     if kind == "nki":
         _complete_fields(cls)
-    elif kind in ("enum", "intenum", "strenum"):
+    elif kind == "namedtuple":
+        cls.dataclass = {"frozen": True}
+    elif kind in ENUMS:
         _make_members(m, frame, node, cls)
     return cls
 
@@ -81,11 +88,16 @@ def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) 
         del cls.attributes[name]
         if value is AUTO:
             numbers = [item.value for item in by_value if isinstance(item.value, int)]
-            value = name.lower() if cls.kind == "strenum" else max(numbers, default=0) + 1  # noqa: PLW2901
+            highest = max(numbers, default=0)
+            following = 1 << highest.bit_length() if cls.kind == "flag" else highest + 1
+            value = name.lower() if cls.kind == "strenum" else following  # noqa: PLW2901
         same = next((item for item in by_value if type(item.value) is type(value) and item.value == value), None)
         if same is None:
             same = EnumMember(cls, name, value)
             by_value.append(same)
+            made = cls.find("__init__")
+            if isinstance(made, Function):
+                calls.call_function(m, frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
         cls.members[name] = same
 
 
@@ -104,7 +116,7 @@ def instantiate(
     m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]
 ) -> Any:
     """`cls(*args, **kwargs)`."""
-    if cls.kind in ("enum", "intenum", "strenum"):
+    if cls.kind in ENUMS:
         return _member_of(m, frame, node, cls, args)
     if any(item.kind == "unknown" for item in cls.mro):
         m.doubt([*args, *kwargs.values()])
@@ -226,5 +238,8 @@ def replace_fields(m: Machine, frame: Frame, node: ast.AST, instance: Any, chang
     """`dataclasses.replace(instance, **changes)`."""
     if not isinstance(instance, Instance) or m.is_doubtful(instance):
         return UNKNOWN
-    known = {name: value for name, value in instance.fields.items() if name in fields_of(instance.cls)}
+    taken = {
+        name for name, value in fields_of(instance.cls).items() if not (isinstance(value, Field) and not value.init)
+    }
+    known = {name: value for name, value in instance.fields.items() if name in taken}
     return instantiate(m, frame, node, instance.cls, [], known | changes)

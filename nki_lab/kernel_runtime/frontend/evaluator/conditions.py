@@ -24,12 +24,20 @@ def truth(frame: Frame, node: ast.AST, value: Any) -> Any:
         return bool(value)
     if value is UNKNOWN or frame.m.is_doubtful(value) or isinstance(value, TensorSpec):
         return UNKNOWN
+    if isinstance(value, EnumMember) and value.cls.kind == "flag" and isinstance(value.value, int):
+        return bool(value.value)
     if isinstance(value, Instance):
         return objects.truth(frame.m, frame, node, value)
     try:
         return bool(unwrapped(value))
     except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
         return frame.m.fault(error, node, frame)
+
+
+def decided(frame: Frame, node: ast.AST, value: Any) -> Any:
+    """The same of a value that Python branches on: what is true to be an operand of `and` is refused here."""
+    refusal = getattr(value, "refuse_condition", None)
+    return truth(frame, node, value) if refusal is None else frame.m.fault(refusal(), node, frame)
 
 
 def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
@@ -70,10 +78,10 @@ def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
             return chosen
         case ast.Compare():
             compare = expressions.build(test, scope)
-            return lambda frame: truth(frame, test, compare(frame))
+            return lambda frame: decided(frame, test, compare(frame))
         case _:
             value_of = expressions.build(test, scope)
-            return lambda frame: truth(frame, owner, value_of(frame))
+            return lambda frame: decided(frame, owner, value_of(frame))
 
 
 def build_boolean(node: ast.BoolOp, scope: Scope) -> Expression:

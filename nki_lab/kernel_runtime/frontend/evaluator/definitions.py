@@ -6,7 +6,8 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator import attributes, classes, expressions, specials, statements
+from nki_lab.kernel_runtime.frontend.evaluator import classes, expressions, imports, specials, statements
+from nki_lab.kernel_runtime.frontend.evaluator.modules import public_names
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, class_scope, function_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Namespace
 
@@ -59,30 +60,30 @@ def build_import(node: ast.Import, scope: Scope) -> Statement:
     for item in node.names:
         bound = item.asname or item.name.partition(".")[0]
         name = ast.copy_location(ast.Name(id=bound, ctx=ast.Store()), node)
-        stores.append((item.name if item.asname else bound, expressions.name_store(name, scope)))
+        stores.append((item.name, item.asname is not None, expressions.name_store(name, scope)))
 
     def run(frame: Frame) -> None:
-        for module, store in stores:
-            store(frame, frame.m.imports.module(module))
+        for module, renamed, store in stores:
+            store(frame, imports.whole(frame, module) if renamed else imports.top(frame, module))
 
     return run
 
 
 def build_import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
     """`from a.b import c`."""
-    module = "" if node.level else node.module or ""
     stores = []
     for item in node.names:
         name = ast.copy_location(ast.Name(id=item.asname or item.name, ctx=ast.Store()), node)
         stores.append((item.name, expressions.name_store(name, scope)))
+    level, module = node.level, node.module or ""
 
     def run(frame: Frame) -> None:
-        source = frame.m.imports.module(module)
+        source = imports.source(frame, level, module)
         for name, store in stores:
             if name != "*":
-                inner = frame.m.imports.module(f"{module}.{name}")
-                store(frame, attributes.get(frame.m, frame, node, source, name) if inner is UNKNOWN else inner)
+                store(frame, imports.part(frame, node, source, "" if level else module, name))
             elif isinstance(source, Namespace):
-                frame.m.globals.update({key: value for key, value in source.names.items() if not key.startswith("_")})
+                frame.home.open_stars.discard("." * level + module)
+                frame.home.globals.update({key: source.names[key] for key in public_names(source.names)})
 
     return run

@@ -10,7 +10,7 @@ from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import comprehensions, expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Instance, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance, has_unknown
 
 Expression = Callable[[Frame], Any]
 
@@ -113,6 +113,8 @@ def build_part(node: ast.FormattedValue, scope: Scope) -> Expression:
         found, how = value(frame), "" if spec is None else spec(frame)
         if isinstance(found, Instance) and not how:
             found = objects.text(found)
+        elif isinstance(found, EnumMember) and found.cls.kind not in ("intenum", "strenum"):
+            found = objects.text(found, node.conversion)
         if how is UNKNOWN or isinstance(found, Instance | TensorSpec) or frame.m.is_doubtful(found):
             return UNKNOWN
         if frame.m.lacks(found):

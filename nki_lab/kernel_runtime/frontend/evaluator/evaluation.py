@@ -6,19 +6,20 @@ import dataclasses
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType, NamedDType
-from nki_lab.kernel_runtime.frontend import control
+from nki_lab.kernel_runtime.frontend import control, launching
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
+from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
 from nki_lab.kernel_runtime.frontend.evaluator.machine import (
     Left,
@@ -75,7 +76,10 @@ class Evaluation:
     `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
     UTF-8 byte column of the place that binds them. `tainted` are numbers of buffers that code which was not evaluated
     may have written; nothing is concluded from their being unwritten. `entered` are the functions, by qualified name,
-    whose bodies were evaluated; `called` those whose bodies the evaluation depends on.
+    whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
+    were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
+    `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
+    place; those among the `unknown` could not be evaluated, or not every time.
     """
 
     program: Program
@@ -85,6 +89,16 @@ class Evaluation:
     tainted: frozenset[int] = frozenset()
     entered: frozenset[str] = frozenset()
     called: frozenset[str] = frozenset()
+    modules: tuple[ModuleSource, ...] = ()
+    origins: Mapping[tuple[str, int], Span] = field(default_factory=dict)
+    operations: frozenset[tuple[str, int, int]] = frozenset()
+    unknown: frozenset[tuple[str, int, int]] = frozenset()
+    reads: Reads = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that the kernel does is in the program."""
+        return not self.tainted and not self.unknown and not any(_ends_early(item) for item in self.diagnostics)
 
 
 def evaluate(
@@ -96,22 +110,27 @@ def evaluate(
     options: Options | None = None,
     budget: Budget | None = None,
     dialect: str = "current",
+    library: Library | None = None,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
-    Executes and imports nothing of the module's. Does not raise for anything the module contains.
+    Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
+    those are unknown. Does not raise for anything the module contains.
     """
-    m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}))
+    m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = legacy_dialect() if dialect == "legacy" else None
     plain = GridBuilder if arguments.grid else Builder
     builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.LegacyBuilder)
-    with module.shown(), np.errstate(all="ignore"):
+    with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
         try:
             run_module(m)
             function = m.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
-            if isinstance(function, Function):
+            refused = _refused_grid(function_name, arguments, program) if dialect == "current" else None
+            if refused is not None:
+                m.findings.append(refused)
+            elif isinstance(function, Function):
                 with recording(builder):
                     _run_kernel(m, builder, function, arguments)
                 _join(m, program, function)
@@ -129,7 +148,27 @@ def evaluate(
         tainted=frozenset(buffer.id for buffer in m.tainted),
         entered=frozenset(m.entered),
         called=frozenset(m.called),
+        modules=tuple(home.module for home in m.shelf.homes.values() if home is not m.home),
+        origins=m.origins,
+        operations=frozenset(m.evaluated | m.missed),
+        unknown=frozenset(m.missed),
+        reads=m.shelf.reads,
     )
+
+
+def _refused_grid(name: str, arguments: Signature, program: Program) -> Diagnostic | None:
+    """What is wrong with the launch grid, at the call that has it."""
+    grid = arguments.grid
+    found = None
+    if grid:
+        found = launching.misshapen(name, grid[0] if len(grid) == 1 else grid)
+        found = found or launching.too_many(name, grid, program.arch)
+    return found and replace(found, span=arguments.span)
+
+
+def _ends_early(item: Diagnostic) -> bool:
+    """Whether something of the kernel was not evaluated because of a finding."""
+    return item.outcome == "fault" or item.code in ("NKI120", "NKI122")
 
 
 def _our_fault(error: Exception) -> Diagnostic:
@@ -164,7 +203,7 @@ class _Starting(Protocol):
 
 def _join(m: Machine, program: Program, function: Function) -> None:
     """Let the cores of a launch meet, where everything that both do was evaluated."""
-    if any(item.outcome == "fault" or item.code in ("NKI120", "NKI122") for item in m.findings):
+    if any(map(_ends_early, m.findings)):
         return
     try:
         join_cores(program)
@@ -177,7 +216,7 @@ def _obey(m: Machine, program: Program, function: Function, arguments: Signature
     """Enter the edges of `with_schedule`; a name is missed only where everything was evaluated."""
     edges, missing = edges_of(program, arguments.schedule)
     program.user_edges += edges
-    if not any(item.outcome == "fault" or item.code in ("NKI120", "NKI122") for item in m.findings):
+    if not any(map(_ends_early, m.findings)):
         for item in missing:
             m.record(item, function.node, m.base)
 
@@ -312,7 +351,7 @@ class _Intake:
             case EnumMember(cls=cls, name=name):
                 return self._member(cls.name, name)
             case Function(name=name) | FunctionType(__name__=name):
-                found = self.m.globals.get(name, UNKNOWN)
+                found = self._known(name, Function)
                 return found if isinstance(found, Function) else UNKNOWN
             case _:
                 pass
@@ -323,18 +362,25 @@ class _Intake:
             return array
         if isinstance(value, type):
             return value if value.__module__ in ("builtins", "numpy", "ml_dtypes") else UNKNOWN
-        if dataclasses.is_dataclass(value) or type(value).__name__ in self.m.globals:
+        if dataclasses.is_dataclass(value) or self._known(type(value).__name__, UserClass) is not UNKNOWN:
             return self._record(type(value).__name__, dict(getattr(value, "__dict__", {})))
         return UNKNOWN
 
+    def _known(self, name: str, kind: type) -> Any:
+        """The class or function of that name: the module's, else one of a module that it imports."""
+        for home in (self.m.home, *self.m.shelf.homes.values()):
+            if isinstance(home.globals.get(name), kind):
+                return home.globals[name]
+        return UNKNOWN
+
     def _record(self, name: str, fields: Mapping[str, Any]) -> Any:
-        cls = self.m.globals.get(name)
+        cls = self._known(name, UserClass)
         if not isinstance(cls, UserClass):
             return UNKNOWN
         return Instance(cls, {key: self.adopt(item) for key, item in fields.items()})
 
     def _member(self, cls: str, name: str) -> Any:
-        found = self.m.globals.get(cls)
+        found = self._known(cls, UserClass)
         return found.members.get(name, UNKNOWN) if isinstance(found, UserClass) else UNKNOWN
 
     def take(self, name: str, value: Any) -> Any:

@@ -16,6 +16,8 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     conditions,
     displays,
     host,
+    host_arrays,
+    libraries,
     methods,
     objects,
 )
@@ -28,6 +30,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_sco
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
+    EnumMember,
     Frame,
     Function,
     Instance,
@@ -120,9 +123,13 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Any, b: Any
         return UNKNOWN
     m = frame.m
     if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
-        return host.arithmetic(a, b)
+        if kind is ast.MatMult:
+            return host_arrays.matmul(a, b)
+        return host.arithmetic(a, b, divides=kind is ast.Div)
     if isinstance(a, Instance) or isinstance(b, Instance):
         return objects.operate(m, frame, node, kind, a, b)
+    if isinstance(a, EnumMember) and isinstance(b, EnumMember) and a.cls.kind == "flag":
+        return libraries.flags(kind, a, b)
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         m.pin(node, frame)
     elif m.is_doubtful(a) or m.is_doubtful(b):
@@ -138,7 +145,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
     if isinstance(node.op, ast.Not):
 
         def negate(frame: Frame) -> Any:
-            truth_of = conditions.truth(frame, node, operand(frame))
+            truth_of = conditions.decided(frame, node, operand(frame))
             return UNKNOWN if truth_of is UNKNOWN else not truth_of
 
         return negate
@@ -247,7 +254,7 @@ def name_store(node: ast.Name, scope: Scope) -> Callable[[Frame, Any], None]:
     if hops is None:
 
         def store_global(frame: Frame, value: Any) -> None:
-            frame.m.globals[name] = value
+            frame.home.globals[name] = value
 
         return store_global
 
@@ -258,7 +265,7 @@ def name_store(node: ast.Name, scope: Scope) -> Callable[[Frame, Any], None]:
         if place is not None:
             place.locals[name] = value
             types = frame.m.types
-            if key not in types:
+            if key not in types and frame.home is frame.m.home:
                 types[key] = (name, value)
 
     return store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -127,7 +127,8 @@ def _permuted(value: TensorSpec, axes: Any) -> Any:
     return TensorSpec(tuple(value.shape[i] for i in order), value.dtype)
 
 
-def _reshaped(value: TensorSpec, shape: Any) -> Any:
+def reshaped(value: TensorSpec, shape: Any) -> Any:
+    """The array in another shape, one of whose sizes may be -1."""
     if not isinstance(shape, tuple | list) or any(type(size) is not int for size in shape):
         return UNKNOWN
     total, known = math.prod(value.shape), math.prod(size for size in shape if size != -1)
@@ -145,7 +146,7 @@ def _method(value: TensorSpec, name: str, args: list[Any], kwargs: dict[str, Any
                 return value if name == "to" else UNKNOWN
             return TensorSpec(value.shape, kind)
         case "reshape" | "view":
-            return _reshaped(value, first if len(args) == 1 and isinstance(first, tuple | list) else args)
+            return reshaped(value, first if len(args) == 1 and isinstance(first, tuple | list) else args)
         case "transpose" | "permute":
             if name == "transpose" and len(args) == 2 and all(type(item) is int for item in args):
                 return _swapped(value, args[0], args[1])
@@ -189,19 +190,36 @@ def attribute(value: TensorSpec, name: str) -> Any:
     return UNKNOWN
 
 
-def arithmetic(left: Any, right: Any) -> Any:
-    """The result of an operator on host arrays: the shape broadcasts, the dtype is the array's."""
+def real(value: TensorSpec) -> TensorSpec:
+    """The array that a function of real numbers makes of one."""
+    whole = value.dtype.kind in ("int", "uint", "bool")
+    kind = dtype_of("float32") if whole else value.dtype
+    return TensorSpec(value.shape, kind)
+
+
+def arithmetic(left: Any, right: Any, *, divides: bool = False) -> Any:
+    """The result of an operator on host arrays: the shape broadcasts, the dtype is the array's, or the wider one."""
     kinds = [item for item in (left, right) if isinstance(item, TensorSpec)]
     shapes = [item.shape if isinstance(item, TensorSpec) else () for item in (left, right)]
-    if (
-        any(not isinstance(item, TensorSpec | int | float) for item in (left, right))
-        or len({k.dtype for k in kinds}) > 1
-    ):
+    if any(not isinstance(item, TensorSpec | int | float | np.generic) for item in (left, right)):
         return UNKNOWN
     try:
-        return TensorSpec(np.broadcast_shapes(*shapes), kinds[0].dtype)
+        shape = np.broadcast_shapes(*shapes)
     except ValueError:
         return UNKNOWN
+    dtype = kinds[0].dtype if len({item.dtype for item in kinds}) == 1 else _wider(kinds)
+    if dtype is None:
+        return UNKNOWN
+    found = TensorSpec(shape, dtype)
+    number = any(isinstance(item, float | np.floating) for item in (left, right))
+    return real(found) if divides or number else found
+
+
+def _wider(kinds: list[TensorSpec]) -> DType | None:
+    try:
+        return host_dtype(str(np.result_type(*(item.dtype.host for item in kinds))))
+    except TypeError:
+        return None
 
 
 _RANDOM: Final = {
@@ -214,8 +232,11 @@ def _generator(args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Namespace("generator", {name: _special(name, make) for name, make in _RANDOM.items()})
 
 
-def namespaces() -> dict[str, Any]:
-    """The modules that launching code imports, by dotted name; names to add to NumPy's under "numpy"."""
+def namespaces(functions: Mapping[str, Any]) -> dict[str, Any]:
+    """The modules that launching code imports, by dotted name; names to add to NumPy's under "numpy".
+
+    `functions` are those on arrays.
+    """
     shaped = {name: _special(name, _shaped(dtype_at=1)) for name in ("zeros", "ones", "empty")}
     likes = {f"{name}_like": _special(name, _like) for name in ("zeros", "ones", "empty", "full")}
     others = {
@@ -225,18 +246,18 @@ def namespaces() -> dict[str, Any]:
     }  # fmt: skip
     draws = {name: _special(name, make) for name, make in _RANDOM.items()}
     draws |= {"default_rng": _special("default_rng", _generator), "RandomState": _special("RandomState", _generator)}
-    torch: dict[str, Any] = likes | {
-        name: _special(name, _spread) for name in ("zeros", "ones", "empty", "rand", "randn")
-    }
+    torch: dict[str, Any] = (
+        {**functions} | likes | {name: _special(name, _spread) for name in ("zeros", "ones", "empty", "rand", "randn")}
+    )
     torch |= {"full": _special("full", _shaped()), "arange": _special("arange", _arange), "eye": _special("eye", _eye)}
     torch |= {"tensor": _special("tensor", _literal), "randint": _special("randint", _torch_randint)}
     torch |= {name: name for name in _TORCH_DTYPES}
     keyed = {name: _special(name, _keyed) for name in ("normal", "uniform")}
     return {
-        "numpy": shaped | likes | others,
+        "numpy": {**functions} | shaped | likes | others,
         "numpy.random": Namespace("numpy.random", draws),
         "torch": Namespace("torch", torch),
-        "jax.numpy": Namespace("jax.numpy", shaped | likes | others),
+        "jax.numpy": Namespace("jax.numpy", {**functions} | shaped | likes | others),
         "jax.random": Namespace("jax.random", keyed),
     }
 

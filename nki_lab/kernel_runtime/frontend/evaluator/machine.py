@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spec import Instruction
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.frontend.evaluator.library import Library
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Meter, OverBudget, TooLarge
+from nki_lab.kernel_runtime.frontend.evaluator.modules import Home, Shelf
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports
 from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
@@ -30,7 +33,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     has_unknown,
 )
 from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
-from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.ir import Pass, Program, Site
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
 
 BUILTINS = frozenset(dir(builtins))
@@ -86,22 +89,28 @@ class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run h
 
 
 class Machine:
-    """One evaluation of a module.
+    """One evaluation of a module, and of those that it imports.
 
     `host` evaluates what launches kernels: calls of kernels are handed to `launched` and not entered. `doubtful` holds
     containers and objects that code which was not evaluated may have changed; `tainted` the buffers that it may have
-    written; `called` the functions, by qualified name, whose bodies were looked at, and `entered` those evaluated.
+    written; `called` the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
+    evaluated; `missed` the operations of NKI, of all that were met, that could not be evaluated; `origins` by file and
+    line what of other modules was recorded, with the call in this one that led there.
     """
 
-    def __init__(self, module: ModuleSource, budget: Budget, imports: Imports, *, host: bool = False) -> None:
+    def __init__(
+        self, module: ModuleSource, budget: Budget, imports: Imports, *, host: bool = False,
+        library: Library | None = None,
+    ) -> None:  # fmt: skip
         self.module = module
         self.meter = Meter(budget)
         self.imports = imports
         self.host = host
-        self.launched: Callable[[Launch, list[Any], dict[str, Any], ast.AST], None] | None = None
-        self.globals: dict[str, Any] = dict.fromkeys(_MODULE_NAMES, UNKNOWN)
-        self.globals |= {"__name__": "__main__" if host else module.name, "__debug__": True}
-        self.base = Frame(self, None, None, self.globals)
+        self.launched: Callable[[Launch, list[Any], dict[str, Any], ast.AST, Frame], None] | None = None
+        self.home = Home(self, module, "__main__" if host else module.name)
+        self.globals = self.home.globals
+        self.base = self.home.base
+        self.shelf = Shelf(self, library)
         self.builder: Builder | None = None
         self.findings: list[Diagnostic] = []
         self.types: dict[tuple[int, int], tuple[str, Any]] = {}
@@ -111,9 +120,13 @@ class Machine:
         self.called: set[str] = set()
         self.guards = 0
         self.depth = 0
+        self.calls: list[tuple[ast.AST, Frame]] = []
+        self.evaluated: set[tuple[str, int, int]] = set()
+        self.missed: set[tuple[str, int, int]] = set()
+        self._counted: set[int] = set()
+        self.origins: dict[tuple[str, int], Span] = {}
         self._seen: set[Any] = set()
         self._sites: dict[int, int] = {}
-        self._open = any(imports.module(name) is UNKNOWN for name in module.stars)
 
     # -- findings --------------------------------------------------------------------------------------------------
 
@@ -121,7 +134,7 @@ class Machine:
         """The place of an expression."""
         place = place_of(node)
         name = frame.function.qualname if frame.function is not None else "<module>"
-        return Site(self.module.file, *place, name)
+        return Site(frame.home.file, *place, name)
 
     def pin(self, node: ast.AST, frame: Frame) -> None:
         """Make `node` the call site of what is recorded next."""
@@ -129,8 +142,23 @@ class Machine:
         if builder is not None:
             number = self._sites.get(id(node))
             if number is None:
-                number = self._sites[id(node)] = builder.site_of(self.site(node, frame))
+                site = self.site(node, frame)
+                number = self._sites[id(node)] = builder.site_of(site)
+                if frame.home is not self.home and (origin := self.origin()) is not None:
+                    self.origins.setdefault((site.file, site.line), origin)
             builder.pinned = number
+
+    def step(self, node: ast.For, frame: Frame, variable: str, value: int, around: int) -> None:
+        """Make a new pass through a loop, inside pass `around`, the one that is recorded in from now on."""
+        builder = self.builder
+        if builder is not None:
+            number = self._sites.get(id(node))
+            if number is None:
+                place = self.site(node, frame)
+                head = place._replace(end_line=place.line, end_column=place.column + len("for"))
+                number = self._sites[id(node)] = builder.site_of(head)
+            builder.pinned_pass = len(builder.program.passes)
+            builder.program.passes.append(Pass(around, variable, value, number))
 
     def computed(self, value: ast.expr | None) -> None:
         """Tell a Beta 1 builder whether the value it is about to be assigned was made by the statement itself."""
@@ -142,10 +170,30 @@ class Machine:
         """Keep a finding, once for each code and place."""
         if node is not None:
             item = placed(item, self.site(node, frame))
+            if frame.home is not self.home and (origin := self.origin()) is not None:
+                item = replace(item, related=(*item.related, Related(REACHED, origin)))
         key = (item.code, item.span or item.message)
         if key not in self._seen:
             self._seen.add(key)
             self.findings.append(item)
+
+    def origin(self) -> Span | None:
+        """The call in the evaluated module itself that led to where evaluation is."""
+        for node, frame in reversed(self.calls):
+            if frame.home is self.home:
+                place = place_of(node)
+                return Span.from_bytes(self.module.file, *place)
+        return None
+
+    def count(self, node: ast.AST, frame: Frame) -> None:
+        """An operation of NKI was evaluated at `node`."""
+        if id(node) not in self._counted:
+            self._counted.add(id(node))
+            self.evaluated.add(_operation(node, frame))
+
+    def miss(self, node: ast.AST, frame: Frame) -> None:
+        """An operation at `node` could not be evaluated."""
+        self.missed.add(_operation(node, frame))
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report what an operation of the user's raised; its result is unknown from here on."""
@@ -171,14 +219,15 @@ class Machine:
 
     def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Any:
         """The value of a name that nothing has bound when it is read: NKI102, unless it may have been bound unseen."""
-        if frame.function is None or (not local and (self._open or name in self.module.scope.names)):
+        home = frame.home
+        if frame.function is None or (not local and (home.open_stars or name in home.module.scope.names)):
             return UNKNOWN
         if local:
             text = f"cannot access local variable {name!r} where it is not associated with a value"
             error: NameError = UnboundLocalError(text)
         else:
             error = NameError(f"name {name!r} is not defined")
-        near = did_you_mean(name, [*frame.locals, *self.globals])
+        near = did_you_mean(name, [*frame.locals, *home.globals])
         item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
         if self.guards:
             raise Thrown(error, (placed(item, self.site(node, frame)),))
@@ -196,10 +245,10 @@ class Machine:
 
     def global_value(self, name: str, node: ast.AST, frame: Frame) -> Any:
         """The value of a global or builtin name."""
-        found = self.globals.get(name, MISSING)
+        found = frame.home.globals.get(name, MISSING)
         if found is not MISSING:
             return found
-        if name in BUILTINS and name not in self.module.scope.names:
+        if name in BUILTINS and name not in frame.home.module.scope.names:
             return getattr(builtins, name) if name in _PLAIN_BUILTINS else UNKNOWN
         return self.undefined(name, node, frame)
 
@@ -231,7 +280,7 @@ class Machine:
                     stack.append(value.instance)
                 case Partial():
                     stack.extend((*value.args, *value.kwargs.values()))
-                case Function(closure=Frame() as closure) if closure is not self.base:
+                case Function(closure=Frame() as closure) if closure is not closure.home.base:
                     stack.extend(closure.locals.values())
                 case DynamicSlice():
                     stack.append(value.start)
@@ -260,16 +309,20 @@ class Machine:
         return bool(self.doubtful) and id(value) in self.doubtful
 
 
+def _operation(node: ast.AST, frame: Frame) -> tuple[str, int, int]:
+    return frame.home.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
 _DOUBT_LIMIT = 10_000
-_MODULE_NAMES = ("__builtins__", "__doc__", "__file__", "__loader__", "__package__", "__spec__", "__annotations__")
+REACHED = "reached from this call"
 # Builtins that the evaluator has a meaning for; the others exist, and what they give is unknown.
 _EXCEPTIONS = {
     name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
 }
 _PLAIN_BUILTINS = _EXCEPTIONS | {
     "abs", "all", "any", "bin", "bool", "callable", "chr", "classmethod", "dict", "divmod", "Ellipsis", "enumerate",
-    "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "len",
-    "list", "map", "max", "min", "NotImplemented", "object", "ord", "pow", "print", "property", "range", "repr",
+    "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len",
+    "list", "map", "max", "min", "next", "NotImplemented", "object", "ord", "pow", "print", "property", "range", "repr",
     "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type",
     "zip",
 }  # fmt: skip

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import NamedDType
+from nki_lab.kernel_runtime.frontend import misuse
 from nki_lab.kernel_runtime.frontend.evaluator import calls
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Launch, NativeMethod, has_unknown
@@ -106,6 +109,8 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
             found = getattr(value, name)
             return NativeMethod(value, name) if callable(found) else found
         if isinstance(value, type) and issubclass(value, enum.Enum):
+            if name not in value.__members__ and misuse.is_ours(value) and not hasattr(value, name):
+                raise error_of(misuse.no_member(value, name))
             return value.__members__[name] if name in value.__members__ else _absent(value, name)
         if isinstance(value, enum.Enum):
             return getattr(value, name) if name in ("name", "value") else _absent(value, name)
@@ -220,6 +225,20 @@ def _replace(m: Machine, frame: Frame, node: ast.AST, value: str, args: list[Any
     return value.replace(*args, **kwargs)
 
 
+def _format(m: Machine, frame: Frame, node: ast.AST, value: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """`"{}".format(...)` of plain values, without attributes and items inside the braces."""
+    values = [*args, *kwargs.values()]
+    if m.lacks(*values) or any(type(item) not in _TEXTUAL for item in values) or _REACHING.search(value):
+        return UNKNOWN
+    m.meter.text(len(value) + sum(len(str(item)) for item in values) * (1 + value.count("{")))
+    return value.format(*args, **kwargs)
+
+
+_TEXTUAL: Final = frozenset((int, float, bool, str, type(None)))
+_REACHING: Final = re.compile(r"\{[^}:]*[.\[]|:[^}]*(?:\{|\d{4,})")
+"""A format that reads attributes or items, takes its widths from values, or is a memory bomb."""
+
+
 def _padded(name: str) -> Method:
     def pad(m: Machine, frame: Frame, node: ast.AST, value: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if has_unknown(args):
@@ -254,6 +273,7 @@ GUARDED: Final[dict[tuple[type, str], Method]] = {
     (Function, "with_schedule"): _with_schedule,
     (Launch, "with_schedule"): _with_schedule,
     (str, "join"): _join,
+    (str, "format"): _format,
     (str, "replace"): _replace,
     **{(str, name): _padded(name) for name in ("center", "ljust", "rjust", "zfill")},
 }

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.kernel_runtime.frontend import collectives, language, published
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Namespace, Special
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -60,7 +60,7 @@ class Imports:
                 own = {key: _marker(f"nki.{key}") for key in ("jit", "simulate")}
                 return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
             case "nki.collectives":
-                return Namespace(name, published.absent(name, ()) | {"ReplicaGroup": UNKNOWN})
+                return self._closed(name, collectives.names())
             case "nki.compiler":
                 return Namespace(name, {}, closed=True)
             case "nki.meta" | "nki.experimental":
@@ -126,17 +126,25 @@ def _library(name: str) -> Any:
     if name == "math":
         return Namespace(name, {key: getattr(math, key) for key in _MATH}, real=math)
     if name in _MARKED:
-        marked = {key: _marker(f"{name}.{key}") for key in _MARKED[name]}
-        return Namespace(name, marked | ({"TYPE_CHECKING": False} if name == "typing" else {}))
+        home = "typing" if name == "typing_extensions" else name
+        marked = {key: _marker(f"{home}.{key}") for key in _MARKED[name]}
+        more = {"typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict}}
+        return Namespace(name, marked | more.get(name, {}))
     return UNKNOWN
 
 
 _TENSOR: Final = _marker("nki.typing.tensor")
 _MARKED: Final = {
     "dataclasses": ("dataclass", "field", "replace", "asdict"),
-    "enum": ("Enum", "IntEnum", "StrEnum", "auto", "unique"),
-    "functools": ("partial", "lru_cache", "cache", "cached_property"),
-    "typing": ("cast",),
+    "enum": ("Enum", "IntEnum", "StrEnum", "Flag", "auto", "unique"),
+    "functools": ("partial", "lru_cache", "cache", "cached_property", "reduce", "wraps"),
+    "typing": ("cast", "NamedTuple", "Protocol", "Generic", "override", "final", "runtime_checkable", "no_type_check"),
+    "typing_extensions": ("NamedTuple", "Protocol", "Generic", "override", "final"),
+    "abc": ("ABC", "abstractmethod"),
+    "collections": ("namedtuple",),
+    "itertools": ("product", "chain"),
+    "copy": ("copy",),
+    "operator": ("add", "sub", "mul", "floordiv", "mod", "truediv"),
 }
 _MATH: Final = (
     "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "e", "erf", "erfc", "exp",

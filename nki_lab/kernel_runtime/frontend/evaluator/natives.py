@@ -84,6 +84,8 @@ def _len(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
     if isinstance(value, UserClass):
         return len(value.members) if value.members else UNKNOWN
     if isinstance(value, Instance):
+        if value.cls.kind == "namedtuple":
+            return len(value.fields)
         method = value.cls.find("__len__")
         if method is MISSING and value.cls.kind != "unknown":
             raise TypeError(f"object of type {value.cls.name!r} has no len()")
@@ -127,17 +129,21 @@ def _int(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
 
 @native(str, format, deep=True, own=True)
 def _str(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if args and isinstance(args[0], Instance):
+    if len(args) == 1 and isinstance(args[0], Instance | EnumMember):
         return objects.text(args[0])
-    if kwargs or not args or isinstance(args[0], EnumMember):
+    if kwargs or not args or isinstance(args[0], EnumMember | Instance):
         return UNKNOWN
     if len(args) == 1:
         return formatted(args[0], ord("s"), "", m.meter)
     return formatted(args[0], -1, args[1], m.meter) if isinstance(args[1], str) else UNKNOWN
 
 
-@native(repr, deep=True)
+@native(repr, deep=True, own=True)
 def _repr(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], EnumMember):
+        return objects.text(args[0], ord("r"))
+    if any(isinstance(item, Instance) for item in args):
+        return UNKNOWN
     return formatted(args[0], ord("r"), "", m.meter) if len(args) == 1 else repr(*args)
 
 
@@ -210,10 +216,16 @@ def iterate(m: Machine, value: Any) -> Any:
     match value:
         case UserClass(kind="enum" | "intenum" | "strenum"):
             return iter(list(value.members.values()))
+        case Instance(cls=UserClass(kind="namedtuple")):
+            return iter(list(value.fields.values()))
         case UserClass() | Super():
             raise TypeError(f"{type(value).__name__!r} object is not iterable")
         case Instance():
-            if value.cls.find("__iter__") is not MISSING or value.cls.kind == "unknown":
+            method = value.cls.find("__iter__")
+            if isinstance(method, Function):
+                made = calls.call_function(m, m.base, m.meter.node or method.node, method, [value], {})
+                return UNKNOWN if isinstance(made, Instance) else iterate(m, made)
+            if method is not MISSING or value.cls.kind == "unknown":
                 return UNKNOWN
             raise TypeError(f"{value.cls.name!r} object is not iterable")
         case _:
@@ -294,7 +306,35 @@ for _fold in (min, max, sum, any, all):
     native(_fold, own=True)(_make_fold(_fold))
 
 
-@native(isinstance, issubclass, own=True)
+@native(iter, own=True)
+def _iter(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return iterate(m, args[0]) if len(args) == 1 else UNKNOWN
+
+
+@native(next, own=True)
+def _next(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) not in (1, 2) or args[0] is UNKNOWN:
+        return UNKNOWN
+    source = args[0]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
+        source = iterate(m, source)  # the items of a generator expression are given at once
+    if source is UNKNOWN or isinstance(source, Instance):
+        return UNKNOWN
+    return next(source, *args[1:])
+
+
+@native(issubclass, own=True)
+def _issubclass(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or not all(isinstance(item, type | UserClass) for item in args):
+        return UNKNOWN
+    inner, outer = args
+    if isinstance(inner, type) and isinstance(outer, type):
+        return issubclass(inner, outer)
+    known = isinstance(inner, UserClass) and inner.kind == "object"
+    return outer is object or outer in inner.mro if known else UNKNOWN
+
+
+@native(isinstance, own=True)
 def _isinstance(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs:
         return isinstance(*args, **kwargs)

@@ -7,7 +7,7 @@ import operator
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, conditions
+from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, conditions, host_arrays, libraries
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
 from nki_lab.kernel_runtime.frontend.evaluator.operations import BINARY, METHODS
@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
     Annotation,
+    EnumMember,
     Frame,
     Function,
     Instance,
@@ -46,6 +47,8 @@ def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
         known = all(type(size) is int and 0 < size < 1 << 31 for size in grid)
         return Launch(function, grid, value.schedule if kind is Launch else ()) if known else UNKNOWN
     if kind is Instance:
+        if value.cls.kind == "namedtuple":
+            return item(m, frame, node, libraries.row(value), key)
         return _method(m, frame, node, value, "__getitem__", [key])
     if kind is UserClass:
         if is_enum(value) and isinstance(key, str):
@@ -53,7 +56,9 @@ def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
         return UNKNOWN
     if kind is Special:
         return _annotation(value, key) if value is SPECIALS["nki.typing.tensor"] else UNKNOWN
-    if kind is TensorSpec or isinstance(value, type):
+    if kind is TensorSpec:
+        return host_arrays.item(value, key)
+    if isinstance(value, type):
         return UNKNOWN
     if m.is_doubtful(value):
         return UNKNOWN
@@ -78,7 +83,7 @@ def _annotation(value: Any, key: Any) -> Any:
 
 def is_enum(value: Any) -> bool:
     """Whether `value` is an enumeration of the user's."""
-    return isinstance(value, UserClass) and value.kind in ("enum", "intenum", "strenum")
+    return isinstance(value, UserClass) and value.kind in classes.ENUMS
 
 
 def _method(m: Machine, frame: Frame, node: ast.AST, value: Instance, name: str, args: list[Any]) -> Any:
@@ -129,6 +134,9 @@ def compare(m: Machine, frame: Frame, node: ast.AST, method: str, a: Any, b: Any
         if isinstance(found, Function):
             return calls.call_function(m, frame, node, found, [value, other], {})
     if method in _REFLECTED:
+        ordered = _ordered(a, b)
+        if ordered is not None:
+            return conditions.compare(frame, node, _ORDERS[method], *ordered)
         known = [value for value in (a, b) if isinstance(value, Instance)]
         if any(item.kind == "unknown" or item.dataclass is not None for value in known for item in value.cls.mro):
             return UNKNOWN
@@ -137,6 +145,8 @@ def compare(m: Machine, frame: Frame, node: ast.AST, method: str, a: Any, b: Any
             return getattr(operator, method)(a, b)
         names = _kinds(a, b)
         raise TypeError(f"{method} not supported between instances of {names[0]!r} and {names[1]!r}")
+    if _is_row(a) or _is_row(b):
+        return conditions.compare(frame, node, ast.Eq if method == "__eq__" else ast.NotEq, *map(libraries.row, (a, b)))
     same: Any = a is b
     if isinstance(a, Instance) and isinstance(b, Instance) and a.cls is b.cls and not same:
         equal = a.cls.find("__eq__") if method == "__ne__" else MISSING
@@ -145,6 +155,25 @@ def compare(m: Machine, frame: Frame, node: ast.AST, method: str, a: Any, b: Any
         elif a.cls.dataclass is not None and a.cls.dataclass.get("eq", True) is not False:
             same = _equal_fields(m, frame, node, a, b)
     return UNKNOWN if same is UNKNOWN else bool(same) is (method == "__eq__")
+
+
+_ORDERS: Final[dict[str, type[ast.cmpop]]] = {"__lt__": ast.Lt, "__le__": ast.LtE, "__gt__": ast.Gt, "__ge__": ast.GtE}
+
+
+def _ordered(a: Any, b: Any) -> tuple[Any, Any] | None:
+    """What objects are ordered by: named tuples as they stand, dataclasses with an order by their fields."""
+    if _is_row(a) or _is_row(b):
+        return libraries.row(a), libraries.row(b)
+    if not isinstance(a, Instance) or not isinstance(b, Instance) or a.cls is not b.cls:
+        return None
+    if a.cls.dataclass is None or a.cls.dataclass.get("order") is not True:
+        return None
+    names = list(classes.fields_of(a.cls))
+    return tuple(a.fields.get(name, UNKNOWN) for name in names), tuple(b.fields.get(name, UNKNOWN) for name in names)
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Instance) and value.cls.kind == "namedtuple"
 
 
 def _equal_fields(m: Machine, frame: Frame, node: ast.AST, a: Instance, b: Instance) -> Any:
@@ -166,6 +195,8 @@ def member(m: Machine, frame: Frame, node: ast.AST, what: Any, container: Instan
 
 def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
     """Whether an object counts as true."""
+    if value.cls.kind == "namedtuple":
+        return bool(value.fields)
     for name in ("__bool__", "__len__"):
         found = value.cls.find(name)
         if isinstance(found, Function):
@@ -173,8 +204,13 @@ def truth(m: Machine, frame: Frame, node: ast.AST, value: Instance) -> Any:
     return UNKNOWN if value.cls.kind == "unknown" else True
 
 
-def text(value: Instance) -> Any:
-    """`str(value)`: known to be some text where the class leaves it to Python."""
+def text(value: Instance | EnumMember, conversion: int = ord("s")) -> Any:
+    """`str(value)`, or `repr`: known to be some text where the class leaves it to Python."""
+    if isinstance(value, EnumMember):
+        own = any(value.cls.find(name) is not MISSING for name in ("__str__", "__repr__", "__format__"))
+        if own or value.cls.kind != "enum":
+            return UNKNOWN
+        return f"<{value!r}: {value.value!r}>" if conversion == ord("r") else repr(value)
     own = any(value.cls.find(name) is not MISSING for name in ("__str__", "__repr__", "__format__"))
     if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
         return UNKNOWN

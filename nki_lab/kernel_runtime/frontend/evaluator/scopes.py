@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from nki_lab.kernel_runtime.frontend.trees import children
+
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -147,21 +149,6 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
             stack.append(node.generators[0].iter)
         else:
             stack.extend(children(node))
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes that may hold names: contexts and operators are left out."""
-    found: list[ast.AST] = []
-    for name in node._fields:  # not vars(node): other tools set attributes at nodes that the parser shares
-        value = getattr(node, name, None)
-        if isinstance(value, list):
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, _SIGNS):
-            found.append(value)
-    return found
-
-
-_SIGNS: Final = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
 
 
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:

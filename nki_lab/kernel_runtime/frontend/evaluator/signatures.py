@@ -11,28 +11,36 @@ import numpy as np
 
 from nki_lab.diagnostic import Span
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host
+from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host, host_arrays
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import run_module
+from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Thrown
+from nki_lab.kernel_runtime.frontend.evaluator.modules import Home
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS, Imports
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,
     Annotation,
+    Frame,
     Function,
     Instance,
     Launch,
     Namespace,
     Special,
     UserClass,
+    has_unknown,
 )
 from nki_lab.kernel_runtime.frontend.scheduling import Pair, pairs_of
 
 HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
 MOST: Final = 4
 """Distinct signatures that are evaluated for one function."""
+MOST_LOOKED_AT: Final = 16
+"""Distinct signatures of one function that are collected, for the best of them."""
+MOST_OTHERS: Final = 32
+"""Kernels of other modules whose calls are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,31 +72,57 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """How a module calls kernels: its `own` by name, those of `other` modules by file and name.
+
+    `called` are the functions, by qualified name, whose bodies that depends on; `reads` is what the search for other
+    modules depends on.
+    """
+
+    own: Mapping[str, tuple[Signature, ...]]
+    other: Mapping[tuple[str, str], tuple[Signature, ...]]
+    called: frozenset[str]
+    reads: Reads
+
+
 def signatures(
-    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, called: set[str] | None = None
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: Library | None = None
 ) -> dict[str, tuple[Signature, ...]]:
-    """The signatures of the named top-level functions, at most `MOST` each.
+    """The signatures of the named top-level functions, at most `MOST` each."""
+    return dict(launches(module, names, budget, library).own)
+
+
+def launches(
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: Library | None = None
+) -> Launches:
+    """The signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
 
     What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
-    arrays that are shapes; nothing is executed. `called` is filled with the functions, by qualified name, whose bodies
-    that depends on.
+    arrays that are shapes; nothing is executed.
     """
     wanted = set(names)
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
+    other: dict[tuple[str, str], dict[str, Signature]] = {}
     last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
-    m = _machine(module, budget)
+    m = _machine(module, budget, library)
 
-    def launched(launch: Launch, args: list[Any], kwargs: dict[str, Any], node: ast.AST) -> None:
-        function = launch.function
-        if function.name in wanted and function.closure is m.base and function.node is last[function.name]:
-            made = Signature(
-                args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule),
-                span=_span(module, node),
-            )  # fmt: skip
+    def launched(launch: Launch, args: list[Any], kwargs: dict[str, Any], node: ast.AST, frame: Frame) -> None:
+        function, home = launch.function, _home_of(launch.function)
+        own = function.name in wanted and function.closure is m.base and function.node is last[function.name]
+        if not own and (home is None or home is m.home or home.module.function(function.name) is not function.node):
+            return
+        span = _span(module, node) if frame.home is m.home else m.origin()
+        made = Signature(
+            args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule), span=span,
+        )  # fmt: skip
+        if own:
             _enter(found[function.name], made)
+        elif home is not None and len(other) < MOST_OTHERS:
+            _enter(other.setdefault((home.file, function.name), {}), made)
 
     m.launched = launched
-    with module.shown(), np.errstate(all="ignore"):
+    with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
         run_module(m)
         for name in wanted:
             function = m.globals.get(name)
@@ -104,13 +138,28 @@ def signatures(
                         _call_test(m, item, Instance(value, {}))
             elif name.startswith("test_"):
                 _call_test(m, value)
-    if called is not None:
-        called |= m.called
-    return {name: tuple(table.values())[:MOST] for name, table in found.items()}
+    return Launches(
+        own={name: _best(table) for name, table in found.items()},
+        other={key: _best(table) for key, table in other.items() if table},
+        called=frozenset(m.called),
+        reads=m.shelf.reads,
+    )
 
 
-def _machine(module: ModuleSource, budget: Budget) -> Machine:
-    modules = host.namespaces()
+def _best(table: Mapping[str, Signature]) -> tuple[Signature, ...]:
+    """The signatures of a kernel: those that are known as a whole, where some are."""
+    whole = [item for item in table.values() if not has_unknown([*item.args, *item.kwargs.values()])]
+    return tuple(whole or table.values())[:MOST]
+
+
+def _home_of(function: Function) -> Home | None:
+    """The module at whose top level a function stands."""
+    closure = function.closure
+    return closure.home if closure is not None and closure is closure.home.base else None
+
+
+def _machine(module: ModuleSource, budget: Budget, library: Library | None) -> Machine:
+    modules = host.namespaces(host_arrays.functions())
     entries = ("spec", "run", "profile", "compile")
     lab = {name: SPECIALS.get(f"nki_lab.{name}") or Special(name, lambda *_: UNKNOWN) for name in entries}
     lab["spec"] = Special("spec", lambda _m, _f, _n, args, kwargs: host.array(
@@ -118,7 +167,7 @@ def _machine(module: ModuleSource, budget: Budget) -> Machine:
     ))  # fmt: skip
     numpy = numpy_namespace(modules.pop("numpy"))
     modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": Namespace("pytest", {"mark": _MARK})}
-    return Machine(module, budget, Imports(numpy, modules), host=True)
+    return Machine(module, budget, Imports(numpy, modules), host=True, library=library)
 
 
 def _span(module: ModuleSource, node: ast.AST) -> Span:
@@ -129,7 +178,7 @@ def _span(module: ModuleSource, node: ast.AST) -> Span:
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:
     values = [*signature.args, *signature.kwargs.values()]
-    if any(_holds_array(value) for value in values) and len(table) < MOST:
+    if any(_holds_array(value) for value in values) and len(table) < MOST_LOOKED_AT:
         table.setdefault(f"{signature}{signature.schedule or ''}", signature)
 
 

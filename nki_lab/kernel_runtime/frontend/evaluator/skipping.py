@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import FUNCTIONS, Scope, bound_names, loaded_names
-from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, Frame
+from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, Frame, Namespace
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
@@ -25,8 +25,16 @@ def build_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = Non
     def facts() -> tuple[list[str], list[str], bool, bool]:
         return sorted(bound_names(parts)), sorted(loaded_names(parts)), *_exits(body)
 
+    @cache
+    def called() -> list[ast.Call]:
+        return [node for item in parts for node in ast.walk(item) if isinstance(node, ast.Call)]
+
     def run(frame: Frame) -> str | None:
         bound, read, leaves, jumps = facts()
+        if frame.function is not None:
+            for node in called():
+                if _is_operation(frame, scope, node.func):
+                    frame.m.miss(node, frame)
         frame.m.doubt([found for name in read if (found := _lookup(frame, scope, name)) is not MISSING])
         for name in bound:
             _forget(frame, scope, name)
@@ -51,14 +59,24 @@ def _exits(body: list[ast.stmt]) -> tuple[bool, bool]:
     return leaves, jumps
 
 
+def _is_operation(frame: Frame, scope: Scope, function: ast.expr) -> bool:
+    """Whether what is called is one of NKI's."""
+    if isinstance(function, ast.Name):
+        return id(_lookup(frame, scope, function.id)) in frame.m.imports.doors
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return False
+    owner = _lookup(frame, scope, function.value.id)
+    return isinstance(owner, Namespace) and id(owner.names.get(function.attr)) in frame.m.imports.doors
+
+
 def _lookup(frame: Frame, scope: Scope, name: str) -> Any:
     place = _frame_of(frame, scope, name)
-    return (frame.m.globals if place is None else place.locals).get(name, MISSING)
+    return (frame.home.globals if place is None else place.locals).get(name, MISSING)
 
 
 def _forget(frame: Frame, scope: Scope, name: str) -> None:
     place = _frame_of(frame, scope, name)
-    (frame.m.globals if place is None else place.locals)[name] = UNKNOWN
+    (frame.home.globals if place is None else place.locals)[name] = UNKNOWN
 
 
 def _frame_of(frame: Frame, scope: Scope, name: str) -> Frame | None:

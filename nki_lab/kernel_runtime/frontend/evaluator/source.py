@@ -17,19 +17,20 @@ from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, inner_nodes,
 
 
 class ModuleSource:
-    """A parsed module. `stars` are the modules that it imports everything from."""
+    """A parsed module. `stars` are the modules that it imports everything from, relative ones with their dots."""
 
-    __slots__ = ("file", "name", "places", "scope", "source", "stars", "tree")
+    __slots__ = ("_lines", "file", "name", "places", "scope", "source", "stars", "tree")
 
     def __init__(self, source: str, file: str, tree: ast.Module) -> None:
         self.source = source
+        self._lines: list[str] | None = None
         self.file = file
         self.tree = tree
         self.places = locate.Places(tree)
         self.name = PurePath(file).stem or "module"
         self.scope: Scope = module_scope(tree)
         self.stars = tuple(
-            node.module or ""
+            "." * node.level + (node.module or "")
             for node in inner_nodes(tree.body)
             if isinstance(node, ast.ImportFrom) and any(item.name == "*" for item in node.names)
         )
@@ -44,7 +45,9 @@ class ModuleSource:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """While this lasts, places in the module's file are read in this text, whatever the disk holds."""
-        entry: Any = (len(self.source), None, list(io.StringIO(self.source, newline=None)), self.file)
+        if self._lines is None:
+            self._lines = list(io.StringIO(self.source, newline=None))
+        entry: Any = (len(self.source), None, self._lines, self.file)
         with _showing, _set(linecache.cache, self.file, entry), _set(locate.shown, self.file, self.places):
             yield
 

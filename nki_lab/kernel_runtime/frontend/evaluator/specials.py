@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator import classes
+from nki_lab.kernel_runtime.frontend.evaluator import calls, classes
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import ENTRIES, SPECIALS
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -59,7 +59,7 @@ def _run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[
             for name, value in kwargs.items()
             if name not in ("target", "options", "on_error", "strict", "grid", "out_shape")
         }
-        m.launched(kernel, args[1:], own, node)
+        m.launched(kernel, args[1:], own, node, frame)
     return UNKNOWN
 
 
@@ -139,6 +139,9 @@ def decorated(m: Machine, frame: Frame, node: ast.AST, decorator: Any, value: An
         return value
     if isinstance(decorator, Special) and isinstance(value, Function | UserClass):
         return decorator.run(m, frame, node, [value], {})
+    if isinstance(decorator, Function | BoundMethod | Partial):
+        found = calls.call(m, frame, node, decorator, [value], {})
+        return value if found is UNKNOWN and m.host else found
     return UNKNOWN
 
 

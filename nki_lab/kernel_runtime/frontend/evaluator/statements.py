@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     skipping,
     targets,
 )
+from nki_lab.kernel_runtime.frontend.evaluator.annotations import compare_shape, declared_shape
 from nki_lab.kernel_runtime.frontend.evaluator.comprehensions import iterated
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -121,11 +122,14 @@ def _annotated(node: ast.AnnAssign, scope: Scope) -> Statement:
     if node.value is None:
         return lambda frame: None
     value, place = expressions.build(node.value, scope), targets.build_target(node.target, scope)
+    declared = declared_shape(node.annotation, scope)
 
     def run(frame: Frame) -> Signal:
         found = value(frame)
         frame.m.computed(node.value)
         place(frame, found)
+        if declared is not None and type(found) is NkiTensor and not frame.m.host:
+            compare_shape(frame, node, found, declared(frame))
         return None
 
     return run
@@ -210,8 +214,19 @@ def _for(node: ast.For, scope: Scope) -> Statement:
     source, target = expressions.build(node.iter, scope), targets.build_target(node.target, scope)
     body, orelse = build_block(node.body, scope), build_block(node.orelse, scope)
     skip = skipping.build_skip([*node.body, *node.orelse], scope, node.target)
+    variable = _first_name(node.target)
 
     def run(frame: Frame) -> Signal:
+        builder = frame.m.builder
+        if builder is None:
+            return walk(frame, -1)
+        around = builder.pinned_pass
+        try:
+            return walk(frame, around)
+        finally:
+            builder.pinned_pass = around
+
+    def walk(frame: Frame, around: int) -> Signal:
         m = frame.m
         walked = source(frame)
         if isinstance(walked, control.DynamicRange):
@@ -221,6 +236,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             m.unevaluated("what the loop walks is not known here: its body is not evaluated", node.iter, frame)
             skip(frame)
             return None
+        number = -1
         while True:
             try:
                 item = next(stream)
@@ -231,6 +247,8 @@ def _for(node: ast.For, scope: Scope) -> Statement:
                 break
             m.meter.node = node
             m.meter.spend(1)
+            number += 1
+            m.step(node, frame, variable, item if item.__class__ is int else number, around)
             target(frame, item)
             signal = body(frame)
             if signal is None or signal is CONTINUE:
@@ -244,6 +262,13 @@ def _for(node: ast.For, scope: Scope) -> Statement:
     return run
 
 
+def _first_name(target: ast.expr) -> str:
+    """The first name that the target of a loop binds; empty without one."""
+    while isinstance(target, ast.Tuple | ast.List) and target.elts:
+        target = target.elts[0]
+    return target.id if isinstance(target, ast.Name) else ""
+
+
 def _once(
     frame: Frame, node: ast.For, target: Callable[[Frame, Any], None], body: Statement, loop: control.DynamicRange
 ) -> Signal:
@@ -253,10 +278,7 @@ def _once(
     m.meter.node = node
     m.meter.spend(1)
     try:
-        name = node.target
-        while isinstance(name, ast.Tuple | ast.List) and name.elts:
-            name = name.elts[0]
-        register, region = loop.open(name.id if isinstance(name, ast.Name) else "")
+        register, region = loop.open(_first_name(node.target))
     except Exception as error:  # noqa: BLE001 - a place where no loop can be, reported at the loop
         m.fault(error, node, frame)
         return None

@@ -102,7 +102,7 @@ def build_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], None]:
 
             def remove_name(frame: Frame) -> None:
                 load(frame)  # reported where there is none
-                names = frame.m.globals if scope.place(node.id) is None else frame.locals
+                names = frame.home.globals if scope.place(node.id) is None else frame.locals
                 names.pop(node.id, None)
 
             return remove_name

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+    from nki_lab.kernel_runtime.frontend.evaluator.modules import Home
     from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 
 
@@ -29,11 +30,15 @@ UNKNOWN: Final = Unknown()
 class Frame:
     """Names of one running function, comprehension, class body or module."""
 
-    __slots__ = ("doubtful", "function", "locals", "m", "owner", "parent", "result")
+    __slots__ = ("doubtful", "function", "home", "locals", "m", "owner", "parent", "result")
+
+    home: Home  # the module that the code stands in; a module sets it for its own frame
 
     def __init__(self, m: Machine, parent: Frame | None, function: Function | None, names: dict[str, Any]) -> None:
         self.m = m
         self.parent = parent
+        if parent is not None:
+            self.home = parent.home
         self.function = function
         self.locals = names
         self.owner: UserClass | None = function.owner if function is not None else None
@@ -44,7 +49,9 @@ class Frame:
 class Function:
     """A function of the user's: its tree, its defaults and the frame it was made in."""
 
-    __slots__ = ("body", "closure", "defaults", "entry", "kind", "name", "node", "owner", "qualname", "scope")
+    __slots__ = (
+        "body", "closure", "defaults", "entry", "kind", "name", "node", "owner", "qualname", "scope", "setter",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -63,6 +70,7 @@ class Function:
         self.kind = ""  # "static", "class", "property" in a class body
         self.owner: UserClass | None = None
         self.entry = False  # decorated as a kernel
+        self.setter: Function | None = None  # of a property
         self.body: Callable[[Frame], Any] | None = None
 
     def __repr__(self) -> str:
@@ -168,12 +176,13 @@ class Instance:
 class EnumMember:
     """A member of an enumeration of the user's."""
 
-    __slots__ = ("cls", "name", "value")
+    __slots__ = ("cls", "fields", "name", "value")
 
     def __init__(self, cls: UserClass, name: str, value: Any) -> None:
         self.cls = cls
         self.name = name
         self.value = value
+        self.fields: dict[str, Any] = {}  # what `__init__` has set
 
     def __repr__(self) -> str:
         return f"{self.cls.name}.{self.name}"
@@ -207,13 +216,16 @@ class Namespace:
     """A module as the evaluator shows it: `names` is all there is.
 
     `closed` namespaces (`nki.language`, `nki.isa`) refuse other names; in others they are unknown, but for names that
-    the module `real` does not have either.
+    the module `real` does not have either. `place` is the file or folder of a module of the user's.
     """
 
-    __slots__ = ("closed", "name", "names", "real")
+    __slots__ = ("closed", "name", "names", "place", "real")
 
-    def __init__(self, name: str, names: Mapping[str, Any], *, closed: bool = False, real: Any = None) -> None:
+    def __init__(
+        self, name: str, names: Mapping[str, Any], *, closed: bool = False, real: Any = None, place: str = ""
+    ) -> None:
         self.name = name
+        self.place = place
         self.names = names
         self.closed = closed
         self.real = real

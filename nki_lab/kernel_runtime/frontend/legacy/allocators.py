@@ -5,11 +5,15 @@ Tiles that an allocator puts on the same bytes share them, as on the chip.
 
 from __future__ import annotations
 
+import linecache
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from nki_lab.isa.arch import V3
+from nki_lab.kernel_runtime.frontend.context import local, user_frame
+from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 
 Place = Callable[[tuple[int, ...], int, int], tuple[int, int]]
@@ -37,6 +41,52 @@ def _linear(index: Sequence[int], tiles: Sequence[int], size: int) -> int:
     return number * size
 
 
+class _Addresses:
+    """The addresses that one call of an allocator got in the first pass of the loops around it, in their order."""
+
+    def __init__(self, passes: tuple[Any, ...]) -> None:
+        self.first = self.now = passes
+        self.known: list[int] = []
+        self.turn = 0
+
+
+def _of_first_pass(address: int) -> int:
+    """What an address was when the loops around the call were in their first pass.
+
+    Beta 1 traced the bodies of affine_range and sequential_range once: a sum that grows in one of them, as stack
+    pointers of kernels do, grew once.
+    """
+    builder, frame = local.builder, user_frame(2)
+    table: dict[tuple[tuple[int, int], ...], _Addresses] | None = getattr(builder, "first_addresses", None)
+    if builder is None or frame is None or table is None or builder.passes.root is None:
+        return address
+    calls: list[tuple[int, int]] = []
+    passes: list[Any] = []
+    while frame is not None and frame is not builder.passes.root:
+        calls.append((id(frame.f_code), frame.f_lasti))
+        around = [loop for loop in builder.passes.place_of(frame).loops if _is_once(loop.site)]
+        passes += [frame.f_locals.get(loop.variable) for loop in around]
+        frame = frame.f_back
+    if not passes:
+        return address
+    now = tuple(passes)
+    found = table.setdefault(tuple(calls), _Addresses(now))
+    if now != found.now:
+        found.now, found.turn = now, 0
+    if now == found.first:
+        found.known.append(address)
+    found.turn += 1
+    return found.known[found.turn - 1] if found.turn <= len(found.known) else address
+
+
+def _is_once(loop: Site) -> bool:
+    """Whether the `for` that stands at a place counts through one of the ranges that were traced once."""
+    return _ONCE.search(linecache.getline(loop.file, loop.line)) is not None
+
+
+_ONCE: Final = re.compile(r"\b(?:affine_range|sequential_range)\s*\(")
+
+
 class _Sbuf:
     """Allocators of SBUF tensors."""
 
@@ -53,9 +103,11 @@ class _Sbuf:
                   num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
         """Tiles side by side from `base_addr`; block indices wrap around at the given numbers of physical tiles."""
 
+        first = _of_first_pass(base_addr)
+
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
             partition = base_partition + _linear(index, num_par_tiles, rows)
-            return partition, base_addr + _linear(index, num_free_tiles, width)
+            return partition, first + _linear(index, num_free_tiles, width)
 
         return Placement(MemoryRegion.sbuf, place)
 

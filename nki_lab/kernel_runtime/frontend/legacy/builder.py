@@ -41,9 +41,11 @@ class LegacyBuilder(Builder):
         self.held: Held | None = None
         self._legal: set[Any] = set()
         self.writers: dict[int, int] = {}
+        self.places_tensors = False  # whether some tensor has an allocator
         self._zeros: dict[Buffer, tuple[NkiTensor, int]] = {}
         self._shared: list[NkiTensor] = []
         self._shared_next = -1
+        self.first_addresses: dict[Any, Any] = {}  # of allocators in loops, by call
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
@@ -174,6 +176,8 @@ class LegacyBuilder(Builder):
             self._settle(instruction, live)
         for part in parts(instruction, live):
             done = super().issue(instruction, part, fixed, name)
+        if self.places_tensors:
+            self._demand_constants(instruction)
         kind = writer_kind(instruction, live)
         writers = self.writers
         for place in out_positions(instruction):
@@ -182,6 +186,24 @@ class LegacyBuilder(Builder):
                 number = value._buffer.id
                 writers[number] = writers.get(number, 0) | kind
         return done
+
+    def _demand_constants(self, instruction: Instruction) -> None:
+        """Note the instruction just recorded where it reads a constant that nothing has placed."""
+        use = self.program.variants[self.program.op_variant[-1]].use
+        if instruction.name in ("activation", "activation_reduce") and use.types["bias"] is None:
+            message, operand, instead = f"{instruction.name} has no bias tile", "bias", "pass a column of zeros as bias"
+        elif instruction.name == "nc_transpose" and use.engine == "tensor":
+            message, operand = "the Tensor engine transposes by a product with an identity", "data"
+            instead = (
+                "multiply by an identity of your own with nisa.nc_matmul, or transpose 32 x 32 on the Vector engine"
+            )
+        else:
+            return
+        self.note(
+            diagnose("NKI331", message, operand=operand, help=instead,
+                     limit="a kernel with allocators places every tensor, and the constants too"),
+            self.program.op_site[-1],
+        )  # fmt: skip
 
     def _settle(self, instruction: Instruction, live: tuple[Any, ...]) -> None:
         """Fill the waiting accumulators among the operands; a product that overwrites a whole one needs no fill."""

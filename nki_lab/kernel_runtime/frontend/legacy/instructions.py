@@ -16,7 +16,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
+from nki_lab.isa.dtype import BF16, BOOL, F16, F32, UINT8, dtype_of, promote
 from nki_lab.isa.enums import engine, reduce_cmd
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
@@ -386,6 +386,18 @@ def _affine_arguments(values: dict[str, Any]) -> None:
     values["cmp_op"] = ALU[sign]
 
 
+def _activation_arguments(values: dict[str, Any]) -> None:
+    """activation(..., bias=, scale=): columns that Beta 1 does not convert."""
+    for name, dtypes in (("bias", (F32, F16, BF16)), ("scale", (F32,))):
+        value = values.get(name)
+        if isinstance(value, NkiTensor) and value._dtype not in dtypes:
+            raise error_of(
+                diagnose("NKI202", f"activation: {name} is {value._dtype.name}", operand=name,
+                         limit=f"{name} is {' or '.join(item.name for item in dtypes)}",
+                         help=f"copy it to a tile of {dtypes[0].name} first" + ", or pass a number" * (name == "scale"))
+            )  # fmt: skip
+
+
 def _cumulative_arguments(values: dict[str, Any]) -> None:
     """tensor_scalar_cumulative(..., imm1=): AWS's kernels pass a start with every command, which load_reduce reads."""
     if values.get("reduce_cmd") is not reduce_cmd.load_reduce:
@@ -394,6 +406,7 @@ def _cumulative_arguments(values: dict[str, Any]) -> None:
 
 # Beta 1 arguments that stand for operands of another kind: shapes for tiles, index expressions for patterns.
 _ADAPTERS: Mapping[str, Callable[[dict[str, Any]], None]] = {
-    "affine_select": _affine_arguments, "iota": _iota_arguments, "memset": _fill_arguments,
+    "activation": _activation_arguments, "activation_reduce": _activation_arguments, "affine_select": _affine_arguments,
+    "iota": _iota_arguments, "memset": _fill_arguments,
     "tensor_scalar_cumulative": _cumulative_arguments,
 }  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.frontend.legacy.branching import branches
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Index
@@ -27,7 +28,8 @@ class Mask:
     """A predicate over index grids: all `terms` are >= 0.
 
     `source` is the comparison as written, (left - right, operator), where the mask is a single one; `refusal` says why
-    the mask has no form as bounds. A mask is true as a condition, so that `a and b` is b: AWS's own kernels rely on it.
+    the mask has no form as bounds. A mask is true in `a and b`, which is b then: AWS's own kernels rely on it. What
+    Python branches on it is not.
     """
 
     __slots__ = ("refusal", "source", "terms")
@@ -62,7 +64,17 @@ class Mask:
         return Mask((), refusal="~ of a conjunction leaves no single box")
 
     def __bool__(self) -> bool:
+        if branches():
+            raise self.refuse_condition()
         return True
+
+    def refuse_condition(self) -> NkiError:
+        """The error of branching on a mask."""
+        return error_of(
+            diagnose("NKI017", "a comparison of index expressions is used as a condition",
+                     limit="an index stands for all its values at once: it has no one answer for `if`, `while` or `not`",
+                     help="pass the comparison as mask= to the instructions, joined with &")
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
@@ -42,6 +42,9 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints
         )  # fmt: skip
     kind = dtype_of(dtype)
     place = buffer.place if isinstance(buffer, Placement) else None
+    builder.places_tensors |= place is not None
+    if blocks:
+        builder.note(_blocks_found(blocks, tile, region), builder.site())
 
     def grow(where: tuple[int, ...]) -> NkiTensor:
         address = None if place is None else place(where, tile[0], tile_bytes(tile, kind.nbytes))
@@ -52,6 +55,14 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints
         return grow(())
     holder = Buffer(-1, region, kind, tile, name=name, site=builder.site(), owner=builder)
     return grid_of(holder, Blocks(blocks, grow), tile)
+
+
+def _blocks_found(blocks: tuple[int, ...], tile: tuple[int, ...], region: MemoryRegion) -> Diagnostic:
+    shape = ", ".join(map(str, (*blocks, f"nl.par_dim({tile[0]})", *tile[1:])))
+    message = f"a tensor of shape ({shape}) in {region.value.upper()} has {len(blocks)} block dimension(s)"
+    return diagnose("NKI333", message, operand="shape", limit="the partition dimension comes first",
+                    help="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
+                    )  # fmt: skip
 
 
 def _region(buffer: Any) -> Any:
@@ -67,6 +78,9 @@ def _region(buffer: Any) -> Any:
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
     """A new tensor filled with `fill_value`."""
     tensor = ndarray(shape, dtype, buffer, name)
+    builder = current("nl.full")
+    if not tensor._buffer.on_chip or (isinstance(buffer, Placement) and buffer.place is not None):
+        builder.note(_value_found(tensor), builder.site())
     value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
     for tile in tensor.tiles() if isinstance(tensor, BlockTensor) else (tensor,):
         if value == 0 and tile._buffer.space is psum and tile._buffer.address is None:
@@ -74,6 +88,14 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str 
         else:
             language.fill(tile, value)
     return tensor
+
+
+def _value_found(tensor: NkiTensor) -> Diagnostic:
+    where = "at a place of its own" if tensor._buffer.on_chip else "in HBM"
+    fill = "write the value with an assignment" if tensor._buffer.on_chip else "nl.store the value"
+    return diagnose("NKI332", f"a tensor {where} is created with a value", operand="buffer",
+                    limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
+                    help=f"make it with nl.ndarray, and {fill}")  # fmt: skip
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:

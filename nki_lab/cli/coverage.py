@@ -1,0 +1,160 @@
+"""What of NKI's published interface there is, item by item: `nki-lab doctor --coverage`.
+
+What is declared and what a cost is worth is asked of the declarations. That an item is computed and compared with a
+reference, and that each limit of the inventory is broken or shown by a test, is evidence of the tests; `coverage.json`
+brings it along, and a test keeps it fresh.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import Any, Final
+
+import nki_lab.isa.ops  # noqa: F401 - fills the table
+from nki_lab.dialects import current
+from nki_lab.dialects.kernel import Kernel
+from nki_lab.isa.arch import GENERATIONS, Arch
+from nki_lab.isa.dtype import dtype_of
+from nki_lab.isa.spec import TABLE, Instruction, Operand
+from nki_lab.kernel_runtime.frontend.legality import fixed_names, legalise, live_names
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, VirtualRegister
+
+CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
+KINDS: Final = ("coded", "shown", "reason")
+"""What becomes of a limit: broken and refused with a code, shown to hold, or nothing to break, for a written reason."""
+
+_SPACES: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
+
+
+def evidence() -> dict[str, Any]:
+    """What the tests say: `release`, and `items` with `name`, `kind`, `compared` and `limits`."""
+    found: dict[str, Any] = json.loads(resources.files("nki_lab.cli").joinpath("coverage.json").read_text("utf-8"))
+    return found
+
+
+def coverage() -> dict[str, Any]:
+    """Every item of the inventory with what is known about it, and the totals; plain data."""
+    known = evidence()
+    items = [_item(entry) for entry in known["items"]]
+    return {"release": known["release"], "totals": _totals(items), "items": items}
+
+
+def _item(entry: Mapping[str, Any]) -> dict[str, Any]:
+    name: str = entry["name"]
+    instruction = TABLE.get(name.removeprefix("nki.isa."))
+    return {
+        "name": name,
+        "kind": entry["kind"],
+        "declared": is_declared(name),
+        "compared": entry["compared"],
+        "limits": entry["limits"],
+        "cost": {} if instruction is None else confidences(instruction),
+    }
+
+
+def _totals(items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    items = list(items)
+    limits = Counter(limit["kind"] for item in items for limit in item["limits"])
+    costs = Counter(trust for item in items for trust in item["cost"].values())
+    return {
+        "items": len(items),
+        "declared": sum(item["declared"] for item in items),
+        "compared": sum(item["declared"] and item["compared"] for item in items),
+        "limits": {"all": sum(limits.values())} | {kind: limits[kind] for kind in KINDS},
+        "codes": len({code for item in items for limit in item["limits"] for code in limit.get("codes", ())}),
+        "costs": {trust: costs[trust] for trust in CONFIDENCES},
+        "guessed_costs": sum("guess" in item["cost"].values() for item in items),
+    }
+
+
+def is_declared(name: str) -> bool:
+    """Whether the current dialect has the item, and not only a stand-in that refuses to be called."""
+    parts = name.split(".")
+    modules = current.modules()
+    if name in modules:
+        return True
+    cut = next((n for n in range(len(parts) - 1, 0, -1) if ".".join(parts[:n]) in modules), 0)
+    made: Any = modules.get(".".join(parts[:cut]))
+    for part in parts[cut:]:
+        if made is modules["nki.language"] and part == "_TileSize":
+            made = vars(made)["tile_size"]
+        elif made is modules["nki"] and part == "Kernel":
+            made = Kernel
+        else:
+            made = getattr(made, part, None)
+        if made is None:
+            return False
+    return not getattr(made, "is_stand_in", False)
+
+
+# -- costs -------------------------------------------------------------------------------------------------------------
+
+
+def confidences(instruction: Instruction) -> dict[str, str]:
+    """How sure the cost of the instruction's example is, by the generations that have it."""
+    found = {}
+    for arch in GENERATIONS.values():
+        if instruction.since <= arch.generation <= (instruction.until or arch.generation):
+            found[arch.name] = _confidence(instruction, arch)
+    return found
+
+
+def _confidence(instruction: Instruction, arch: Arch) -> str:
+    values = {
+        name: _example(operand, instruction.example.get(name, operand.default))
+        for name, operand in instruction.operands.items()
+    }
+    live = tuple(values[name] for name in live_names(instruction))
+    fixed = tuple(values[name] for name in fixed_names(instruction))
+    use = legalise(instruction, live, fixed, arch).use
+    assert callable(instruction.cost)
+    return instruction.cost(arch, use).confidence
+
+
+def _example(operand: Operand, value: Any) -> Any:
+    """An argument of an example: "sbuf float32 128x512" is a tensor, "register" a register."""
+    if operand.is_tensor and isinstance(value, str):
+        space, dtype, sizes = value.split()
+        shape = tuple(int(size) for size in sizes.split("x"))
+        return NkiTensor(shape, dtype, Buffer(0, _SPACES[space], dtype_of(dtype), shape))
+    if operand.kind.startswith("register") and isinstance(value, str):
+        return VirtualRegister(None, False, id=0)
+    return value
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, indent=1)
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    """A line for each item, what is missing, and the totals."""
+    items, totals = found["items"], found["totals"]
+    width = max(len(item["name"]) for item in items)
+    lines = [f"{'item':<{width}}  declared  compared  limits: {' '.join(KINDS)}  cost", ""]
+    lines += [_line(item, width) for item in items]
+    limits, costs = totals["limits"], totals["costs"]
+    trusts = ", ".join(f"{trust} {costs[trust]}" for trust in CONFIDENCES)
+    lines += [
+        "",
+        f"NKI {found['release']}: {totals['items']} items, {totals['declared']} declared,",
+        f"  {totals['compared']} of them computed and compared with a reference",
+        f"limits and behaviours stated: {limits['all']}, of which {limits['coded']} are refused or reported with one",
+        f"  of {totals['codes']} codes, {limits['shown']} shown to hold, and {limits['reason']} nothing to break",
+        f"costs by generation: {trusts}; instructions with a guessed cost: {totals['guessed_costs']}",
+    ]
+    missing = [item["name"] for item in items if not item["declared"]]
+    return "\n".join([*lines, *([f"not modelled: {', '.join(missing)}"] if missing else [])])
+
+
+def _line(item: Mapping[str, Any], width: int) -> str:
+    counts = Counter(limit["kind"] for limit in item["limits"])
+    limits = " ".join(f"{counts[kind] or '-':>5}" for kind in KINDS)
+    trust = next((trust for trust in reversed(CONFIDENCES) if trust in item["cost"].values()), "")
+    marks = f"{'yes' if item['declared'] else 'no':<8}  {'yes' if item['compared'] else 'no':<8}"
+    return f"{item['name']:<{width}}  {marks}      {limits}   {trust}".rstrip()

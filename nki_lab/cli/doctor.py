@@ -1,0 +1,102 @@
+"""What `nki-lab doctor` says: what a report of a fault needs to know about the computer, and what is modelled."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from nki_lab.cli.report import version
+
+PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
+                   "libcst", "perfetto", "numba", "torch", "jax")  # fmt: skip
+"""What nki_lab needs always, for notebooks, for editors, for exports, and what it can work with."""
+
+EXTENSION: Final = Path("share", "jupyter", "labextensions", "nki-lab", "package.json")
+
+
+def findings() -> dict[str, Any]:
+    """Versions, the target in force and where it is from, real NKI packages, and how much of NKI there is."""
+    from nki_lab.dialects.activation import real_packages
+    from nki_lab.dialects.environment import resolve_target, target_origin
+    from nki_lab.isa.arch import GENERATIONS, TARGETS
+    from nki_lab.kernel_runtime.numerics import blas
+
+    chosen = resolve_target()
+    return {
+        "nki_lab": version(),
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "system": f"{platform.system()} {platform.machine()}",
+        "processors": os.cpu_count() or 0,
+        "packages": {name: _version(name) for name in PACKAGES},
+        "blas": blas.library(),
+        "blas_threads": blas.threads(),
+        "labextension": _extension(),
+        "real_packages": real_packages(),
+        "target": chosen.target,
+        "target_from": target_origin(),
+        "generations": {
+            arch.name: [name for name, its in TARGETS.items() if its is arch] for arch in GENERATIONS.values()
+        },
+        "modelled": _modelled(),
+    }
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, indent=1)
+
+
+def as_text(found: Mapping[str, Any]) -> str:
+    threads = found["blas_threads"]
+    rows = [
+        ("nki_lab", found["nki_lab"]),
+        ("Python", f"{found['python']} ({found['executable']})"),
+        ("system", f"{found['system']}, {found['processors']} processors"),
+        *((name, text or "not installed") for name, text in found["packages"].items()),
+        ("BLAS", found["blas"] + (f", {threads} threads" if threads else "")),
+        ("JupyterLab", f"extension in {found['labextension']}" if found["labextension"] else "no extension"),
+    ]
+    lines = [f"{name:<12} {text}" for name, text in rows]
+    for name, place in found["real_packages"].items():
+        lines.append(f"{name:<12} a real package, {place}: activate(force=True) and run --force simulate all the same")
+    lines += ["", f"target in force: {found['target']} (from {found['target_from']})"]
+    lines += [f"  {name:<14} {', '.join(names)}" for name, names in found["generations"].items()]
+    lines.append("")
+    for module, counts in found["modelled"]["modules"].items():
+        release = found["modelled"]["release"]
+        lines.append(f"{module}: {counts['modelled']} of {counts['published']} functions of NKI {release} modelled")
+    return "\n".join([*lines, "", "nki-lab doctor --coverage lists them one by one"])
+
+
+def _version(package: str) -> str:
+    """The installed version, empty where there is none."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _extension() -> str:
+    """Where JupyterLab finds the extension, empty where it does not."""
+    folders = [Path(sys.prefix), Path.home() / ".local", Path("/usr/local"), Path("/usr")]
+    return next((str(folder / EXTENSION.parent) for folder in folders if (folder / EXTENSION).is_file()), "")
+
+
+def _modelled() -> dict[str, Any]:
+    """How much of each module there is."""
+    from nki_lab.dialects import current
+    from nki_lab.kernel_runtime.frontend import published
+
+    modules = {}
+    for module, listed in published.PUBLISHED.items():
+        made = vars(current.modules()[module])
+        names = listed.split()
+        there = [name for name in names if not getattr(made.get(name), "is_stand_in", False)]
+        modules[module] = {"published": len(names), "modelled": len(there)}
+    return {"release": current.RELEASE, "modules": modules}

@@ -1,0 +1,164 @@
+"""What a complete program allows: loads that need not be made, slabs, results at true width, tiles dead after an op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.isa.dtype import BF16
+from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whole:
+    """The plan of a program whose ops are all there.
+
+    `written` tells of each buffer whether an op writes it. `skip` are the ops that are replaced, by a slab or (None) by
+    nothing, and `rows` all others with the first op of each slab, in order. `windows` are the elided loads by their
+    tile. `stored` are the results that are held at true width. `dying` are, for each op, the tiles that nobody touches
+    or asks for afterwards.
+    """
+
+    written: NDArray[np.bool_]
+    skip: Mapping[int, slabs.Slab | None] = field(default_factory=dict)
+    rows: Array
+    windows: Mapping[int, slabs.Window] = field(default_factory=dict)
+    slabs: tuple[slabs.Slab, ...] = ()
+    stored: frozenset[int] = frozenset()
+    dying: Mapping[int, list[int]] = field(default_factory=dict)
+
+
+_known: WeakKeyDictionary[Program, Whole] = WeakKeyDictionary()
+
+
+def whole_plan(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> Whole:
+    """The plan of a complete program without device loops; worked out once for each program.
+
+    `add` resolves each matmul's accumulation, `shadowed` tells which buffers are held in float32.
+    """
+    found = _known.get(program)
+    if found is None:
+        found = _known[program] = _planned(program, add, shadowed)
+    return found
+
+
+def _planned(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> Whole:
+    survey = Survey(program)
+    keep = kept(program)
+    windows = _elided(program, survey, shadowed, keep)
+    skip: dict[int, slabs.Slab | None] = dict.fromkeys(survey.first_write[list(windows)].tolist())
+    found: list[slabs.Slab] = []
+    if program.options.matmul_order != "tile":
+        found = slabs.find(program, survey, add, windows, shadowed, program.options.slab_bytes)
+        for item in found:
+            skip.update(dict.fromkeys(item.ops))
+            skip[item.first] = item
+    left = np.ones(len(program), bool)
+    left[[op for op, item in skip.items() if item is None]] = False
+    return Whole(
+        written=survey.writes > 0,
+        skip={op: item for op, item in skip.items() if item is not None},
+        rows=np.flatnonzero(left),
+        windows=windows,
+        slabs=tuple(found),
+        stored=_stored(program, survey),
+        dying=dying(program, survey, keep),
+    )
+
+
+def kept(program: Program) -> NDArray[np.bool_]:
+    """The buffers that are wanted when the program is over."""
+    keep = np.zeros(len(program.buffers), bool)
+    keep[[tensor._buffer.id for tensor in program.outputs]] = True
+    return keep
+
+
+def dying(program: Program, survey: Survey, keep: Array) -> dict[int, list[int]]:
+    """For each op, of a device loop the last one, the tiles that nobody touches or asks for afterwards."""
+    # Index tensors are looked at while the program runs, when later ops are planned already.
+    indices = [view.indirect.index for view in program.views if view.indirect is not None]
+    stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
+    out: dict[int, list[int]] = {}
+    last_access = survey.last_access.copy()
+    for region in program.regions:
+        if region.parent < 0:
+            last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
+    for buffer, last in zip(program.buffers, last_access.tolist(), strict=True):
+        if buffer.on_chip and not keep[buffer.id] and buffer.kind not in ("input", "const") and buffer.id not in stay:
+            out.setdefault(last, []).append(buffer.id)
+    return out
+
+
+def copies_as_it_is(variant: Variant) -> bool:
+    """Whether a variant is a DMA that neither converts nor follows indices."""
+    types = variant.use.types
+    return (
+        variant.instruction.name == "dma_copy"
+        and variant.use.dtypes["dst"] is variant.use.dtypes["src"]
+        and types["src"].indirect is None
+        and types["dst"].indirect is None
+    )
+
+
+def _stored(program: Program, survey: Survey) -> frozenset[int]:
+    """Results of bfloat16 that plain copies write and nothing reads: converted tile by tile, while in the cache."""
+    views, options = program.views, program.options
+    if not options.precise or any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip):
+        return frozenset()
+    plain = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    out = set()
+    for buffer in {tensor._buffer for tensor in program.outputs}:
+        if buffer.on_chip or buffer.dtype is not BF16 or buffer.kind != "output":
+            continue
+        ops = survey.writers(buffer.id)
+        if survey.never_read(buffer.id) and len(ops) and plain[np.frombuffer(program.op_variant, np.uint32)[ops]].all():
+            out.add(buffer.id)
+    return frozenset(out)
+
+
+def _elided(program: Program, survey: Survey, shadowed: Array, keep: Array) -> dict[int, slabs.Window]:
+    """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
+    candidates = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    windows: dict[int, slabs.Window] = {}
+    if not candidates.any():
+        return windows
+    buffers, views = program.buffers, program.views
+    tiles = (survey.writes == 1) & (survey.foreign_reads == 0) & ~keep & shadowed
+    tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
+    sources = (survey.writes == 0) & shadowed
+    sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
+    of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
+    full = np.fromiter((view.full for view in views), bool, len(views))
+    ops = np.flatnonzero(candidates[np.frombuffer(program.op_variant, np.uint32)])
+    accesses = np.frombuffer(program.access_view, np.uint32)
+    at = np.frombuffer(program.op_access, np.uint32)[ops]
+    into, out_of = accesses[at], accesses[at + 1]
+    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (survey.first_read[of_view[into]] >= ops)
+    layouts: dict[tuple[int, int], int | None] = {}
+    for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
+        dst, src = views[target], views[origin]
+        key = (src.type.id, dst.type.id)
+        if key not in layouts:
+            layouts[key] = _row_pitch(src, dst.buffer)
+        pitch = layouts[key]
+        if pitch is not None:
+            windows[dst.buffer.id] = slabs.Window(src.buffer.id, src.offset, pitch)
+    return windows
+
+
+def _row_pitch(src: View, tile: Buffer) -> int | None:
+    """Elements from row to row when the source is read as the tile's partitions x dense row; None otherwise."""
+    strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
+    if strides is None or (strides[1] != 1 and tile.row_elements > 1) or (strides[0] < tile.row_elements):
+        return None
+    return strides[0]

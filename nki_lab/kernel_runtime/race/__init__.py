@@ -1,0 +1,66 @@
+"""Races: what the chip may do in another order than the program says, or in none.
+
+Within a core the compiler keeps the order of the program for everything that touches the same bytes, through whichever
+tensor (tensors placed over each other with `address=` share their bytes; AWS's own allocators rely on it), and edges of
+`with_schedule`, `depends_on` and `no_reorder` only add to that order: what contradicts it is a circle, NKI402. What
+nothing orders are the two cores of a launch, but for `core_barrier` and `sendrecv`; and the parts of a single DMA.
+
+Only what is certain is an error: accesses with addresses from run time are in conflict where the other one covers the
+whole tensor, loops of unknown length are taken to run once, and writes that both cores compute alike are none.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.path import Path, executed, known_path
+from nki_lab.kernel_runtime.race.conflicts import Conflict, Conflicts
+from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor
+from nki_lab.kernel_runtime.race.reach import Reach
+from nki_lab.kernel_runtime.race.transfers import meeting_themselves
+
+__all__ = ["races"]
+
+_MOST_ROWS: Final = 2_000_000  # instructions times passes up to which a program with device loops is laid out
+
+
+def races(
+    program: Program, *, allocation: Allocation | None = None, path: Path | None = None, complete: bool = True
+) -> tuple[Diagnostic, ...]:
+    """What may happen in no order.
+
+    NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they meet over another tensor. NKI410
+    a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
+    loops, which is found where no data decides it; otherwise bodies count once. Of a program that is not `complete`
+    nothing is said about its cores, which may meet in what is missing.
+    """
+    found = [*in_one_transfer(program, meeting_themselves(program))]
+    if program.cores > 1 and complete:
+        program = _laid_out(program, path)
+        conflicts = Conflicts(program)
+        found += between_cores(program, conflicts.unordered())
+        found += other_tensor(program, _not_waiting(program, conflicts.unnamed(), allocation))
+    return tuple(found)
+
+
+def _laid_out(program: Program, path: Path | None) -> Program:
+    """The program as it is executed, where that is known and no more than can be looked at."""
+    if not program.regions or program.is_laid_out:
+        return program
+    found = known_path(program) if path is None else path
+    if not isinstance(found, Path) or found.trips.sum() * len(program) > _MOST_ROWS:
+        return program
+    return executed(program, found)
+
+
+def _not_waiting(program: Program, conflicts: list[Conflict], allocation: Allocation | None) -> list[Conflict]:
+    """Those of which neither op waits for the other one."""
+    if not conflicts:
+        return []
+    reach = Reach(program, allocation or allocate(program))
+    return [
+        item for item in conflicts if not reach(item.early[0], item.late[0]) and not reach(item.late[0], item.early[0])
+    ]

@@ -1,0 +1,53 @@
+"""What one core does before and after each op of the other, as far as barriers and exchanges say.
+
+Cores run side by side. An op comes before one of the other core where its own core meets the other one afterwards, and
+the other one comes to that meeting first: one meeting is enough, since each core goes on from it in its own order. So
+all that is side by side with an op is a stretch of the other core, from behind one meeting to before another.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.kernel_runtime.ir import Program
+
+Column = NDArray[np.int64]
+
+
+class Window(NamedTuple):
+    """For some ops of a core the ops of the other core that no meeting orders: after `low`, before `high`."""
+
+    low: Column
+    high: Column
+
+
+class Meetings:
+    """Who met whom, seen from either of two cores; `chosen` are rows of `Program.meetings`, all without it."""
+
+    def __init__(self, program: Program, chosen: list[int] | None = None) -> None:
+        pairs = np.array(program.meetings, np.int64).reshape(-1, 2)
+        pairs = pairs if chosen is None else pairs[chosen]
+        cores = program.core_column()
+        self._end = len(program)
+        self._sides: dict[int, tuple[Column, Column, Column]] = {}
+        for core in np.unique(cores[pairs]).tolist():
+            mine = np.where(cores[pairs[:, 0]] == core, pairs[:, 0], pairs[:, 1])
+            order = np.argsort(mine)
+            mine, other = mine[order], (pairs.sum(axis=1) - mine)[order]
+            # The latest op that the other core has come to by then, and the earliest that waits.
+            latest = np.maximum.accumulate(other)
+            earliest = np.minimum.accumulate(other[::-1])[::-1]
+            self._sides[core] = (mine, latest, earliest)
+
+    def window(self, core: int, op: Column) -> Window:
+        """The stretch of the other core that is side by side with each of `op`, which are ops of `core`."""
+        mine, latest, earliest = self._sides.get(core, (np.zeros(0, np.int64),) * 3)
+        before = np.searchsorted(mine, op, "right")
+        after = np.searchsorted(mine, op, "left")
+        return Window(
+            np.concatenate((np.full(1, -1), latest))[before],
+            np.concatenate((earliest, np.full(1, self._end)))[after],
+        )

@@ -1,0 +1,176 @@
+"""Which writes of two cores leave the same values: numbers that are equal where both computed alike.
+
+A kernel that does not ask for its core does all of its work twice, and one that splits most of it may do the rest
+twice; both cores then write the same, and no order is missed. The number of a write stands for the instruction, its
+attributes, the numbers of what it reads, and the part that it writes. Equal numbers are equal values; different ones
+say nothing. What the other core writes counts from the meeting on at which both are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.isa.spec import Register
+from nki_lab.kernel_runtime.ir import Program, Variant, View, registers_of
+from nki_lab.kernel_runtime.race.order import Column
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
+
+_WORD: Final = (1 << 64) - 1
+
+Part = tuple[int, int]
+"""(offset, number of the view type) of a write that is not of the whole tensor."""
+
+
+class _Contents:
+    """What a core knows to be in a buffer: the number at first, and those of the writes since the last of all of it."""
+
+    __slots__ = ("base", "parts", "total")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.parts: dict[Part, int] = {}
+        self.total = 0
+
+    @property
+    def number(self) -> int:
+        return (self.base + self.total) & _WORD
+
+    def write(self, part: Part | None, number: int) -> None:
+        if part is None:
+            self.base, self.parts, self.total = number, {}, 0
+            return
+        self.total += number - self.parts.get(part, 0)
+        self.parts[part] = number
+
+
+def write_numbers(program: Program, op: Column, view: Column) -> Column:
+    """The number of each write, given by its op and view; what writes nothing has one of its own."""
+    found = _Numbering(program).run()
+    rows = zip(op.tolist(), view.tolist(), strict=True)
+    return np.array([found.get(row, ~place & _WORD) for place, row in enumerate(rows)], np.uint64).astype(np.int64)
+
+
+class _Numbering:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.cores = program.cores
+        self.memory: dict[tuple[int, int], _Contents] = {}
+        self.registers: dict[tuple[int, int], int] = {}
+        self.found: dict[tuple[int, int], int] = {}
+        self.fresh: dict[int, list[tuple[int, Part | None, int]]] = {core: [] for core in range(self.cores)}
+        self.kinds = [_kind(variant) for variant in program.variants]
+        self.partners = program.partners
+        self.met = {b: a for a, b in program.meetings}
+
+    def run(self) -> dict[tuple[int, int], int]:
+        program = self.program
+        for first, end, core in program.stretches:
+            for op in range(first, end):
+                variant = program.variants[program.op_variant[op]]
+                if not variant.instruction.only_orders:
+                    self._execute(op, variant, core)
+                if op in self.met:  # the second of two that meet
+                    self._exchange()
+        return self.found
+
+    def _execute(self, op: int, variant: Variant, core: int) -> None:
+        program = self.program
+        at = program.op_access[op]
+        views = [program.views[number] for number in program.access_view[at : at + len(variant.names)]]
+        if op in self.partners:
+            self._receive(op, variant, views, core)
+            return
+        inputs = [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if not is_out]
+        inputs += [self._address(view, core) for view in views if view.indirect is not None]
+        named = registers_of(variant)
+        inputs += [self._register(register, core) for register in named]
+        keeps = any(callable(test) and test(variant.use) for test in (variant.instruction.accumulates,
+                                                                      variant.instruction.merges))  # fmt: skip
+        if keeps:
+            inputs += [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if is_out]
+        number = hash((self.kinds[variant.id], *inputs)) & _WORD
+        self._write_all(op, variant, views, core, number)
+        if named and isinstance(written := variant.use.attrs.get("dst"), Register):
+            self.registers[core, written.number] = number
+
+    def _receive(self, op: int, variant: Variant, views: list[View], core: int) -> None:
+        """An exchange: what comes is what the other core has where it sends from; the first of the two does both."""
+        other = self.partners[op]
+        if self.found.pop((op, -1), None) is not None:
+            return
+        program = self.program
+        at = program.op_access[other]
+        theirs = [program.views[number] for number in program.access_view[at : at + len(variant.names)]]
+        far = program.core_of(other)
+        there = program.variants[program.op_variant[other]]
+        numbers = [
+            next(hash((self._read(view, place),)) for view, is_out in zip(shown, kind.outs, strict=True) if not is_out)
+            for shown, kind, place in ((theirs, there, far), (views, variant, core))
+        ]
+        self._write_all(op, variant, views, core, numbers[0] & _WORD)
+        self._write_all(other, there, theirs, far, numbers[1] & _WORD)
+        self.found[other, -1] = 0
+
+    def _write_all(self, op: int, variant: Variant, views: list[View], core: int, number: int) -> None:
+        for position, (view, is_out) in enumerate(zip(views, variant.outs, strict=True)):
+            if not is_out:
+                continue
+            part = None if view.full and view.indirect is None else (view.offset, view.type.id)
+            result = hash((number, position, part)) & _WORD
+            self._contents(view.buffer, core).write(part, result)
+            if not view.buffer.on_chip:
+                self.found[op, view.id] = result
+                self.fresh[core].append((view.buffer.id, part, result))
+
+    def _exchange(self) -> None:
+        """Both cores know from here on what both wrote to memory."""
+        for core, writes in self.fresh.items():
+            for other in range(self.cores):
+                if other != core:
+                    for number, part, result in writes:
+                        self._contents(self.program.buffers[number], other).write(part, result)
+        for writes in self.fresh.values():
+            writes.clear()
+
+    def _contents(self, buffer: Buffer, core: int) -> _Contents:
+        known = self.memory.get((core, buffer.id))
+        if known is None:
+            known = self.memory[core, buffer.id] = _Contents(self._first(buffer))
+        return known
+
+    def _first(self, buffer: Buffer) -> int:
+        """The number of a buffer that nothing has written: what it is made of, or which one it is."""
+        if buffer.kind == "const":
+            data = np.ascontiguousarray(self.program.constants[buffer.id])
+            return hash((buffer.shape, buffer.dtype.name, data.tobytes())) & _WORD
+        if buffer.kind == "temp" and (buffer.on_chip or self.cores > 1):
+            return hash((buffer.space.value, buffer.shape, buffer.dtype.name)) & _WORD
+        return hash((buffer.kind, buffer.id)) & _WORD
+
+    def _read(self, view: View, core: int) -> int:
+        return hash((self._contents(view.buffer, core).number, view.offset, view.type.id))
+
+    def _address(self, view: View, core: int) -> int:
+        assert view.indirect is not None
+        index = view.indirect.index
+        if isinstance(index, NkiTensor):
+            return self._read(self.program.views[index._view], core)
+        return self._register(Register(index.id), core)
+
+    def _register(self, register: Register, core: int) -> int:
+        """What a register holds; each core has its own, and numbers them in the order in which it comes to them."""
+        known = self.registers.get((core, register.number))
+        if known is None:
+            known = self.registers[core, register.number] = sum(key[0] == core for key in self.registers)
+        return known
+
+
+def _kind(variant: Variant) -> Any:
+    """The variant, but for the numbers of registers, which differ between cores."""
+    if not registers_of(variant):
+        return variant.id
+    attrs = variant.use.attrs
+    plain = tuple((name, repr(value)) for name, value in attrs.items() if not isinstance(value, Register))
+    return (variant.instruction.name, plain, tuple(view and view.id for view in variant.use.types.values()))

@@ -1,0 +1,105 @@
+"""How other files call the kernels of one: its tests, and the scripts beside it."""
+
+# ruff: noqa: PTH110, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
+# Folders are listed and their files looked at in an editor, while somebody types.
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from nki_lab.kernel_runtime.frontend.evaluator import Library, Reads, Signature, launches
+from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
+from nki_lab.query.memory import Memory
+
+MOST_FILES: Final = 8
+"""Files that are evaluated for their calls."""
+MOST_LISTED: Final = 256
+"""Files of a folder that are looked at."""
+MOST_BYTES: Final = 256 << 10
+"""Size of a file beyond which it is passed over: tests are short."""
+FOLDERS_UP: Final = 3
+"""Folders above a kernel's that may hold its tests."""
+SECONDS: Final = 1.0
+"""How long one file is evaluated for its calls."""
+
+Found = Mapping[str, tuple[Signature, ...]]
+
+
+def called_elsewhere(
+    file: str, kernels: frozenset[str], library: Library, memory: Memory, stop: Callable[[], bool] | None
+) -> Found:
+    """The signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
+    path = library.place(file)
+    if not path:
+        return {}
+    candidates = _candidates(path)
+    asked = ("callers", path, kernels, candidates)
+    known: tuple[Found, Reads] | None = memory.recall(asked, (), file)
+    if known is not None and library.holds(known[1]):
+        return known[0]
+    reads: Reads = {}
+    found: dict[str, tuple[Signature, ...]] = {}
+    budget = replace(HOST_BUDGET, seconds=SECONDS, stop=stop)
+    for candidate in _telling(path, kernels, candidates, library, reads):
+        shown = os.path.relpath(candidate) if not os.path.isabs(file) else candidate
+        module = library.load(candidate, reads, shown)
+        if module is None or all(len(found.get(name, ())) >= MOST for name in kernels):
+            continue
+        called = launches(module, (), budget, library)
+        reads.update(called.reads)
+        for (place, name), signatures in called.other.items():
+            if library.place(place) == path and name in kernels:
+                known_texts = [str(item) for item in found.get(name, ())]
+                more = [item for item in signatures if str(item) not in known_texts]
+                found[name] = (*found.get(name, ()), *more)[:MOST]
+    memory.keep(asked, (), (found, reads), frozenset())
+    return found
+
+
+def _candidates(path: str) -> tuple[str, ...]:
+    """The Python files beside `path`, and those of the folders that may hold its tests."""
+    folder = os.path.dirname(path)
+    folders = [folder]
+    for _ in range(FOLDERS_UP):
+        folders += [os.path.join(folder, name) for name in ("tests", "test")]
+        above = os.path.dirname(folder)
+        if above == folder or os.path.exists(os.path.join(folder, ".git")):
+            break
+        folder = above
+    found = []
+    for place in folders:
+        try:
+            names = sorted(name for name in os.listdir(place) if name.endswith(".py"))[:MOST_LISTED]
+        except OSError:
+            continue
+        found += [os.path.join(place, name) for name in names]
+    return tuple(item for item in dict.fromkeys(found) if item != path)
+
+
+def _telling(
+    path: str, kernels: frozenset[str], candidates: tuple[str, ...], library: Library, reads: Reads
+) -> list[str]:
+    """The files that mention the module and one of its kernels, its own test first."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if stem == "__init__":
+        stem = os.path.basename(os.path.dirname(path))
+    words = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(kernels)))
+    named = re.compile(rb"\b%s\b" % re.escape(stem.encode()))
+    found = []
+    for candidate in candidates:
+        stamp = library.stamp(candidate, reads)
+        if stamp is None or stamp[1] > MOST_BYTES:
+            continue
+        try:
+            with open(candidate, "rb") as file:
+                text = file.read(MOST_BYTES)
+        except OSError:
+            continue
+        if named.search(text) and words.search(text):
+            found.append(candidate)
+    first = (f"test_{stem}.py", f"{stem}_test.py")
+    return sorted(found, key=lambda item: os.path.basename(item) not in first)[:MOST_FILES]

@@ -1,0 +1,58 @@
+"""`run_ranks`: one kernel on several ranks, which exchange data through `nki.collectives`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.frontend.world import Rank, World
+from nki_lab.result.calls import run
+from nki_lab.result.outcome import Run
+
+
+def run_ranks(kernel: Callable[..., Any], arguments: Sequence[Any], **keywords: Any) -> tuple[Run, ...]:
+    """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run.
+
+    An entry of `arguments` is what a rank is called with: a tuple of positional arguments, a mapping of keywords, or a
+    single array. `keywords` are those of `nki_lab.run`, the same for all ranks. The ranks run at the same time, each
+    in a thread; what they exchange is exact, and their times know nothing of each other. The first fault of a rank is
+    raised, where `on_error` does not say otherwise.
+    """
+    if not isinstance(arguments, (list, tuple)) or not arguments:
+        raise error_of(
+            diagnose("NKI012", "run_ranks: arguments is no list of arguments", operand="arguments",
+                     limit="an entry for each rank", help="write run_ranks(kernel, [(a0, b0), (a1, b1)])")
+        )  # fmt: skip
+    world = World(len(arguments))
+    done: dict[int, Run] = {}
+    failed: dict[int, BaseException] = {}
+
+    def one(number: int, given: Any) -> None:
+        local.rank = Rank(number, world)
+        try:
+            if isinstance(given, Mapping):
+                done[number] = run(kernel, **given, **keywords)
+            else:
+                done[number] = run(kernel, *(given if isinstance(given, (list, tuple)) else (given,)), **keywords)
+        except BaseException as error:  # noqa: BLE001 - raised below, in the caller's thread
+            failed[number] = error
+        finally:
+            local.rank = None
+            world.leave(number)
+
+    threads = [threading.Thread(target=one, args=pair, daemon=True) for pair in enumerate(arguments)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise min(failed.items(), key=lambda item: (_is_a_consequence(item[1]), item[0]))[1]
+    return tuple(done[number] for number in range(len(arguments)))
+
+
+def _is_a_consequence(error: BaseException) -> bool:
+    """Whether a rank failed because another one did not come."""
+    return isinstance(error, NkiError) and error.diagnostics[0].code == "NKI241"

@@ -1,0 +1,169 @@
+"""NKI418: a pass of an `affine_range` loop depends on another one."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.isa.alu import AluOp
+from nki_lab.kernel_runtime.frontend.issue import span_of
+from nki_lab.kernel_runtime.ir import Accesses, Variant
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+Column = NDArray[np.int64]
+
+_HEADER: Final = re.compile(r"\bin\s+(\w+\.)*affine_range\s*\(")
+
+
+class _Rows(NamedTuple):
+    """Accesses in a loop by (view, op, reads before writes): in which execution of the loop, in which pass of it."""
+
+    execution: Column
+    turn: Column
+    op: Column
+    view: Column
+    buffer: Column
+    is_out: NDArray[np.bool_]
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each instruction of the source that writes, in every pass, what other passes access.
+
+    Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
+    """
+    program = facts.program
+    if not program.passes:
+        return
+    parent, _, value, site_of = zip(*program.passes, strict=True)
+    places = {site: program.sites[site] for site in set(site_of)}
+    affine = sorted(site for site, at in places.items() if _HEADER.search(linecache.getline(at.file, at.line)))
+    if not affine or not len(facts.once(_by_view).op):
+        return
+    passes = np.array((parent, value, site_of), np.int64).T
+    sums = np.array([_adds_up(variant) for variant in program.variants], bool)[facts.variant]
+    for site in affine:
+        yield from _loop(facts, site, passes, sums)
+
+
+def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Iterator[Diagnostic]:
+    rows = _rows(facts, site, passes)
+    told = set()
+    for first, end in _meetings(rows, sums):
+        group = _Rows(*(column[first:end] for column in rows))
+        if _is_sum(group, sums):
+            continue
+        writer = int(group.op[group.is_out][0])
+        reader = _carried(group, int(group.turn[group.op == writer][0]))
+        if reader < 0 and facts.program.dialect == "current" and facts.program.buffers[group.buffer[0]].on_chip:
+            continue  # a tile that every pass fills anew: AWS's kernels have them, and passes are unrolled in order
+        if facts.program.op_site[writer] in told:
+            continue
+        told.add(facts.program.op_site[writer])
+        yield _finding(facts, site, int(group.buffer[0]), writer, reader)
+
+
+def _by_view(facts: ProgramFacts) -> Accesses:
+    """The accesses of views that are written more than once, by (view, op, reads before writes)."""
+    accesses = facts.accesses
+    writes = np.bincount(accesses.view[accesses.is_out], minlength=len(facts.program.views))
+    rows = np.flatnonzero(writes[accesses.view] > 1)
+    key = (accesses.view[rows] * max(len(facts.program), 1) + accesses.op[rows]) * 2 + accesses.is_out[rows]
+    order = rows[np.argsort(key)]
+    return Accesses(*(column[order] for column in accesses))
+
+
+def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
+    """The accesses in passes through the loop at `site`."""
+    mine, parent = passes[:, 2] == site, passes[:, 0]
+    turn = np.where(mine, np.arange(len(passes)), -1)
+    for _ in range(len(passes)):  # as often as loops are nested
+        found = np.where((turn < 0) & (parent >= 0), turn[parent], turn)
+        if (found == turn).all():
+            break
+        turn = found
+    # Where the variable does not grow, the loop has begun anew.
+    own = np.flatnonzero(mine)
+    begins = np.ones(len(own), bool)
+    begins[1:] = (parent[own[1:]] != parent[own[:-1]]) | (passes[own[1:], 1] <= passes[own[:-1], 1])
+    execution = np.zeros(len(passes), np.int64)
+    execution[own] = np.cumsum(begins)
+    of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_pass, np.int32)]
+    accesses = facts.once(_by_view)
+    inside = np.flatnonzero(of_op[accesses.op] >= 0)
+    op, view, buffer, is_out = (column[inside] for column in accesses)
+    turns = of_op[op]
+    return _Rows(execution[turns], turns, op, view, buffer, is_out)
+
+
+def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """The stretches of rows that access one view in one execution of the loop, in several passes, and write it.
+
+    Those of nothing but terms of sums are left out.
+    """
+    if not len(rows.op):
+        return
+    begins = np.ones(len(rows.op), bool)
+    begins[1:] = (rows.execution[1:] != rows.execution[:-1]) | (rows.view[1:] != rows.view[:-1])
+    first = np.flatnonzero(begins)
+    end = np.append(first[1:], len(rows.op))
+    several = rows.turn[first] != rows.turn[end - 1]
+    written = np.logical_or.reduceat(rows.is_out, first)
+    other = np.logical_or.reduceat(~sums[rows.op], first)
+    for number in np.flatnonzero(several & written & other).tolist():
+        yield int(first[number]), int(end[number])
+
+
+def _adds_up(variant: Variant) -> bool:
+    """Whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
+    if variant.instruction.accumulates is not None:
+        return True
+    attrs = variant.use.attrs
+    op = attrs.get("op", attrs.get("reduce_op"))
+    return isinstance(op, AluOp) and op.reduction and op.name != "subtract"
+
+
+def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
+    """Whether the writes are terms of one sum, but for a first one, and nothing else reads it before the last."""
+    written = np.unique(group.op[group.is_out])
+    terms = written[sums[written]]
+    others = np.setdiff1d(group.op[~group.is_out], terms)
+    begin = np.setdiff1d(written, terms)
+    return bool(
+        len(terms)
+        and (not len(begin) or begin.max() < terms.min())
+        and (not len(others) or others.min() > written.max())
+    )
+
+
+def _carried(group: _Rows, turn: int) -> int:
+    """The first op after pass `turn` that reads what another pass has left; -1 without one."""
+    for row in np.flatnonzero(~group.is_out & (group.turn > turn)).tolist():
+        before = group.is_out & (group.turn == group.turn[row]) & (group.op < group.op[row])
+        if not before.any():
+            return int(group.op[row])
+    return -1
+
+
+def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: int) -> Diagnostic:
+    program = facts.program
+    place = program.sites[site]
+    buffer = program.buffers[number]
+    variable = next(item.variable for item in program.passes if item.site == site)
+    line = facts.line(reader) if reader >= 0 else 0
+    what = f"the next pass reads it at line {line}" if line else "every pass writes the same elements"
+    return facts.report(
+        "NKI418", writer,
+        f"{facts.name(writer)}: {title(buffer)} is written in the affine_range loop over {variable!r}, and {what}",
+        operand="dst", limit="the passes of an affine_range loop may run in any order, and at the same time",
+        use="use nl.sequential_range, or index what is written by the loop's variable",
+        related=(Related(f"the loop over {variable!r}", span_of(place)), *facts.made(buffer)),
+    )  # fmt: skip
+
+
+RULE = ProgramRule(code="NKI418", check=check)

@@ -1,0 +1,144 @@
+"""NKI414: what an instruction writes, nothing reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.rules.program_facts import Events, ProgramFacts, ProgramRule, title
+
+Mask = NDArray[np.bool_]
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each place whose instructions all write what is never read.
+
+    A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
+    or where nothing reads it any more. One that is read on some passes through its place is no mistake.
+    """
+    program = facts.program
+    if not facts.complete or program.observed or not len(program):
+        return
+    events = facts.events
+    dead, killer = _dead_writes(facts, events)
+    if not dead.any():
+        return
+    ops = _dead_ops(facts, events, dead)
+    site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
+    at_place = np.bincount(site, minlength=len(program.sites))
+    wasted = np.bincount(site[ops], minlength=len(program.sites))
+    places = np.flatnonzero((wasted == at_place) & (at_place > 0))
+    for place in places.tolist():
+        op = int(np.flatnonzero(ops & (site == place))[0])
+        row = int(np.flatnonzero(dead & (events.op == op))[0])
+        yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), int(at_place[place]))
+
+
+def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.int64]]:
+    """The events that are dead writes, and for each the op that writes over it, -1 where nothing does."""
+    count = len(events.op)
+    pure = facts.overwrites[events.op]
+    reads = ~events.is_out | ~pure
+    row = np.arange(count)
+    end = events.start[events.buffer + 1]
+    next_read = _next(reads, count, row)
+    kill = np.minimum(_next_alike(events), _next(_whole(facts)[events.view] & events.is_out & pure, count, row))
+    killed = (kill < end) & (kill < next_read)
+    forgotten = (next_read >= end) & _local(facts)[events.buffer]
+    straight = _straight(facts, events)[events.buffer]
+    unread = np.bincount(events.buffer[reads], minlength=len(facts.program.buffers)) == 0
+    found = events.is_out & pure & np.where(straight, killed | forgotten, forgotten & unread[events.buffer])
+    return found & _certain(facts)[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
+
+
+def _used(events: Events) -> NDArray[np.int64]:
+    return np.flatnonzero(np.diff(events.start))
+
+
+def _next(marked: Mask, count: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row the next later one that is marked; `count` without one."""
+    at = np.where(marked, row, count)
+    following = np.minimum.accumulate(at[::-1])[::-1]
+    return np.append(following[1:], count)
+
+
+def _next_alike(events: Events) -> NDArray[np.int64]:
+    """For each event the next one that writes the same view; the number of events without one."""
+    count = len(events.op)
+    out = np.full(count, count)
+    rows = np.flatnonzero(events.is_out)
+    order = rows[np.argsort(events.view[rows], kind="stable")]
+    same = events.view[order[1:]] == events.view[order[:-1]]
+    out[order[:-1][same]] = order[1:][same]
+    return out
+
+
+def _whole(facts: ProgramFacts) -> Mask:
+    """The views that are all of their tensors."""
+    return np.fromiter((view.full for view in facts.program.views), bool, len(facts.program.views))
+
+
+def _certain(facts: ProgramFacts) -> Mask:
+    """The views whose place is known before the run."""
+    return np.fromiter((view.indirect is None for view in facts.program.views), bool, len(facts.program.views))
+
+
+def _local(facts: ProgramFacts) -> Mask:
+    """The buffers that are gone when the kernel ends, and that are seen under one name only."""
+    out = np.array([buffer.kind == "temp" and buffer.address is None for buffer in facts.program.buffers], bool)
+    out[[tensor._buffer.id for tensor in facts.program.outputs]] = False
+    out[list(facts.doubtful)] = False
+    return out
+
+
+def _straight(facts: ProgramFacts, events: Events) -> Mask:
+    """The buffers whose accesses happen in program order: on one core, outside of device loops, at one address."""
+    out = np.array([buffer.address is None for buffer in facts.program.buffers], bool)
+    out[events.buffer[facts.in_loop[events.op]]] = False
+    if facts.program.cores > 1:
+        core = facts.program.core_column()[events.op]
+        used = _used(events)
+        first = events.start[:-1][used]
+        out[used] &= np.minimum.reduceat(core, first) == np.maximum.reduceat(core, first)
+    return out
+
+
+def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
+    """The ops that write nothing but what is dead, and do nothing else."""
+    count = len(facts.program)
+    written = np.bincount(events.op[events.is_out], minlength=count)
+    wasted = np.bincount(events.op[dead], minlength=count)
+    idle = np.array([not _has_effects(variant) for variant in facts.program.variants], bool)
+    found: Mask = (wasted == written) & (written > 0) & idle[facts.variant]
+    return found
+
+
+def _has_effects(variant: Variant) -> bool:
+    """Whether an instruction does more than write its results: to registers, or with the other core."""
+    instruction, attrs = variant.instruction, variant.use.attrs
+    if instruction.meets is not None or any(item.kind == "register_out" for item in instruction.operands.values()):
+        return True
+    return "registers" in instruction.history and getattr(attrs.get("reduce_cmd"), "name", "idle") != "idle"
+
+
+def _finding(facts: ProgramFacts, op: int, number: int, killer: int, count: int) -> Diagnostic:
+    buffer = facts.program.buffers[number]
+    what = f"{facts.name(op)}: {title(buffer)} is written"
+    times = f"; so it is all {count} times" if count > 1 else ""
+    related = list(facts.made(buffer))
+    if killer >= 0:
+        message = f"{what}, and line {facts.line(killer)} writes over it before anything reads it{times}"
+        related.insert(0, Related("it is written over here", facts.span(killer)))
+    else:
+        message = f"{what}, and nothing reads it{times}"
+    return facts.report(
+        "NKI414", op, message, operand="dst", limit="an instruction is worth its time where something reads its result",
+        use="leave it out, or read the tile that is meant", related=related,
+    )  # fmt: skip
+
+
+RULE = ProgramRule(code="NKI414", check=check)

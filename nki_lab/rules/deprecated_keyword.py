@@ -1,0 +1,34 @@
+"""NKI604: keywords of `nki.jit` that have no effect any more, or no lasting one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+REMEDIES: Final[Mapping[str, str]] = {
+    "platform_target": "set NEURON_PLATFORM_TARGET_OVERRIDE",
+    "mode": "drop it: the arguments tell which framework calls",
+}
+"""NKI migration guide, 0.3: keyword -> what to do instead."""
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each such keyword of a call of `nki.jit` in the module, as a decorator or not."""
+    for scope in facts.module.subtree():
+        for node in scope.calls:
+            if facts.imported(node.func) == "nki.jit":
+                for item in node.keywords:
+                    if item.arg in REMEDIES:
+                        yield facts.report(
+                            "NKI604",
+                            item.value,
+                            f"nki.jit({item.arg}=...) is deprecated",
+                            limit="NKI 0.3 and later have nki.jit without it",
+                            use=REMEDIES[item.arg],
+                        )
+
+
+RULE = Rule(code="NKI604", stage="syntax", check=check)

@@ -1,0 +1,87 @@
+"""NKI702: matmuls in float32 where bfloat16 would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.isa.dtype import BF16, F32
+from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+
+
+def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+    """One finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
+
+    The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
+    """
+    program = timed.program
+    wide = [item.id for item in program.variants if _is_float32(item)]
+    ops = np.isin(timed.facts.variant, wide)
+    if not timed.is_worthwhile(int((timed.path_work + timed.path_wait)[ops].sum())):
+        return
+    costs = list(timed.costs)
+    for number in wide:
+        costs[number] = _narrow(program.variants[number], costs[number])
+    gain = timed.timing.makespan - timed.retimed(costs=costs)
+    if not timed.is_worthwhile(gain):
+        return
+    facts = timed.facts
+    places = timed.places(ops)
+    first = timed.first_at(places[0], ops)
+    exact = _from_narrower(timed, ops)
+    why = "their operands are copies of bfloat16: nothing is lost" if exact else "where 8 bits are enough"
+    related = [Related(f"so does line {program.sites[site].line}", facts.span(timed.first_at(site, ops)))
+               for site in places[1:4]]  # fmt: skip
+    yield facts.report(
+        "NKI702", first,
+        f"{facts.name(first)}: multiplies float32, bfloat16 would gain {timed.gain(gain)}; {why}",
+        note=timed.shape(first),
+        limit=f"the Tensor Engine takes {program.arch.fp32_matmul_factor:g} times as long for float32",
+        use="keep the operands in bfloat16; PSUM adds up in float32 all the same", related=related,
+    )  # fmt: skip
+
+
+def _is_float32(variant: Variant) -> bool:
+    use = variant.use
+    return (
+        variant.instruction.name == "nc_matmul" and use.dtypes["moving"] is F32 and use.dtypes["stationary"] is F32
+        and not use.attrs["is_transpose"]
+    )  # fmt: skip
+
+
+def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
+    """The cost of a matmul of the same shape in bfloat16."""
+    use: Use = copy(variant.use)
+    use.dtypes = use.dtypes | {"moving": BF16, "stationary": BF16}
+    assert callable(variant.instruction.cost)
+    found = variant.instruction.cost(use.arch, use)
+    clock = use.arch.ghz(variant.engine)
+    return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
+
+
+def _from_narrower(timed: TimedFacts, ops: np.ndarray) -> bool:  # type: ignore[type-arg]
+    """Whether all that these matmuls read was made of bfloat16 by copies."""
+    facts, program = timed.facts, timed.program
+    accesses = facts.accesses
+    read = np.zeros(len(program.buffers), bool)
+    read[accesses.buffer[ops[accesses.op] & ~accesses.is_out]] = True
+    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    writes = read[accesses.buffer] & accesses.is_out
+    filled = np.zeros(len(program.buffers), bool)
+    filled[accesses.buffer[writes]] = True
+    return bool(widens[facts.variant[accesses.op[writes]]].all() and (filled | ~read).all())
+
+
+def _widens(variant: Variant) -> bool:
+    dtypes = variant.use.dtypes
+    return variant.instruction.name in ("tensor_copy", "dma_copy") and dtypes["src"] is BF16
+
+
+RULE = TimedRule(code="NKI702", check=check)

@@ -1,0 +1,31 @@
+"""NKI130: kernel code calls a function of NumPy or of a framework."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.facts import Rule, SyntaxFacts
+
+_LIBRARIES: Final = frozenset({"numpy", "torch", "jax", "ml_dtypes"})
+_ACCEPTED: Final = frozenset({"finfo", "iinfo", "dtype"})
+"""They give numbers and dtypes of the language."""
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each such call that the module's imports make plain."""
+    for node in facts.find(ast.Call):
+        name = facts.dotted(node.func)
+        if name.partition(".")[0] in _LIBRARIES and name.rpartition(".")[2] not in _ACCEPTED:
+            yield facts.report(
+                "NKI130",
+                node.func,
+                f"{facts.text(node.func)} is called in a kernel",
+                limit="values in a kernel are tensors, numbers, strings and containers of them; arrays are the host's",
+                use="compute it on the host and pass it as an argument, or compute with nisa instructions",
+            )
+
+
+RULE = Rule(code="NKI130", stage="syntax", check=check)

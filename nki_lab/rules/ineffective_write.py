@@ -1,0 +1,45 @@
+"""NKI128: the body of `nl.fori_loop` writes the register of its counter, which is a copy."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.scopes import FunctionNode
+
+_WRITERS: Final = frozenset({"register_load", "register_move"})
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
+    bodies = set()
+    for call in facts.find(ast.Call):
+        if facts.dotted(call.func) == "nki.language.fori_loop":
+            given = [*call.args[2:3], *(item.value for item in call.keywords if item.arg == "body_fun")]
+            bodies |= {item.id for item in given if isinstance(item, ast.Name)}
+    if not bodies:
+        return
+    for node in facts.find(ast.FunctionDef):
+        if node.name in bodies and node.args.args:
+            yield from _writes(facts, node, node.args.args[0].arg)
+
+
+def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Diagnostic]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call) and facts.dotted(inner.func).rpartition(".")[2] in _WRITERS:
+            named = [item.value for item in inner.keywords if item.arg == "dst"]
+            target = (inner.args[:1] or named or [None])[0]
+            if isinstance(target, ast.Name) and target.id == counter:
+                yield facts.report(
+                    "NKI128",
+                    target,
+                    f"{counter}, the counter that nl.fori_loop passes to its body, is written",
+                    limit="the body has the counter by value: writing it does not change the loop",
+                    use="write another register, made by nisa.register_alloc()",
+                )
+
+
+RULE = Rule(code="NKI128", stage="syntax", check=check)

@@ -1,0 +1,72 @@
+"""NKI501: a running sum is kept in a low-precision dtype, and rounded at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.alu import AluOp
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+Column = NDArray[np.int64]
+
+TOLERATED: Final = 1 / 16
+"""The share of a sum that may be lost to rounding. guess: results of bfloat16 are compared with about that."""
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
+    program = facts.program
+    adding = np.array([_adds(variant) for variant in program.variants], bool)
+    if not adding.any():
+        return
+    op, view = _additions(facts, adding)
+    times = np.bincount(view, minlength=1)
+    told = set()
+    for into in np.flatnonzero(times > 1).tolist():
+        kind = program.views[into].type.dtype
+        lost = int(times[into]) * 2.0 ** -(kind.mantissa_bits + 1)
+        last = int(op[view == into].max()) if lost >= TOLERATED else -1
+        if last < 0 or program.op_site[last] in told:
+            continue
+        told.add(program.op_site[last])
+        buffer, bits = program.views[into].buffer, kind.mantissa_bits + 1
+        yield facts.report(
+            "NKI501", last,
+            f"{facts.name(last)}: {title(buffer)} is added to {times[into]} times in {kind.name}, rounded each time: "
+            f"up to {min(lost, 1):.0%} of the sum may be lost",
+            operand="dst", limit=f"{kind.name} has {bits} bits: what is 2^{bits} times smaller than a sum adds nothing",
+            use="keep the sum in float32 and cast it at the end", related=facts.made(buffer),
+        )  # fmt: skip
+
+
+def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, Column]:
+    """(op, view) of each addition to what a view holds."""
+    accesses = facts.accesses
+    rows = np.flatnonzero(adding[facts.variant][accesses.op])
+    op, view, is_out = accesses.op[rows], accesses.view[rows], accesses.is_out[rows]
+    pair = op * max(len(facts.program.views), 1) + view
+    # What a matmul adds to is no operand of its own.
+    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
+    kept = is_out & (matmul[facts.variant][op] | np.isin(pair, pair[~is_out]))
+    return op[kept], view[kept]
+
+
+def _adds(variant: Variant) -> bool:
+    """Whether an instruction may add to what is in a result of 16 or 8 bits."""
+    dtype = variant.use.dtypes.get("dst")
+    if dtype is None or not dtype.is_float or dtype.nbytes > 2:
+        return False
+    if variant.instruction.accumulates is not None:
+        return variant.instruction.accumulates(variant.use)
+    attrs = variant.use.attrs
+    ops = [attrs.get(name) for name in ("op", "op0", "op1", "reduce_op")]
+    return any(isinstance(item, AluOp) and item.name in ("add", "subtract") for item in ops)
+
+
+RULE = ProgramRule(code="NKI501", check=check)

@@ -1,0 +1,33 @@
+"""NKI417: a matmul overwrites one part of its window and adds to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each such matmul of the source."""
+    program = facts.program
+    told = set()
+    for op, added in facts.coverage.add.items():
+        if added is True or added is False or program.op_site[op] in told:
+            continue
+        told.add(program.op_site[op])
+        view = program.op(op).operand("dst")
+        assert view is not None
+        count = int(np.count_nonzero(added))
+        yield facts.report(
+            "NKI417", op,
+            f"{facts.name(op)}: adds to {count} elements of {title(view.buffer)} that a matmul has written, and "
+            f"overwrites the other {added.size - count}",
+            operand="dst", limit="the windows of two accumulation groups are the same, or have nothing in common",
+            use="give each sum a window of its own, or say accumulate=True or False", related=facts.made(view.buffer),
+        )  # fmt: skip
+
+
+RULE = ProgramRule(code="NKI417", check=check)

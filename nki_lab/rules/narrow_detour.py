@@ -1,0 +1,62 @@
+"""NKI502: float32 values go through a narrower tile and come out as float32 again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.isa.dtype import F32
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
+    float32 is made."""
+    program = facts.program
+    narrows = np.array([_narrows(variant) for variant in program.variants], bool)
+    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    if not (facts.complete and narrows.any() and widens.any()):
+        return
+    accesses = facts.accesses
+    variant = facts.variant[accesses.op]
+    fits = np.where(accesses.is_out, narrows[variant], widens[variant])
+    count = len(program.buffers)
+    other = np.bincount(accesses.buffer[~fits], minlength=count)
+    written = np.bincount(accesses.buffer[fits & accesses.is_out], minlength=count)
+    read = np.bincount(accesses.buffer[fits & ~accesses.is_out], minlength=count)
+    told = set()
+    for number in np.flatnonzero((other == 0) & (written > 0) & (read > 0)).tolist():
+        buffer = program.buffers[number]
+        mine = accesses.buffer == number
+        writer, reader = int(accesses.op[mine & accesses.is_out][0]), int(accesses.op[mine & ~accesses.is_out][0])
+        if buffer.kind != "temp" or not buffer.on_chip or program.op_site[writer] in told or number in facts.doubtful:
+            continue
+        told.add(program.op_site[writer])
+        yield facts.report(
+            "NKI502", writer,
+            f"{facts.name(writer)}: float32 is rounded to {buffer.dtype.name} in {title(buffer)}, and line "
+            f"{facts.line(reader)} makes it float32 again",
+            operand="dst", limit=f"{buffer.dtype.name} keeps {buffer.dtype.mantissa_bits + 1} of 24 bits",
+            use="make the tile float32, and leave the copy out",
+            related=(Related("it is copied to float32 here", facts.span(reader)), *facts.made(buffer)),
+        )  # fmt: skip
+
+
+def _narrows(variant: Variant) -> bool:
+    """Whether an instruction makes 16 or 8 bits of float32."""
+    types = variant.use.types
+    sources = [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if not out]
+    results = [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if out]
+    return F32 in sources and len(results) == 1 and results[0].is_float and results[0].nbytes <= 2
+
+
+def _widens(variant: Variant) -> bool:
+    """Whether an instruction does nothing but make float32 of fewer bits."""
+    dtypes = variant.use.dtypes
+    return variant.instruction.name == "tensor_copy" and dtypes["dst"] is F32 and dtypes["src"] is not F32
+
+
+RULE = ProgramRule(code="NKI502", check=check)

@@ -1,0 +1,37 @@
+"""NKI129: kernel code calls a function that is a kernel itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.scopes import FUNCTIONS, FunctionNode
+
+
+def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+    """One finding for each call, by its name, of a function of this module that `nki.jit` decorates."""
+    kernels: dict[str, tuple[FunctionNode, ast.expr]] = {}
+    for node in facts.tree.body:
+        if isinstance(node, FUNCTIONS):
+            for decorator in node.decorator_list:
+                name = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if facts.dotted(name) == "nki.jit":
+                    kernels[node.name] = (node, decorator)
+    if not kernels:
+        return
+    for call in facts.find(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id in kernels:
+            node, decorator = kernels[call.func.id]
+            yield facts.report(
+                "NKI129",
+                call.func,
+                f"{node.name} is called by kernel code and is a kernel itself",
+                limit="the compiler inlines the functions that a kernel calls; nki.jit is for what the host launches",
+                use=f"drop nki.jit from {node.name}, and let the host launch nki.jit({node.name})",
+                related=(Related(f"{node.name} is made a kernel here", facts.span(decorator)),),
+            )
+
+
+RULE = Rule(code="NKI129", stage="syntax", check=check)

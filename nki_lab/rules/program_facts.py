@@ -1,0 +1,174 @@
+"""What a rule on a specialised kernel is given, and what such a rule is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
+from nki_lab.isa.spec import Use
+from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.coverage import Coverage, cover
+from nki_lab.kernel_runtime.frontend.issue import placed, span_of
+from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.path import Path
+from nki_lab.kernel_runtime.schedule import Schedule, schedule
+from nki_lab.kernel_runtime.tensor import Buffer
+from nki_lab.rules.kernel_code import Dialect
+
+T = TypeVar("T")
+
+_EVERY_DIALECT: Final[tuple[Dialect, ...]] = ("current", "legacy")
+
+
+class Events(NamedTuple):
+    """Accesses in order of (buffer, op, reads before writes), as columns; `start[b]` is the first one of buffer b."""
+
+    op: NDArray[np.int64]
+    view: NDArray[np.int64]
+    buffer: NDArray[np.int64]
+    is_out: NDArray[np.bool_]
+    start: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramRule:
+    """A check for one code that looks at a whole kernel.
+
+    `dialects` are those whose kernels it judges: a rule that AWS's own complete kernels of a dialect break does not
+    belong to that dialect. It looks at columns: Python's time for each instruction is spent on findings only.
+    """
+
+    code: str
+    check: Callable[[ProgramFacts], Iterable[Diagnostic]]
+    stage: str = "program"
+    dialects: tuple[Dialect, ...] = _EVERY_DIALECT
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProgramFacts:
+    """A specialised kernel and what is worked out about it, each thing when it is first asked for.
+
+    `doubtful` are numbers of buffers that something outside of the program may have read or written. A program is
+    `complete` where the kernel issues nothing but what is in it; of one that is not, nothing follows from what it does
+    not do. `path` is the way through its device loops, where that is known. The last three are what is there already.
+    """
+
+    program: Program
+    doubtful: frozenset[int] = frozenset()
+    complete: bool = True
+    path: Path | None = None
+    known_coverage: Coverage | None = None
+    known_allocation: Allocation | None = None
+    known_schedule: Schedule | None = None
+    _known: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def options(self) -> Options:
+        return self.program.options
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Uninitialised reads, and to what each matmul adds."""
+        return self.known_coverage or cover(self.program, self.doubtful)
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """Addresses and lifetimes."""
+        return self.known_allocation or allocate(self.program)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Queues and dependencies, of the program as it stands: the bodies of device loops once."""
+        return self.known_schedule or schedule(self.program, self.allocation)
+
+    @cached_property
+    def accesses(self) -> Accesses:
+        """What every op touches, one row an access, in program order."""
+        return access_columns(self.program)
+
+    @cached_property
+    def events(self) -> Events:
+        """The accesses buffer by buffer."""
+        return _events(self.program, self.accesses)
+
+    @cached_property
+    def overwrites(self) -> NDArray[np.bool_]:
+        """The ops that leave nothing of what was in their results: no accumulation, no merging."""
+        program = self.program
+        plain = [not (_holds(item.instruction.merges, item.use) or _holds(item.instruction.accumulates, item.use))
+                 for item in program.variants]  # fmt: skip
+        out = np.array(plain, bool)[self.variant] if len(program) else np.zeros(0, bool)
+        out[[op for op, added in self.coverage.add.items() if added is False]] = True
+        return out
+
+    @cached_property
+    def in_loop(self) -> NDArray[np.bool_]:
+        """The ops that stand in the body of a device loop."""
+        out = np.zeros(len(self.program), bool)
+        for region in self.program.regions:
+            out[region.first : region.end] = True
+        return out
+
+    @cached_property
+    def variant(self) -> NDArray[np.int64]:
+        """The variant of each op."""
+        return np.frombuffer(self.program.op_variant, np.uint32).astype(np.int64)
+
+    def once(self, analysis: Callable[[ProgramFacts], T]) -> T:
+        """What `analysis` makes of these facts; it is asked once, whoever wants to know."""
+        if analysis not in self._known:
+            self._known[analysis] = analysis(self)
+        known: T = self._known[analysis]
+        return known
+
+    # -- words for findings ----------------------------------------------------------------------------------------
+
+    def line(self, op: int) -> int:
+        """The source line of an op."""
+        return self.program.sites[self.program.op_site[op]].line
+
+    def span(self, op: int) -> Span | None:
+        """Where an op stands in the source."""
+        site = self.program.sites[self.program.op_site[op]]
+        return span_of(site) if site.file else None
+
+    def name(self, op: int) -> str:
+        """The instruction of an op."""
+        return self.program.variants[self.program.op_variant[op]].instruction.name
+
+    def made(self, buffer: Buffer) -> tuple[Related, ...]:
+        """Where a tensor is allocated, where that is known."""
+        site = self.program.sites[buffer.site] if buffer.site >= 0 else None
+        if site is None or not site.file:
+            return ()
+        return (Related(f"{title(buffer)} is allocated here", span_of(site)),)
+
+    def report(
+        self, code: str, op: int, message: str, *, operand: str = "", note: str = "", limit: str = "", use: str = "",
+        related: Iterable[Related] = (),
+    ) -> Diagnostic:  # fmt: skip
+        """A finding at an op, or at one of its operands; `use` is what to do instead."""
+        item = diagnose(code, message, operand=operand, note=note, limit=limit, help=use, related=related)
+        return placed(item, self.program.sites[self.program.op_site[op]])
+
+
+def _events(program: Program, accesses: Accesses) -> Events:
+    order = np.argsort((accesses.buffer * max(len(program), 1) + accesses.op) * 2 + accesses.is_out, kind="stable")
+    op, view, buffer, is_out = (column[order] for column in accesses)
+    return Events(op, view, buffer, is_out, np.searchsorted(buffer, np.arange(len(program.buffers) + 1)))
+
+
+def _holds(test: Callable[[Use], bool] | None, use: Use) -> bool:
+    return test is not None and test(use)
+
+
+def title(buffer: Buffer) -> str:
+    """A tensor as users know it."""
+    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"

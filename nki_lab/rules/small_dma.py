@@ -1,0 +1,75 @@
+"""NKI701: DMA transfers of short pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.isa.spec import Unmodelled
+from nki_lab.kernel_runtime.ir import Variant
+from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+
+
+def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+    """One finding for a kernel that pieces of the efficient size would make faster, at the place that costs it most.
+
+    The gain is that of the same bytes at the full rate, with as many fewer requests as the pieces would be longer.
+    """
+    program, arch = timed.program, timed.program.arch
+    pieces = {item.id: size for item in program.variants if 0 < (size := _piece(item)) < arch.dma_efficient_bytes}
+    ops = _enough(timed, np.isin(timed.facts.variant, list(pieces)))
+    if not timed.is_worthwhile(int((timed.path_work + timed.path_wait)[ops].sum())):
+        return
+    costs = [
+        _merged(timed, item, pieces[number]) if number in pieces else item for number, item in enumerate(timed.costs)
+    ]
+    gain = timed.timing.makespan - timed.retimed(costs=costs)
+    if not timed.is_worthwhile(gain):
+        return
+    places = timed.places(ops)
+    facts, first = timed.facts, timed.first_at(places[0], ops)
+    size = pieces[program.op_variant[first]]
+    related = [Related(f"so does line {program.sites[site].line}", facts.span(timed.first_at(site, ops)))
+               for site in places[1:4]]  # fmt: skip
+    yield facts.report(
+        "NKI701", first,
+        f"{facts.name(first)}: moves pieces of {size} bytes, {arch.dma_efficient_bytes} at a time would gain "
+        f"{timed.gain(gain)}",
+        note=timed.shape(first), limit=f"contiguous pieces of {arch.dma_efficient_bytes} bytes or more use DMA fully",
+        use="move more of a row at a time, or several tiles with one dma_copy, and take them apart on the chip",
+        related=related,
+    )  # fmt: skip
+
+
+def _enough(timed: TimedFacts, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Those of some transfers whose places move enough for efficient pieces in all partitions."""
+    site = np.frombuffer(timed.program.op_site, np.uint32)
+    arch = timed.program.arch
+    moved = np.bincount(site[ops], timed.timing.bytes[ops], minlength=len(timed.program.sites))
+    return ops & (moved >= arch.pmax * arch.dma_efficient_bytes)[site]
+
+
+def _piece(variant: Variant) -> int:
+    """Bytes of a contiguous piece of a transfer; 0 for what is none."""
+    declared = variant.instruction.cost
+    if variant.engine != "dma" or isinstance(declared, Unmodelled):
+        return 0
+    return declared(variant.use.arch, variant.use).descriptor_bytes
+
+
+def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:
+    """The share of a transfer in one of longer pieces."""
+    arch = timed.program.arch
+    engines = max(1, cost.engines.bit_count())
+    whole = round(1000 * cost.bytes / (engines * arch.dma_bytes_per_ns))
+    time = min(cost.interval, max(1, whole))
+    trigger = cost.trigger * size // arch.dma_efficient_bytes
+    return replace(cost, interval=time, latency=time, trigger=trigger, spaced=False)
+
+
+RULE = TimedRule(code="NKI701", check=check)

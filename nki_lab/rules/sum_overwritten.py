@@ -1,0 +1,27 @@
+"""NKI415: a matmul adds to a sum that another instruction has written over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.rules.accumulations import interrupted
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding for each matmul of the source that goes on with such a sum."""
+    for item in facts.once(interrupted):
+        if item.is_read:
+            continue
+        yield facts.report(
+            "NKI415", item.op,
+            f"{facts.name(item.op)}: adds to {title(item.view.buffer)}, which {facts.name(item.before)} at line "
+            f"{facts.line(item.before)} has written since the last matmul",
+            operand="dst", limit="between the first matmul of a sum and the last, only matmuls write it",
+            use="begin anew with accumulate=False, or take another PSUM tile",
+            related=(Related("it is written here", facts.span(item.before)), *facts.made(item.view.buffer)),
+        )  # fmt: skip
+
+
+RULE = ProgramRule(code="NKI415", check=check)

@@ -1,0 +1,110 @@
+"""What a rule on the times of a kernel is given, and what such a rule is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.schedule import Schedule
+from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
+from nki_lab.rules.program_facts import ProgramFacts
+
+_PICOSECONDS: Final = 1000  # in a nanosecond
+
+WORTHWHILE: Final = 0.01
+"""The share of a kernel's time below which a gain is not worth words. guess: what a user would not look for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedRule:
+    """Advice of one code that states what following it gains, in nanoseconds and as a share of the kernel's time."""
+
+    code: str
+    check: Callable[[TimedFacts], Iterable[Diagnostic]]
+    stage: str = "timed"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TimedFacts:
+    """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
+    of each pass."""
+
+    program: Program
+    allocation: Allocation
+    schedule: Schedule
+    timing: Timing
+
+    @cached_property
+    def facts(self) -> ProgramFacts:
+        """The same program without its times."""
+        return ProgramFacts(program=self.program, known_allocation=self.allocation, known_schedule=self.schedule)
+
+    @cached_property
+    def costs(self) -> list[VariantCost]:
+        """Cost of each variant."""
+        return costs_of(self.program)
+
+    @cached_property
+    def path_work(self) -> NDArray[np.int64]:
+        """Picoseconds that each op works on the critical path."""
+        return self._along(self.timing.path.work)
+
+    @cached_property
+    def path_wait(self) -> NDArray[np.int64]:
+        """Picoseconds that the critical path waits before or in each op."""
+        return self._along(self.timing.path.wait)
+
+    def _along(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        path = self.timing.path
+        there = path.row >= 0
+        out = np.zeros(len(self.program), np.int64)
+        np.add.at(out, path.row[there], values[there])
+        return out
+
+    # -- places ----------------------------------------------------------------------------------------------------
+
+    def places(self, ops: NDArray[np.bool_]) -> list[int]:
+        """The sites of some ops, those that the critical path spends most time at first."""
+        site = np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)[ops]
+        time = np.bincount(site, (self.path_work + self.path_wait)[ops], minlength=len(self.program.sites))
+        found = np.unique(site)
+        order: list[int] = found[np.argsort(-time[found], kind="stable")].tolist()
+        return order
+
+    def first_at(self, site: int, ops: NDArray[np.bool_]) -> int:
+        """The first of some ops that was issued at a site."""
+        return int(np.flatnonzero(ops & (np.frombuffer(self.program.op_site, np.uint32) == site))[0])
+
+    def shape(self, op: int) -> str:
+        """The first operand that an op reads, with its shape and dtype."""
+        variant = self.program.variants[self.program.op_variant[op]]
+        name = next(name for name, out in zip(variant.names, variant.outs, strict=True) if not out)
+        kind = variant.use.types[name]
+        return f"{name}: {tuple(kind.shape)} {kind.dtype.name}"
+
+    # -- what would be ---------------------------------------------------------------------------------------------
+
+    def retimed(self, *, costs: Sequence[VariantCost] | None = None, order: Schedule | None = None) -> int:
+        """The makespan in picoseconds with other costs of the variants, or in another order."""
+        chosen = self.schedule if order is None else order
+        return walk(self.program, chosen, self.program.options, self.allocation, costs=costs).makespan
+
+    def is_worthwhile(self, gain: int) -> bool:
+        """Whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in it."""
+        launch = self.program.arch.launch_ns * _PICOSECONDS
+        return gain >= max(WORTHWHILE * self.timing.makespan, launch)
+
+    def gain(self, gain: int) -> str:
+        """A gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
+        nanoseconds = gain / _PICOSECONDS
+        return (
+            f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"
+        )

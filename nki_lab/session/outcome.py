@@ -1,0 +1,83 @@
+"""What one call of a kernel left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.protocols import ValueSource
+from nki_lab.rules.kernel_code import Dialect
+from nki_lab.session import arrays
+from nki_lab.session.timeline import Timeline
+from nki_lab.session.values import NOTHING
+
+OnError = Literal["raise", "report"]
+INTERRUPTED: Final = "NKI008"
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds of wall time: `specialize` tracing, `check` rules and coverage, `numeric` values with all conversions.
+
+    `timing` addresses, queues and the walk through time, None where it was not asked for. The same by item:
+    `timings["numeric"]`.
+    """
+
+    specialize: float = 0.0
+    check: float = 0.0
+    numeric: float = 0.0
+    timing: float | None = None
+
+    def __getitem__(self, name: str) -> float | None:
+        if name not in self.__slots__:
+            raise KeyError(name)
+        value: float | None = getattr(self, name)
+        return value
+
+    def keys(self) -> tuple[str, ...]:
+        """The names of the stages."""
+        return tuple(self.__slots__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What one call of a kernel left.
+
+    `outputs` is what the kernel returned, with host NumPy arrays for tensors; `flat` the arrays in order. `kind` is the
+    library that the caller's arrays came from. With an `error` there are no outputs, `program` ends where it happened,
+    and `fault` is the instruction that failed, the last one before it where that one was refused, or -1 where nothing
+    was issued; `interrupted` says that the user stopped it. `cached` says that the program is that of an earlier call.
+    `timeline` is there where it was asked for; that of a failed kernel shows what was issued until then. `values`
+    says what memory held at each step of the timeline.
+    """
+
+    program: Program
+    arch: Arch
+    outputs: Any = None
+    flat: tuple[np.ndarray[Any, Any], ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    timings: Timings = Timings()
+    kind: arrays.Kind = "numpy"
+    error: NkiError | None = None
+    cached: bool = False
+    timeline: Timeline | None = None
+    fault: int = -1
+    values: ValueSource = NOTHING
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the user ended it."""
+        return self.error is not None and self.error.diagnostics[0].code == INTERRUPTED
+
+
+def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
+    """What is left of a call that was refused before it began."""
+    return Execution(
+        program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error
+    )

@@ -1,0 +1,83 @@
+"""Calls that do not fit what they call: a code, the function's arguments, and what was meant; the same in the editor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nki.language as nl
+import numpy as np
+import pytest
+
+import nki_lab
+from nki_lab import Diagnostic, NkiError
+from tests.verdicts import agreed, loaded
+
+X = np.ones((128, 64), np.float32)
+
+CALLS = [
+    ("nl.ndarray((1, 2), dtyp=nl.float32)", "NKI002", "did you mean dtype?"),
+    ("nl.ndarray((1, 2))", "NKI003", "pass dtype="),
+    ("nl.zeros((1, 2), nl.float32, nl.sbuf, 'a', 3)", "NKI002", "the arguments are shape, dtype, buffer, name"),
+    ("nl.load(x, masks=None)", "NKI002", "the arguments are src, dtype"),
+    ("nl.load(x, mask=None)", "NKI602", "slice the operands instead"),
+    ("x.ap([[64, 128], [1, 64]], ofset=3)", "NKI002", "did you mean offset?"),
+    ("x.reshape(64, 128)", "NKI002", "the arguments are shape"),
+    ("nl.exp(nl.load(x), dtyp=nl.float32)", "NKI002", "did you mean dtype?"),
+    ("nl.add(nl.load(x))", "NKI003", "pass y="),
+    ("nl.softmax(nl.load(x), axs=1)", "NKI002", "did you mean axis?"),
+    ("nl.copy(nl.load(x), engine=nisa.engine.vector)", "NKI002", "the arguments are x, dtype"),
+    ("nisa.tensor_copy(dst=nl.load(x), source=x)", "NKI002", "did you mean src?"),
+    ("nisa.get_nc_version(3)", "NKI002", "it takes no arguments"),
+    ("nisa.engine.vectr", "NKI006", "did you mean vector?"),
+    ("nl.fori_loop(0, 3, 5)", "NKI115", "define the body as a function and pass that: nl.fori_loop(..., body)"),
+    ("nisa.tensor_scalar(nl.load(x), nl.load(x), nl.add, 10**400)", "NKI013", "operand0: a number, or a float32 tile"),
+]
+
+
+def refused(call: str) -> Diagnostic:
+    text = f"import nki.isa as nisa\nimport nki.language as nl\n\n\ndef kernel(x):\n    {call}\n"
+    with pytest.raises(NkiError) as caught:
+        nki_lab.run(loaded(Path("misuse.py"), text).kernel, X, target="trn2")
+    return caught.value.diagnostics[0]
+
+
+@pytest.mark.parametrize(("call", "code", "remedy"), CALLS)
+def test_a_call_that_does_not_fit_says_what_was_meant(call: str, code: str, remedy: str) -> None:
+    found = refused(call)
+    assert found.code == code
+    assert found.help.startswith(remedy)
+    assert found.line == 6
+    if code in ("NKI002", "NKI003"):
+        assert "(" in found.limit
+
+
+@pytest.mark.parametrize("call", [call for call, _, _ in CALLS if "10**" not in call])
+def test_the_editor_says_the_same(call: str) -> None:
+    assert agreed(call).code
+
+
+def test_a_function_of_the_users_keeps_pythons_words() -> None:
+    def softmax(tile, axis):
+        return tile
+
+    def kernel(x):
+        softmax(nl.load(x), axs=1)
+
+    with pytest.raises(TypeError, match="NKI007 the kernel raised TypeError"):
+        nki_lab.run(kernel, X, target="trn2")
+
+
+def test_an_attribute_of_the_users_has_its_near_names_too() -> None:
+    class Config(nl.NKIObject):
+        hidden_size: int = 3
+
+    def kernel(x):
+        return Config().hidden_sizes
+
+    with pytest.raises(AttributeError, match="did you mean hidden_size"):
+        nki_lab.run(kernel, X, target="trn2")
+
+
+def test_signatures_are_shown_as_kernels_write_them() -> None:
+    assert refused("nl.ndarray((1, 2))").limit == "nl.ndarray(shape, dtype, buffer=nl.sbuf, name='', address=None)"
+    assert refused("nl.ds(3)").limit == "nl.ds(start, size)"

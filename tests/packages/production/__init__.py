@@ -1,0 +1,1 @@
+"""Kernels spread over modules, as a library of kernels has them: the evaluator follows the imports."""

@@ -1,0 +1,265 @@
+"""Rules on whole kernels and on their times: what they are given, what their pages show, and what gains mean."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import nki_lab
+from nki_lab import codes, session
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.coverage import Coverage
+from nki_lab.rules import PROGRAM_RULES, TIMED_RULES, ProgramFacts, ProgramRule, TimedRule, check_program
+from nki_lab.session.outcome import Execution
+from tests.snippets import HEADS, Snippet, expectations, findings, snippets
+from tests.verdicts import loaded
+
+FOLDER: Final = Path(__file__).parent
+SPEC: Final = nki_lab.spec((128, 2048), "float32")
+EXTRA: Final = {"NKI127", "NKI333"}  # what the current dialect says about affine_range, and Beta 1 about blocks
+OURS: Final = [rule for rule in PROGRAM_RULES if (FOLDER / f"{codes.get(rule.code).slug}.md").is_file()]
+_numbers = count()
+
+
+def kernel_of(source: str) -> Any:
+    text = HEADS["current"] + textwrap.dedent(source)
+    module = loaded(Path(f"whole_{next(_numbers)}.py"), text)
+    return next(value for name, value in vars(module).items() if hasattr(value, "function") and name != "nki")
+
+
+def profiled(source: str, *specs: Any) -> Execution:
+    return session.profile(kernel_of(source).function, specs or (SPEC,), target="trn2")
+
+
+def makespan(execution: Execution) -> float:
+    assert execution.timeline is not None
+    return float(execution.timeline.summary["makespan_ns"])
+
+
+def said(execution: Execution, code: str) -> Diagnostic:
+    (found,) = [item for item in execution.diagnostics if item.code == code]
+    return found
+
+
+def gain_of(found: Diagnostic) -> int:
+    told = re.search(r"would gain ([\d,]+) ns of ([\d,]+) \((\d+)%\)", found.message)
+    assert told
+    gain, whole, share = (int(part.replace(",", "")) for part in told.groups())
+    assert share == round(100 * gain / whole)
+    return gain
+
+
+def example_of(code: str) -> str:
+    example = codes.get(code).body.partition("## Use instead")[0]
+    (source,) = re.findall(r"```python\n(.*?)```", example, re.DOTALL)
+    return str(source)
+
+
+# The list of rules
+
+
+@pytest.mark.parametrize("rules", [PROGRAM_RULES, TIMED_RULES])
+def test_rules_are_named_after_their_codes(rules: tuple[ProgramRule | TimedRule, ...]) -> None:
+    for rule in rules:
+        assert rule.check.__module__.rpartition(".")[2].replace("_", "-") == codes.get(rule.code).slug
+        assert rule.stage == ("timed" if isinstance(rule, TimedRule) else "program")
+    listed = [rule.code for rule in rules]
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize("rule", TIMED_RULES, ids=lambda rule: rule.code)
+def test_advice_never_stops_a_kernel(rule: TimedRule) -> None:
+    facts = codes.get(rule.code)
+    assert facts.outcome == "advice"
+    assert facts.severity in ("information", "hint")
+
+
+@pytest.mark.parametrize("rule", OURS, ids=lambda rule: rule.code)
+def test_every_rule_is_shown_bad_and_good(rule: ProgramRule) -> None:
+    document = FOLDER / f"{codes.get(rule.code).slug}.md"
+    shown = [list(expectations(item.source)) for item in snippets(document.read_text(encoding="utf-8"))]
+    assert any(item.code == rule.code for items in shown for item in items)
+    assert any(not any(item.code == rule.code for item in items) for items in shown)
+
+
+@pytest.mark.parametrize("rule", OURS, ids=lambda rule: rule.code)
+def test_a_code_s_own_page_shows_what_its_rule_finds(rule: ProgramRule) -> None:
+    found = findings(Snippet("", 1, example_of(rule.code), {"check": "full"}))
+    assert {item.code for item in found} - EXTRA == {rule.code}
+
+
+@pytest.mark.parametrize("rule", TIMED_RULES, ids=lambda rule: rule.code)
+def test_advice_s_own_page_shows_what_it_gains(rule: TimedRule) -> None:
+    kernel = kernel_of(example_of(rule.code))
+    wide = (nki_lab.spec((128, 128), "bfloat16"), nki_lab.spec((128, 4096), "bfloat16"))
+    specs = {"NKI701": (SPEC,), "NKI702": wide, "NKI703": (nki_lab.spec((128, 16384), "float32"),)}[rule.code]
+    run = session.profile(kernel.function, specs, target="trn2")
+    assert {item.code for item in run.diagnostics} == {rule.code}
+    assert gain_of(said(run, rule.code)) > makespan(run) / 100
+
+
+# What rules are given
+
+FORGOTTEN: Final = """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile, spare = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=spare, src=tile)
+        {more}
+        nl.store(out, tile)
+        return out
+"""
+
+
+def test_analyses_are_made_once() -> None:
+    facts = ProgramFacts(program=profiled(FORGOTTEN.format(more="")).program)
+    asked = []
+
+    def analysis(given: ProgramFacts) -> int:
+        asked.append(given)
+        return len(asked)
+
+    assert (facts.once(analysis), facts.once(analysis), asked) == (1, 1, [facts])
+
+
+def test_what_is_known_is_not_worked_out_again() -> None:
+    program = profiled(FORGOTTEN.format(more="")).program
+    known = Coverage()
+    assert ProgramFacts(program=program, known_coverage=known).coverage is known
+
+
+def test_nothing_follows_from_what_a_part_of_a_program_does_not_do() -> None:
+    facts = ProgramFacts(program=profiled(FORGOTTEN.format(more="")).program)
+    assert [item.code for item in check_program(facts)] == ["NKI414"]
+    assert not check_program(replace(facts, complete=False))
+    everything = frozenset(range(len(facts.program.buffers)))
+    assert not check_program(replace(facts, doubtful=everything))
+
+
+def test_rules_judge_runs_profiles_and_compilations_alike() -> None:
+    kernel = kernel_of(FORGOTTEN.format(more=""))
+    array = np.zeros((128, 2048), np.float32)
+    run = session.execute(kernel.function, (array,), {}, target="trn2")
+    again = session.execute(kernel.function, (array,), {}, target="trn2")
+    assert again.cached
+    _, compiled = session.specialise(kernel.function, (SPEC,), target="trn2")
+    for found in (run.diagnostics, again.diagnostics, compiled):
+        assert [item.code for item in found] == ["NKI414"]
+
+
+def test_a_value_that_is_looked_at_is_read() -> None:
+    kernel = kernel_of(FORGOTTEN.format(more="shown = spare.numpy()"))
+    run = session.execute(kernel.function, (np.zeros((128, 2048), np.float32),), {}, target="trn2")
+    assert not [item for item in run.diagnostics if item.code == "NKI414"]
+
+
+def test_a_kernel_without_instructions_has_no_findings() -> None:
+    assert not profiled("@nki.jit\ndef kernel(x):\n    return x\n").diagnostics
+
+
+# What gains mean
+
+TILES: Final = """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tiles = []
+        for i in range({tiles}):
+            tiles.append(nl.ndarray((128, 2048), dtype=x.dtype, buffer=nl.sbuf))
+        for i in range(8):
+            tile = tiles[i % {tiles}]
+            nisa.dma_copy(dst=tile, src=x[:, i * 2048 : (i + 1) * 2048])
+            nl.store(out[:, i * 2048 : (i + 1) * 2048], nl.add(tile, 1.0))
+        return out
+"""
+
+
+def test_a_second_tile_gains_what_is_said() -> None:
+    wide = nki_lab.spec((128, 16384), "float32")
+    one, two = (profiled(TILES.format(tiles=number), wide) for number in (1, 2))
+    assert makespan(one) - makespan(two) == pytest.approx(gain_of(said(one, "NKI703")), abs=1)
+
+
+def test_a_second_tile_is_not_advised_where_there_is_no_room() -> None:
+    source = """
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            tile = nl.ndarray((128, 27 * 1024), dtype=x.dtype, buffer=nl.sbuf)
+            for i in range(4):
+                nisa.dma_copy(dst=tile, src=x[i])
+                nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+                nisa.dma_copy(dst=out[i], src=tile)
+            return out
+    """
+    large = nki_lab.spec((4, 128, 27 * 1024), "float32")
+    assert "NKI703" not in {item.code for item in profiled(source, large).diagnostics}
+
+
+MATMULS: Final = """
+    @nki.jit
+    def kernel(x):
+        w = nl.ndarray((128, 128), dtype=nl.{dtype}, buffer=nl.sbuf)
+        m = nl.ndarray((128, 512), dtype=nl.{dtype}, buffer=nl.sbuf)
+        nisa.memset(dst=w, value=1.0)
+        nisa.memset(dst=m, value=1.0)
+        acc = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+        for _ in range(32):
+            nisa.nc_matmul(dst=acc, stationary=w, moving=m)
+        out = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.copy(acc))
+        return out
+"""
+
+
+def test_bfloat16_matmuls_gain_what_is_said() -> None:
+    wide, narrow = (profiled(MATMULS.format(dtype=name)) for name in ("float32", "bfloat16"))
+    found = said(wide, "NKI702")
+    assert makespan(wide) - makespan(narrow) == pytest.approx(gain_of(found), abs=1)
+    assert "where 8 bits are enough" in found.message
+    assert "NKI702" not in {item.code for item in narrow.diagnostics}
+
+
+PIECES: Final = """
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in range(2048 // {width}):
+            tile = nl.load(x[:, i * {width} : (i + 1) * {width}])
+            nl.store(out[:, i * {width} : (i + 1) * {width}], nl.add(tile, 1.0))
+        return out
+"""
+
+
+def test_longer_pieces_gain_about_what_is_said() -> None:
+    short, long = (profiled(PIECES.format(width=width)) for width in (64, 128))
+    # The other kernel also adds half as often, and each of its additions is longer.
+    assert makespan(short) - makespan(long) == pytest.approx(gain_of(said(short, "NKI701")), rel=0.2)
+    assert not long.diagnostics
+
+
+def test_short_pieces_of_little_data_are_left_alone() -> None:
+    source = """
+        @nki.jit
+        def kernel(x):
+            out = nl.ndarray((128, 16), dtype=x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, nl.load(x[:, 0:16]))
+            return out
+    """
+    assert not profiled(source).diagnostics
+
+
+def test_advice_is_in_runs_that_are_timed() -> None:
+    kernel = kernel_of(PIECES.format(width=64))
+    array = np.zeros((128, 2048), np.float32)
+    timed = session.execute(kernel.function, (array,), {}, target="trn2", timed=True)
+    assert [item.code for item in timed.diagnostics] == ["NKI701"]
+    assert not session.execute(kernel.function, (array,), {}, target="trn2").diagnostics
