@@ -44,3 +44,27 @@ def chain(x, count):
         nisa.tensor_copy(dst=b, src=c)
     nisa.dma_copy(dst=out, src=b)
     return out
+
+
+@nki.jit
+def mixed(x, count):
+    """`count` rounds of ten instructions on fresh tiles: loads, arithmetic, an exponential, a reduction, a store."""
+    rows, free = x.shape
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for i in range(count):
+        start = i * 128 % rows
+        a = nl.ndarray((128, free), dtype=nl.float32, buffer=nl.sbuf)
+        b = nl.ndarray((128, free), dtype=nl.float32, buffer=nl.sbuf)
+        narrow = nl.ndarray((128, free), dtype=nl.bfloat16, buffer=nl.sbuf)
+        total = nl.ndarray((128, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=a, src=x[start : start + 128, 0:free])
+        nisa.tensor_scalar(dst=b, data=a, op0=nl.multiply, operand0=0.25, op1=nl.add, operand1=0.5)
+        nisa.tensor_tensor(dst=b, data1=a, data2=b, op=nl.add)
+        nisa.activation(dst=narrow, op=nl.exp, data=b, scale=-1.0)
+        nisa.tensor_reduce(dst=total, data=narrow, op=nl.add, axis=1)
+        nisa.reciprocal(dst=total, data=total)
+        nisa.tensor_scalar(dst=b, data=narrow, op0=nl.multiply, operand0=total)
+        nisa.tensor_tensor(dst=a, data1=a, data2=b, op=nl.maximum)
+        nisa.tensor_copy(dst=b, src=a)
+        nisa.dma_copy(dst=out[start : start + 128, 0:free], src=b)
+    return out

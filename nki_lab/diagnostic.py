@@ -41,9 +41,17 @@ class Span:
         )
 
 
+def line_of(file: str, number: int) -> str:
+    """The 1-based line of a source file with its end; empty where there is none that can be read."""
+    try:
+        return linecache.getline(file, number)
+    except (LookupError, ValueError):  # it declares an encoding that is none of text: linecache knows others only
+        return ""
+
+
 def _characters(file: str, line: int, column: int, lines: list[str] | None) -> int:
     if lines is None:
-        text = linecache.getline(file, line)
+        text = line_of(file, line)
     else:
         text = lines[line - 1] if 0 < line <= len(lines) else ""
     if text.isascii():
@@ -200,7 +208,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
     pad = " " * width
     if span:
         out.append(f"{pad}--> {span.file}:{span.line}:{span.column}")
-        text = (source_line or linecache.getline)(span.file, span.line).rstrip("\r\n")
+        text = (source_line or line_of)(span.file, span.line).rstrip("\r\n")
         if text.strip():
             shown = text.expandtabs(4)
             start = _cells(text[: span.column - 1].expandtabs(4))

@@ -255,7 +255,7 @@ WRONG = [
     ("ncc.all_reduce([x], [x], GROUP, nl.add, prio=1)", "NKI002"),
     ("ncc.collective_permute_implicit([[x]], [[x]], GROUP, channel_ids=[1])", "NKI012"),
     ("ncc.collective_permute([x], [x], [(0, 0), (0, 1)])", "NKI012"),
-    ("ncc.all_gather_v([x], [x], GROUP, x)", "NKI010"),
+    ("ncc.all_to_all_v([x], [x], GROUP, nl.ndarray((3, 2), nl.uint32, buffer=nl.shared_hbm))", "NKI010"),
 ]
 
 

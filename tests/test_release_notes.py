@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import ml_dtypes
+import nki
+import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 import numpy as np
@@ -437,3 +439,17 @@ def test_r512_selected_rows_are_not_reinterpreted() -> None:
         return x.vector_select(0, filled((4, 1), 0, nl.int32)).view(nl.int32)
 
     assert findings(kernel, ONE) == ["NKI309"]
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_r510_collectives_have_names_that_schedules_use(target: str) -> None:
+    def kernel(x):
+        made = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = sbuf(x.shape)
+        nisa.dma_copy(tile, x, name="before")
+        ncc.all_reduce([x], [made], ncc.ReplicaGroup([[0]]), nl.add, name="joined")
+        return made
+
+    scheduled = nki.jit(kernel).with_schedule([("joined", "before")])
+    np.testing.assert_array_equal(run(scheduled, ONE, target=target), ONE)
+    assert "NKI403" in findings(nki.jit(kernel).with_schedule([("joined", "other")]), ONE, target=target)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.cli.report import FORMATS, text
-from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.diagnostic import Diagnostic, NkiError, line_of
 
 if TYPE_CHECKING:
     from nki_lab.cli.checking import Checked, Job
@@ -147,11 +147,9 @@ def _print(kind: str, found: Sequence[Diagnostic], answers: Sequence[Checked], m
 
 def _line(cells: dict[str, Sequence[str]], file: str, number: int) -> str:
     """A line of a file or of a notebook's cell."""
-    import linecache
-
     lines = cells.get(file)
     if lines is None:
-        return linecache.getline(file, number)
+        return line_of(file, number)
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 

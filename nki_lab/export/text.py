@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any, Final
 
 import numpy as np
@@ -124,7 +123,7 @@ def _instructions(recording: Recording, told: Digest, limit: int) -> str:
 def _source(told: Digest, limit: int) -> str:
     lines = [
         (
-            f"{PurePath(line.file).name}:{line.line}", duration(line.busy),
+            f"{words.file_name(line.file)}:{line.line}", duration(line.busy),
             share(ratio(line.critical, told.makespan)), line.text[:_CODE],
         )
         for line in told.lines[:limit]

@@ -91,6 +91,12 @@ def reason(name: str) -> str:
     return _REASONS.get(name, name)
 
 
+def file_name(file: str) -> str:
+    """How a source file is called: by its name, but for a cell of a notebook, whose file has a number for a name."""
+    path = PurePath(file)
+    return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
+
+
 def held_back(told: Digest) -> list[str]:
     """What holds the run back, as sentences, the most important first."""
     if not told.makespan:
@@ -99,7 +105,7 @@ def held_back(told: Digest) -> list[str]:
     if told.lines and told.lines[0].critical:
         line = told.lines[0]
         part = share(ratio(line.critical, told.makespan))
-        out.append(f"Line {line.line} of {PurePath(line.file).name} costs most: {part}.")
+        out.append(f"Line {line.line} of {file_name(line.file)} costs most: {part}.")
     engines = [lane for lane in told.lanes if lane.kind == "engine" and lane.busy and lane.waits]
     if engines:
         lane = max(engines, key=lambda item: next(iter(item.waits.values())))

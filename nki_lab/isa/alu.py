@@ -282,9 +282,18 @@ def alu_of(spelling: object) -> AluOp:
             f"{name or repr(spelling)} is no operator of the arithmetic units",
             operand="op",
             limit="one of the operators of the NKI API reference, Supported Math Operators",
-            help=did_you_mean(name, ALU) if name else "",
+            help=_INSTEAD.get(name) or (did_you_mean(name, ALU) if name else ""),
         )
     )
+
+
+# Functions of nki.language that are no operators of an instruction, with what does the same there.
+_INSTEAD: Final[dict[str, str]] = {
+    "divide": "multiply by the reciprocal: nisa.reciprocal of a tile, or 1 / number",
+    "mod": "of powers of two nl.bitwise_and in an integer tile, else x - y * floor(x / y) in several instructions",
+    "fmod": "of powers of two nl.bitwise_and in an integer tile, else x - y * trunc(x / y) in several instructions",
+    "exp": "use nisa.activation, which applies functions",
+}
 
 
 def identity_of(op: AluOp, storage: np.dtype[Any]) -> np.generic | None:

@@ -220,17 +220,17 @@ class Tracker:
         for index in self._ops_ahead():
             reads, writes, summed, names = parts[numbers_of[index]]
             at = first[index]
-            for position, moves in reads:
+            for position in reads:
                 view = views[numbers[at + position]]
                 if view.buffer.id not in whole:
                     self._read(index, view, names[position])
-                if moves:
+                if view.indirect is not None:
                     self._read_index(index, view, names[position])
             if summed >= 0:
                 self._accumulate(index, views[numbers[at + summed]])
-            for position, moves in writes:
+            for position in writes:
                 view = views[numbers[at + position]]
-                if moves:
+                if view.indirect is not None:
                     # Where a scatter lands is not known; nothing more is said about this tensor.
                     self._read_index(index, view, names[position])
                     whole.add(view.buffer.id)
@@ -417,20 +417,17 @@ class Tracker:
         self.result.diagnostics.append(placed(item, made) if made is not None else item)
 
 
-_Places = tuple[tuple[int, bool], ...]
-_Parts = tuple[_Places, _Places, int, tuple[str, ...]]
+_Parts = tuple[tuple[int, ...], tuple[int, ...], int, tuple[str, ...]]
 
 
 def _parts(variant: Variant) -> _Parts:
-    """What a variant reads and writes: (number of the operand, whether it has a run-time address); where matmuls add to
-    (-1: nowhere); the operands' names."""
+    """The numbers of the operands that a variant reads, of those that it writes, of the one that matmuls add to (-1:
+    none); and the operands' names."""
     instruction, names = variant.instruction, variant.names
     if instruction.only_orders:
         return (), (), -1, names
-    types = variant.use.types
-    places = [(position, types[name].indirect is not None) for position, name in enumerate(names)]
-    reads = tuple([place for place in places if not variant.outs[place[0]]])
-    writes = tuple([place for place in places if variant.outs[place[0]]])
+    reads = tuple([position for position, is_out in enumerate(variant.outs) if not is_out])
+    writes = tuple([position for position, is_out in enumerate(variant.outs) if is_out])
     return reads, writes, -1 if instruction.accumulates is None else names.index("dst"), names
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from lsprotocol import types as lsp
 
 from nki_lab import codes
-from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.diagnostic import Diagnostic, Related, Span
 
 SOURCE: Final = "nki-lab"
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -83,6 +85,19 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
         related_information=others or None,
         data={"code": found.code, "title": codes.get(found.code).title},
     )
+
+
+def at_home(found: Diagnostic, file: str) -> Diagnostic:
+    """A finding in a module that `file` imports, at the place in `file` that leads there; others as they are."""
+    span = found.span
+    if span is None or span.file == file:
+        return found
+    origin = next((item for item in found.related if item.span is not None and item.span.file == file), None)
+    if origin is None:
+        return found
+    others = [item for item in found.related if item is not origin]
+    message = f"{found.message} ({Path(span.file).name}, line {span.line})"
+    return replace(found, span=origin.span, message=message, related=(Related("it is found here", span), *others))
 
 
 def _tags(code: str) -> list[lsp.DiagnosticTag] | None:

@@ -12,7 +12,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
 from nki_lab.lsp.checker import Checker, Unit, findings_of
-from nki_lab.lsp.convert import diagnostic_of
+from nki_lab.lsp.convert import at_home, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.requests import code_action, configuration, diagnostics, explain, hover, initialized, inlay_hint
 from nki_lab.lsp.settings import Settings
@@ -123,7 +123,8 @@ class Server(LanguageServer):
     def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
         """The findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
-        for item in findings_of(unit, module):
+        for found in findings_of(unit, module):
+            item = at_home(found, module.file)
             shown = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
             if shown is not None and shown[0] in reports:
                 reports[shown[0]].append(shown[1])

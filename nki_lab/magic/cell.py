@@ -6,9 +6,11 @@ import ast
 import itertools
 import linecache
 import math
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
+from nki_lab.magic.neighbours import Neighbours
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
@@ -67,27 +70,37 @@ def _enter(shell: Any, text: str, number: int) -> str:
 def check(cell: Cell, namespace: Mapping[str, Any], arch: Arch) -> tuple[list[Diagnostic], float]:
     """What is found in the cell without running it, and the seconds that took.
 
-    Modules, arrays and constants of the notebook that the cell names are known by what they are now.
+    Modules, arrays and constants of the notebook that the cell names are known by what they are now, functions and
+    classes by their texts.
     """
     from nki_lab import query
     from nki_lab.kernel_runtime.frontend.evaluator import Budget
 
     start = time.perf_counter()
-    source = prelude(cell.tree, namespace) + cell.text
-    found = query.check(cell.name, source=source, target=arch, budget=Budget(seconds=_SECONDS))
+    neighbours = Neighbours(namespace, meanings)
+    source = prelude(cell.tree, namespace, neighbours) + cell.text
+    library = query.library(folder=Path.cwd(), paths=[item for item in sys.path if item], given=neighbours.modules)
+    found = query.check(cell.name, source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library)
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 
-def prelude(tree: ast.Module, namespace: Mapping[str, Any]) -> str:
+def prelude(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours | None = None) -> str:
     """One line of Python that says what the names mean that the cell takes from the notebook.
 
     It stands where the magic's own line stood. What only a run can know is imported from nowhere: it is unknown.
     """
+    statements = meanings(tree, namespace, neighbours or Neighbours({}, meanings))
+    return "; ".join([*statements, ""]) if statements else ""
+
+
+def meanings(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours) -> list[str]:
+    """The statements that say what a cell's names mean in the notebook."""
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
     bound = {name for node in tree.body for name in _defined(node)}
     read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    statements = [_meaning(name, namespace[name]) for name in read if name in namespace and name not in bound]
-    return "; ".join(["import nki_lab as _nki_lab", *statements, ""]) if statements else ""
+    taken = [name for name in read if name in namespace and name not in bound]
+    statements = [neighbours.statement(name, namespace[name]) or _meaning(name, namespace[name]) for name in taken]
+    return ["import nki_lab as _nki_lab", *statements] if statements else []
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:
@@ -138,8 +151,6 @@ def _is_constant(value: Any) -> bool:
 
 def _home(value: Any) -> str:
     """The import of a name of the dialects, NumPy or ml_dtypes that is `value`; "" for anything else."""
-    import sys
-
     name = getattr(value, "__name__", None)
     if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes") and isinstance(name, str):
         return f"from {value.__module__} import {name}"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, Span, render
+from nki_lab.diagnostic import Diagnostic, Span, line_of, render
 from nki_lab.magic.cell import Cell
 from nki_lab.magic.runs import Runs
 
@@ -111,7 +110,7 @@ def _source(item: Diagnostic) -> str:
     """The line of a finding, with the part that it is about underlined."""
     if item.span is None:
         return ""
-    text = linecache.getline(item.span.file, item.span.line).rstrip("\r\n")
+    text = line_of(item.span.file, item.span.line).rstrip("\r\n")
     if not text.strip():
         return ""
     first = item.span.column - 1

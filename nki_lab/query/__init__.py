@@ -4,7 +4,7 @@ Pure functions of text. Nothing of the user's is executed or imported; kernels a
 """
 
 from nki_lab.query.checking import check
-from nki_lab.query.configuration import Configuration, configuration_of
+from nki_lab.query.configuration import Configuration, configuration_of, library
 from nki_lab.query.document import Document, Examination
 from nki_lab.query.hovers import findings_text, hover
 from nki_lab.query.kernels import Question
@@ -25,6 +25,7 @@ __all__ = [
     "explain",
     "findings_text",
     "hover",
+    "library",
     "mendings",
     "moved_finding",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.frontend.evaluator import Budget, Signature
+from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
 from nki_lab.kernel_runtime.frontend.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE
@@ -33,6 +33,7 @@ def check(
     target: str | Arch | None = None,
     options: Options | None = None,
     budget: Budget | None = None,
+    library: Library | None = None,
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
@@ -40,7 +41,8 @@ def check(
     one in the text; then other kernels are left out. `args` and `kwargs` are what it is called with: `spec`s, arrays of
     which only the shape counts, or constants, launched on `grid`.
     Without them shapes come from `nki.typing` annotations and from calls in the text, at most four signatures a kernel.
-    A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked.
+    A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked. Modules
+    that it imports are read where the interpreter would find them, or where `library` does.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -53,7 +55,7 @@ def check(
     told = args is not None or kwargs is not None
     explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid) if told else None
     question = Question(
-        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=NONE.library()
+        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=library or NONE.library()
     )
     return list(examine(facts, check_syntax(facts), question, Memory()).findings)
 

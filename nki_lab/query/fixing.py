@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import libcst
 
 FIXABLE: Final = frozenset(
-    ["NKI016", "NKI109", "NKI110", "NKI114", "NKI127", "NKI304", "NKI311", "NKI601", "NKI602", "NKI603", "NKI604", "NKI606"]
-)
+    {"NKI016", "NKI109", "NKI110", "NKI114", "NKI127", "NKI304", "NKI311", "NKI601", "NKI602", "NKI603", "NKI604",
+     "NKI606"}
+)  # fmt: skip
 """Grids on called kernels, a bare `*`, `is` between constants, lists as defaults, aliases of range, flat indices,
 memories as strings, names and keywords that go or are spelt otherwise, literals that stand for members."""
 

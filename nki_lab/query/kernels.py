@@ -18,8 +18,11 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
     REACHED,
+    UNKNOWN,
     Budget,
+    EnumMember,
     Evaluation,
+    Instance,
     Launches,
     Library,
     ModuleSource,
@@ -86,6 +89,7 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
     question.library.refresh()
     for part in _parts(facts):
         called = _launches(part, question, memory)
+        answers.findings += called.failures
         known = _signatures(part, called, question)
         for kernel in part.kernels:
             name = kernel.node.name
@@ -110,6 +114,7 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
                 _ask(facts, part, kernel, signatures, question, memory, deadline, answers)
             else:
                 answers.findings.append(_unshaped(facts, kernel))
+                _ask_without(facts, part, kernel, question, memory, deadline, answers)
     return answers
 
 
@@ -127,14 +132,32 @@ def _ask(
         answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
 
 
+def _ask_without(
+    facts: SyntaxFacts, part: _Part, kernel: KernelFunction, question: Question, memory: Memory, deadline: float,
+    answers: Answers,
+) -> None:  # fmt: skip
+    """Evaluate a kernel of whose arguments nothing is known: what is wrong then is wrong for all of them."""
+    parameters = kernel.node.args
+    signature = Signature(
+        args=(UNKNOWN,) * len([*parameters.posonlyargs, *parameters.args]),
+        kwargs={arg.arg: UNKNOWN for arg in parameters.kwonlyargs},
+    )
+    made = _answer(part, kernel, signature, question, memory, deadline)
+    if made is not None:
+        answers.variables = {**made.variables, **answers.variables}
+        # Asserts and raises may stand behind a test of an argument, and what nothing writes may be written unseen.
+        certain = [item for item in made.findings if item.outcome != "advice" and item.code[3] == "2"]
+        answers.findings += [_named(facts, kernel, signature, item) for item in certain]
+
+
 def _ask_others(
     facts: SyntaxFacts, called: Launches, question: Question, memory: Memory, deadline: float, answers: Answers
 ) -> None:
     """Evaluate the kernels of other modules that this one calls."""
     for (file, name), signatures in called.other.items():
-        module = question.library.load(question.library.place(file), {}, file)
-        kernel = None if module is None else _kernel_of(module, name)
-        if module is None or kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
+        module = called.modules[file]
+        kernel = _kernel_of(module, name)
+        if kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
             continue
         part = _Part(module, (kernel,), blocks_of(module.tree.body, module.source.split("\n")))
         for signature in signatures:
@@ -289,6 +312,14 @@ def _plain(value: Any) -> Hashable:
             return (type(value).__name__, repr(value))
         case tuple() | list():
             return (type(value).__name__, *(_plain(item) for item in value))
+        case dict():
+            return ("dict", *((_plain(key), _plain(item)) for key, item in value.items()))
+        case Instance(cls=cls, fields=fields):
+            return ("object", cls.name, *((key, _plain(item)) for key, item in fields.items()))
+        case EnumMember(cls=cls, name=name):
+            return ("member", cls.name, name)
+        case _ if value is UNKNOWN:
+            return ("unknown",)
         case _:
             raise TypeError(type(value).__name__)
 
@@ -325,9 +356,9 @@ def _unshaped(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
     names = ", ".join(_parameters(kernel.node))
     return diagnose(
         "NKI121",
-        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known here: only its syntax is checked",
+        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known here: only what holds for all is checked",
         span=facts.name_span(kernel.node),
-        limit="shapes come from nki.typing annotations, from calls in this file, and from args=",
+        limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
         help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",
     )
 

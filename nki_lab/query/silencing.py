@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.diagnostic import Diagnostic, Span, line_of
 
 ALWAYS_SAID: Final = frozenset({"NKI018", "NKI024", "NKI101", "NKI901"})
 """Findings about what could not be checked: no comment silences them, and no choice of codes leaves them out."""
@@ -34,7 +33,7 @@ def _is_silenced(item: Diagnostic, file: str, lines: Sequence[str]) -> bool:
 
 def _line(span: Span, number: int, file: str, lines: Sequence[str]) -> str:
     if span.file != file:  # a module that the checked one takes kernels from
-        return linecache.getline(span.file, number)
+        return line_of(span.file, number)
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
 

@@ -31,6 +31,12 @@ class _Rows(NamedTuple):
     buffer: Column
     is_out: NDArray[np.bool_]
 
+    def between(self, first: int, end: int) -> _Rows:
+        """The rows from `first` to before `end`."""
+        part = slice(first, end)
+        return _Rows(self.execution[part], self.turn[part], self.op[part], self.view[part], self.buffer[part],
+                     self.is_out[part])  # fmt: skip
+
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     """One finding for each instruction of the source that writes, in every pass, what other passes access.
@@ -55,7 +61,7 @@ def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_
     rows = _rows(facts, site, passes)
     told = set()
     for first, end in _meetings(rows, sums):
-        group = _Rows(*(column[first:end] for column in rows))
+        group = rows.between(first, end)
         if _is_sum(group, sums):
             continue
         writer = int(group.op[group.is_out][0])
@@ -75,7 +81,7 @@ def _by_view(facts: ProgramFacts) -> Accesses:
     rows = np.flatnonzero(writes[accesses.view] > 1)
     key = (accesses.view[rows] * max(len(facts.program), 1) + accesses.op[rows]) * 2 + accesses.is_out[rows]
     order = rows[np.argsort(key)]
-    return Accesses(*(column[order] for column in accesses))
+    return Accesses(accesses.op[order], accesses.view[order], accesses.buffer[order], accesses.is_out[order])
 
 
 def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
@@ -96,9 +102,11 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
     of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_pass, np.int32)]
     accesses = facts.once(_by_view)
     inside = np.flatnonzero(of_op[accesses.op] >= 0)
-    op, view, buffer, is_out = (column[inside] for column in accesses)
-    turns = of_op[op]
-    return _Rows(execution[turns], turns, op, view, buffer, is_out)
+    turns = of_op[accesses.op[inside]]
+    return _Rows(
+        execution[turns], turns, accesses.op[inside], accesses.view[inside], accesses.buffer[inside],
+        accesses.is_out[inside],
+    )  # fmt: skip
 
 
 def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

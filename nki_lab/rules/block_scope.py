@@ -20,8 +20,8 @@ _NUMBERS: Final = frozenset(
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
-    """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each that
-    a loop binds anew to another tile.
+    """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each
+    that a loop binds anew to another tile.
 
     Compile-time branches count: what the name stands for after them is not one tensor.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ def constants(variant: Variant) -> Iterator[tuple[str, Any]]:
     """(operand, number) of the values that an instruction computes with."""
     operands = variant.instruction.operands
     for name, value in variant.use.attrs.items():
-        if (operands[name].scalar or name == "value") and isinstance(value, Real) and not isinstance(value, bool):
+        if (operands[name].scalar or name == "value") and isinstance(value, int | float | np.integer | np.floating):
             yield name, value
 
 

@@ -21,7 +21,7 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         for node in scope.calls:
             if facts.imported(node.func) == "nki.jit":
                 for item in node.keywords:
-                    if item.arg in REMEDIES:
+                    if item.arg is not None and item.arg in REMEDIES:
                         yield facts.report(
                             "NKI604",
                             item.value,

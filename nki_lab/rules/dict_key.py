@@ -11,8 +11,8 @@ from nki_lab.rules.facts import Rule, SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
-    """One finding for each constant or tuple key that is no string: in a display, and where an item is assigned to a name
-    that stands for dictionaries only. Names and calls may be strings: not judged here."""
+    """One finding for each constant or tuple key that is no string: in a display, and where an item is assigned to a
+    name that stands for dictionaries only. Names and calls may be strings: not judged here."""
     keys = [key for display in facts.find(ast.Dict) for key in display.keys]
     keys += _assigned(facts)
     for key in dict.fromkeys(keys):

@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.dtype import BF16, F32
@@ -66,7 +67,7 @@ def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
 
 
-def _from_narrower(timed: TimedFacts, ops: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
     """Whether all that these matmuls read was made of bfloat16 by copies."""
     facts, program = timed.facts, timed.program
     accesses = facts.accesses

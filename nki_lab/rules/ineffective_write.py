@@ -31,7 +31,7 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Di
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call) and facts.dotted(inner.func).rpartition(".")[2] in _WRITERS:
             named = [item.value for item in inner.keywords if item.arg == "dst"]
-            target = (inner.args[:1] or named or [None])[0]
+            target = next(iter([*inner.args[:1], *named]), None)
             if isinstance(target, ast.Name) and target.id == counter:
                 yield facts.report(
                     "NKI128",

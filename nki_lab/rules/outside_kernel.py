@@ -9,7 +9,6 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import TABLE
 from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
 
 _MODULES: Final = ("nki", "neuronxcc.nki")
 _TENSORS: Final = frozenset(
@@ -36,30 +35,29 @@ _TENSORS: Final = frozenset(
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     """One finding for each such call that runs when the module is loaded. What functions do depends on who calls them,
     and a fault of an import guard is its own affair."""
-    for node in _statements(facts.tree):
-        if isinstance(node, ast.Call):
-            home, _, name = facts.dotted(node.func).rpartition(".")
-            package, _, part = home.rpartition(".")
-            if package in _MODULES and ((part == "isa" and name in TABLE) or (part == "language" and name in _TENSORS)):
-                short = "nisa" if part == "isa" else "nl"
-                yield facts.report(
-                    "NKI005",
-                    node,
-                    f"{short}.{name} is called by the module, outside of every kernel",
-                    limit="instructions and tensors exist while a kernel is specialised",
-                    use="move it into a function decorated with nki.jit, or into one that such a function calls",
-                )
+    for node in _calls(facts):
+        home, _, name = facts.imported(node.func).rpartition(".")
+        package, _, part = home.rpartition(".")
+        if package in _MODULES and ((part == "isa" and name in TABLE) or (part == "language" and name in _TENSORS)):
+            short = "nisa" if part == "isa" else "nl"
+            yield facts.report(
+                "NKI005",
+                node,
+                f"{short}.{name} is called by the module, outside of every kernel",
+                limit="instructions and tensors exist while a kernel is specialised",
+                use="move it into a function decorated with nki.jit, or into one that such a function calls",
+            )
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """The nodes that run when the module is loaded: neither bodies of functions, nor what `try` guards."""
-    stack: list[ast.AST] = list(reversed(tree.body))
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.Try)):
-            continue
-        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
+    """The calls that run when the module is loaded, but for those that `try` guards."""
+    guarded = [(node.lineno, node.end_lineno or node.lineno) for node in facts.tree.body if isinstance(node, ast.Try)]
+    scopes = [facts.module]
+    for scope in scopes:
+        scopes += [inner for inner in scope.children if isinstance(inner.node, ast.ClassDef)]
+        for call in scope.calls:
+            if not any(first <= call.lineno <= last for first, last in guarded):
+                yield call
 
 
 RULE = Rule(code="NKI005", stage="syntax", check=check, dialects=("current", "legacy"))

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
-from nki_lab.isa.spec import Use
+from nki_lab.isa import enums
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.coverage import Coverage, cover
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
-from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
+from nki_lab.kernel_runtime.ir import Accesses, Program, Variant, access_columns
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
@@ -100,10 +100,9 @@ class ProgramFacts:
 
     @cached_property
     def overwrites(self) -> NDArray[np.bool_]:
-        """The ops that leave nothing of what was in their results: no accumulation, no merging."""
+        """The ops that leave nothing of what was in their results: no accumulation, no merging, no row left out."""
         program = self.program
-        plain = [not (_holds(item.instruction.merges, item.use) or _holds(item.instruction.accumulates, item.use))
-                 for item in program.variants]  # fmt: skip
+        plain = [not _leaves_some(variant) for variant in program.variants]
         out = np.array(plain, bool)[self.variant] if len(program) else np.zeros(0, bool)
         out[[op for op, added in self.coverage.add.items() if added is False]] = True
         return out
@@ -161,12 +160,17 @@ class ProgramFacts:
 
 def _events(program: Program, accesses: Accesses) -> Events:
     order = np.argsort((accesses.buffer * max(len(program), 1) + accesses.op) * 2 + accesses.is_out, kind="stable")
-    op, view, buffer, is_out = (column[order] for column in accesses)
-    return Events(op, view, buffer, is_out, np.searchsorted(buffer, np.arange(len(program.buffers) + 1)))
+    buffer = accesses.buffer[order]
+    start = np.searchsorted(buffer, np.arange(len(program.buffers) + 1))
+    return Events(accesses.op[order], accesses.view[order], buffer, accesses.is_out[order], start)
 
 
-def _holds(test: Callable[[Use], bool] | None, use: Use) -> bool:
-    return test is not None and test(use)
+def _leaves_some(variant: Variant) -> bool:
+    """Whether an instruction may leave elements of its result as they were, or add to them."""
+    instruction, use = variant.instruction, variant.use
+    if use.attrs.get("oob_mode") is enums.oob_mode.skip:
+        return True
+    return any(test is not None and test(use) for test in (instruction.merges, instruction.accumulates))
 
 
 def title(buffer: Buffer) -> str:

@@ -86,6 +86,11 @@ def pair():
     """A group of two ranks."""
     return ncc.ReplicaGroup([[0, 1]])
 
+
+def chip():
+    """The four ranks of a chip."""
+    return ncc.ReplicaGroup([[0, 1, 2, 3]])
+
 '''
 KINDS: Final = ("code", "holds", "reason")
 # Fixtures are made and not filled, and what a body computes is seldom returned.

@@ -6,10 +6,10 @@ import inspect
 import subprocess
 import sys
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import ml_dtypes
 import neuronxcc.nki as old_nki
@@ -24,6 +24,7 @@ import pytest
 
 import nki_lab
 from nki_lab import NkiError
+from tests.verdicts import agreed
 
 X = np.random.default_rng(0).standard_normal((128, 64)).astype(np.float32)
 COUNTS = np.arange(128 * 64, dtype=np.int32).reshape(128, 64)
@@ -302,6 +303,48 @@ def test_fields_without_a_value_default_to_none_under_dataclass_too() -> None:
 
 def test_attributes_without_annotation_are_keywords_under_dataclass_too() -> None:
     assert (Decorated(rows=1, kind="other").kind, Decorated(rows=1).kind) == ("other", "plain")
+
+
+@dataclass
+class Holding(nl.NKIObject):
+    table: dict[str, Any] = field(default_factory=dict)
+    rows: list[int] = field(default_factory=lambda: [1])
+    width: int = field(default=4)
+    LIMIT: ClassVar[int] = 7
+
+
+class Further(Holding):
+    depth: int = 2
+
+
+def test_fields_that_a_function_makes_are_each_objects_own() -> None:
+    first, second = Holding(), Holding({"a": 1}, width=5)
+    first.table["b"] = 2
+    assert (first.table, first.rows, first.width) == ({"b": 2}, [1], 4)
+    assert (second.table, second.width, Holding().table, Holding.LIMIT) == ({"a": 1}, 5, {}, 7)
+    assert (Further(depth=3).table, Further().rows, Further(depth=3).depth) == ({}, [1], 3)
+
+
+OBJECTS = """
+@dataclass
+class Holding(nl.NKIObject):
+    table: dict = field(default_factory=dict)
+    rows: list = field(default_factory=lambda: [1])
+    width: int = field(default=4)
+
+
+"""
+
+
+def test_the_editor_makes_the_same_objects() -> None:
+    body = """
+held = Holding(width=5)
+held.table["t"] = nl.load(x)
+held.rows.append(2)
+assert Holding().table == {} and Holding().rows == [1] and held.width == 5
+nl.store(x, held.table["t"])
+"""
+    assert not agreed(body, OBJECTS).code
 
 
 def test_an_unknown_field_is_refused() -> None:

@@ -87,6 +87,14 @@ def test_the_largest_part_of_the_path_is_named_first() -> None:
     assert words.held_back(digest(Recording(tables)))[0] == "Vector works on the critical path 67 % of the time."
 
 
+@pytest.mark.parametrize(
+    ("file", "called"),
+    [("dir/kernel.py", "kernel.py"), ("<nki-cell-3>", "<nki-cell-3>"), ("/tmp/ipykernel_7/1106551692.py", "a cell")],
+)
+def test_a_file_that_a_notebook_made_is_called_a_cell(file: str, called: str) -> None:
+    assert words.file_name(file) == called
+
+
 @given(st.dictionaries(st.sampled_from(["documented", "measured", "inferred", "guess", "other"]), st.floats(0, 1)))
 def test_confidence_is_told_from_the_surest_on(parts: dict[str, float]) -> None:
     names = [name for name, _ in words.confidence({"confidence": parts})]

@@ -48,8 +48,11 @@ APART = st.builds(Step, st.sampled_from(KINDS), st.integers(0, 1), st.integers(0
 ALIKE = st.builds(Step, st.sampled_from(KINDS), st.just(BOTH), st.integers(0, 1), parts())
 
 
-def two_cores(steps: list[Step]) -> Program:
-    """The program of a launch on two cores, each with a tile of its own; what a core writes is never written twice."""
+def two_cores(steps: list[Step], *, apart: bool = False) -> Program:
+    """The program of a launch on two cores, each with a tile of its own, or `apart` with one for each step.
+
+    What a core writes is never written twice.
+    """
 
     def kernel() -> None:
         me = nl.program_id(0)
@@ -58,6 +61,9 @@ def two_cores(steps: list[Step]) -> Program:
         nisa.memset(seen, 0.0)
         for number, step in enumerate(steps):
             tensor = tensors[step.tensor]
+            if apart:
+                seen = nl.ndarray((1, ROWS * COLUMNS), nl.float32, buffer=nl.sbuf)
+                nisa.memset(seen, 0.0)
             if step.kind == "meet":
                 nisa.core_barrier(tensor, (0, 1))
             elif step.core in (me, BOTH):
@@ -194,3 +200,27 @@ def elements_of(step: Step) -> list[tuple[int, int]]:
     row, rows, column, columns, by = step.part
     across = range(column, column + columns * by, by)
     return [(step.tensor, COLUMNS * y + x) for y in range(row, row + rows) for x in across]
+
+
+def waits_of(program: Program) -> dict[int, set[int]]:
+    """For each op all that it waits for, itself among it: what touches the same bytes on its core, and who is met."""
+    touched: dict[int, tuple[set[Any], set[Any]]] = {}
+    for op in program.ops():
+        reads: set[Any] = set()
+        writes: set[Any] = set()
+        for view, is_out in zip(op.views, op.variant.outs, strict=True):
+            places = {(view.buffer.id, at) for at in elements(view)}
+            (writes if is_out or op.variant.instruction.only_orders else reads).update(places)
+        touched[op.index] = reads, writes
+    met = dict(program.meetings) | {b: a for a, b in program.meetings}
+    out: dict[int, set[int]] = {}
+    for op in touched:
+        both = (op, met[op]) if op in met else (op,)
+        found = set(both)
+        for end in both:
+            for other in range(min(both)):
+                (read, wrote), (reads, writes) = touched[other], touched[end]
+                if program.core_of(other) == program.core_of(end) and (wrote & (reads | writes) or read & writes):
+                    found |= out[other]
+        out[op] = found
+    return out

@@ -8,6 +8,7 @@ out, the statement that fills a tile removed, a construct outside the language.
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -390,9 +391,78 @@ def construct(kernel: Kernel, choice: Choice) -> Seeded | None:
     return Seeded(text, "construct", code.split("\n")[0], wanted, place.line, place.line + len(lines) - 1)
 
 
+# Instructions that are legal one by one; the finding belongs to the lines with an arrow.
+WHOLE: tuple[tuple[str, str], ...] = (
+    (
+        "NKI414",
+        """
+        lost = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=lost, value=0.0)  # <-
+        """,
+    ),
+    (
+        "NKI301",
+        """
+        empty = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)
+        nisa.activation(dst=empty, op=nl.exp, data=empty)  # <-
+        """,
+    ),
+    (
+        "NKI302",
+        """
+        half = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=half[:, 0:32], value=1.0)
+        nisa.activation(dst=half, op=nl.exp, data=half)  # <-
+        """,
+    ),
+    (
+        "NKI416",
+        """
+        left = nl.ndarray((128, 128), nl.bfloat16, buffer=nl.sbuf)
+        right = nl.ndarray((128, 256), nl.bfloat16, buffer=nl.sbuf)
+        total = nl.ndarray((128, 256), nl.float32, buffer=nl.psum)
+        early = nl.ndarray((128, 256), nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=left, value=0.0)
+        nisa.memset(dst=right, value=0.0)
+        nisa.nc_matmul(dst=total, stationary=left, moving=right)
+        nisa.tensor_copy(dst=early, src=total)
+        nisa.nc_matmul(dst=total, stationary=left, moving=right)  # <-
+        nisa.tensor_copy(dst=early, src=total)
+        """,
+    ),
+    (
+        "NKI501",
+        """
+        narrow = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.sbuf)
+        ones = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.sbuf)
+        nisa.memset(dst=narrow, value=0.0)
+        nisa.memset(dst=ones, value=1.0)
+        for turn in nl.sequential_range(64):
+            nisa.tensor_tensor(dst=narrow, data1=narrow, data2=ones, op=nl.add)  # <-
+        """,
+    ),
+)
+
+
+def whole_kernel(kernel: Kernel, choice: Choice) -> Seeded | None:
+    """Instructions that are legal one by one and not together."""
+    code, block = choice.pick(WHOLE)
+    names = {module: name for name, module in kernel.modules.items()}
+    if not {"nki.isa", "nki.language"} <= set(names):
+        return None
+    lines = textwrap.dedent(block).strip("\n").split("\n")
+    marked = [number for number, line in enumerate(lines) if line.endswith("# <-")]
+    for name, module in (("nl", "nki.language"), ("nisa", "nki.isa")):
+        lines = [re.sub(rf"\b{name}\.", f"{names[module]}.", line) for line in lines]
+    place = choice.pick(kernel.places)
+    first, last = place.line + marked[0], place.line + marked[-1]
+    return Seeded(kernel.insert(place, lines), "whole kernel", code, (code,), first, last)
+
+
 SEEDERS: tuple[Seeder, ...] = (
     declared_limit, declared_limit, declared_limit, declared_limit, misspelled_keyword, missing_argument,
-    misspelled_name, undefined_name, unfilled_tile, out_of_bounds, construct, construct,
+    misspelled_name, undefined_name, unfilled_tile, out_of_bounds, construct, construct, whole_kernel,
+    whole_kernel,
 )  # fmt: skip
 
 

@@ -15,41 +15,103 @@ from nki_lab import codes, query
 from nki_lab.cli import report
 from tests.snippets import Snippet, expectations, snippets
 
-MANUAL = """
-    err_1d_arange_not_supported err_activation_bias_invalid_type err_activation_scale_invalid_type
-    err_activation_scale_scalar_or_vector err_ambiguous_tensor_truth_value err_annotation_shape_mismatch
-    err_bias_tensor_must_be_specified_in_allocation err_cannot_assign_to_index err_cannot_update_immutable_parameter
-    err_control_flow_condition_depending_on_arange err_copy_dynamic_indirect_indices_not_natively_supported
-    err_dynamic_control_flow_not_supported err_exceed_max_supported_dimension
-    err_failed_to_infer_tile_from_local_tensor err_hbm_tensor_with_init_value_not_supported
-    err_indirect_indices_are_not_supported_with_nki_api err_indirect_indices_free_dim
-    err_leading_dimension_of_tensor_must_be_partition err_local_variable_used_out_of_scope
-    err_mutable_parameter_not_returned err_nested_kernel_with_spmd_grid err_nki_api_outside_of_nki_kernel
-    err_num_partition_exceed_arch_limit err_num_partition_mismatch err_shared_hbm_must_in_kernel_level
-    err_size_of_dimension_exceed_arch_limit err_store_dst_shape_smaller_than_other_shape
-    err_tensor_access_out_of_bound err_tensor_creation_on_scratchpad_with_init_value_not_supported
-    err_tensor_output_not_written_to err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel
-    err_unexpected_output_dependencies err_unsupported_expression_in_mask err_unsupported_memory
-    err_unsupported_mixing_basic_advanced_tensor_indexing err_while_loop_requires_unconditional_entry
-""".split()
+MANUAL = [
+    "err_1d_arange_not_supported",
+    "err_activation_bias_invalid_type",
+    "err_activation_scale_invalid_type",
+    "err_activation_scale_scalar_or_vector",
+    "err_ambiguous_tensor_truth_value",
+    "err_annotation_shape_mismatch",
+    "err_bias_tensor_must_be_specified_in_allocation",
+    "err_cannot_assign_to_index",
+    "err_cannot_update_immutable_parameter",
+    "err_control_flow_condition_depending_on_arange",
+    "err_copy_dynamic_indirect_indices_not_natively_supported",
+    "err_dynamic_control_flow_not_supported",
+    "err_exceed_max_supported_dimension",
+    "err_failed_to_infer_tile_from_local_tensor",
+    "err_hbm_tensor_with_init_value_not_supported",
+    "err_indirect_indices_are_not_supported_with_nki_api",
+    "err_indirect_indices_free_dim",
+    "err_leading_dimension_of_tensor_must_be_partition",
+    "err_local_variable_used_out_of_scope",
+    "err_mutable_parameter_not_returned",
+    "err_nested_kernel_with_spmd_grid",
+    "err_nki_api_outside_of_nki_kernel",
+    "err_num_partition_exceed_arch_limit",
+    "err_num_partition_mismatch",
+    "err_shared_hbm_must_in_kernel_level",
+    "err_size_of_dimension_exceed_arch_limit",
+    "err_store_dst_shape_smaller_than_other_shape",
+    "err_tensor_access_out_of_bound",
+    "err_tensor_creation_on_scratchpad_with_init_value_not_supported",
+    "err_tensor_output_not_written_to",
+    "err_transpose_on_tensor_engine_not_allowed_in_allocated_kernel",
+    "err_unexpected_output_dependencies",
+    "err_unsupported_expression_in_mask",
+    "err_unsupported_memory",
+    "err_unsupported_mixing_basic_advanced_tensor_indexing",
+    "err_while_loop_requires_unconditional_entry",
+]
 
-EARLIER = """
-    err_read_modify_write_on_kernel_parameter err_tensor_creation_on_scratchpad_with_init_value_not_allowed
-""".split()
+EARLIER = [
+    "err_read_modify_write_on_kernel_parameter",
+    "err_tensor_creation_on_scratchpad_with_init_value_not_allowed",
+]
 
-RULES = """
-    rule_neuronxcc_namespace rule_arange_removed rule_mask_removed rule_block_dim_removed rule_dst_required
-    rule_nested_slicing rule_subkernel_decorator rule_dict_string_keys rule_dynamic_index_syntax
-    rule_psum_bank_alignment rule_class_inherits_nkiobject rule_unsupported_python rule_no_read_of_tensor_value
-    rule_loop_var_frozen rule_register_load_shape rule_kernel_purity rule_enum_operators rule_partition_stride_ap
-    rule_indirect_view_reuse rule_jit_mode rule_jit_platform_target rule_dma_from_psum rule_hwdge_dtype rule_dma_rmw
-    rule_memset_type rule_memset_x4 rule_reduce_axis rule_dma_compute_order rule_sendrecv_bool
-    rule_affine_select_offset rule_register_move_imm rule_num_channels rule_output_shared_hbm rule_int_enum
-    rule_string_buffer rule_kwonly_star rule_is_operator rule_list_argument rule_range_select_false
-    rule_dma_transpose_rank rule_tensor_copy_dynamic_removed rule_total_available_sbuf_size rule_psum_fmax
-    rule_rsqrt_psum rule_reshape_count rule_lnc_grid rule_dynamic_range rule_static_range rule_fori_body
-    rule_gen2_matmul_dst removed_toplevel
-""".split()
+RULES = [
+    "rule_neuronxcc_namespace",
+    "rule_arange_removed",
+    "rule_mask_removed",
+    "rule_block_dim_removed",
+    "rule_dst_required",
+    "rule_nested_slicing",
+    "rule_subkernel_decorator",
+    "rule_dict_string_keys",
+    "rule_dynamic_index_syntax",
+    "rule_psum_bank_alignment",
+    "rule_class_inherits_nkiobject",
+    "rule_unsupported_python",
+    "rule_no_read_of_tensor_value",
+    "rule_loop_var_frozen",
+    "rule_register_load_shape",
+    "rule_kernel_purity",
+    "rule_enum_operators",
+    "rule_partition_stride_ap",
+    "rule_indirect_view_reuse",
+    "rule_jit_mode",
+    "rule_jit_platform_target",
+    "rule_dma_from_psum",
+    "rule_hwdge_dtype",
+    "rule_dma_rmw",
+    "rule_memset_type",
+    "rule_memset_x4",
+    "rule_reduce_axis",
+    "rule_dma_compute_order",
+    "rule_sendrecv_bool",
+    "rule_affine_select_offset",
+    "rule_register_move_imm",
+    "rule_num_channels",
+    "rule_output_shared_hbm",
+    "rule_int_enum",
+    "rule_string_buffer",
+    "rule_kwonly_star",
+    "rule_is_operator",
+    "rule_list_argument",
+    "rule_range_select_false",
+    "rule_dma_transpose_rank",
+    "rule_tensor_copy_dynamic_removed",
+    "rule_total_available_sbuf_size",
+    "rule_psum_fmax",
+    "rule_rsqrt_psum",
+    "rule_reshape_count",
+    "rule_lnc_grid",
+    "rule_dynamic_range",
+    "rule_static_range",
+    "rule_fori_body",
+    "rule_gen2_matmul_dst",
+    "removed_toplevel",
+]
 
 NOT_APPLICABLE = {
     "err_while_loop_requires_unconditional_entry": "nt.scalar, which such a loop tests, is not modelled (NKI010)",

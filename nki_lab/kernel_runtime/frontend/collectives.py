@@ -14,6 +14,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import alu_of
+from nki_lab.kernel_runtime.frontend import counted
 from nki_lab.kernel_runtime.frontend.context import current, local
 from nki_lab.kernel_runtime.frontend.control import register_alloc
 from nki_lab.kernel_runtime.frontend.doors import door_of
@@ -21,6 +22,8 @@ from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
 from nki_lab.kernel_runtime.frontend.world import Group, Rank, World
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, VirtualRegister
+
+_CHANNELS: Final = 4  # at most, for groups of whole nodes; others have two
 
 Array = np.ndarray[Any, Any]
 Tensors = Sequence[NkiTensor]
@@ -84,6 +87,8 @@ def all_gather(
     what, group = "all_gather", _group("all_gather", replica_group)
     pairs = _lists(what, srcs, dsts)
     for src, dst in pairs:
+        if src._buffer.on_chip and len(src._shape) > 2:
+            raise _wrong(what, f"src is {tuple(src._shape)} in SBUF", "srcs", "tensors in SBUF are two-dimensional")
         dim = _dimension(what, collective_dim, src, allowed=(0,) if not src._buffer.on_chip else (0, 1))
         _same_shape(what, src, dst, _scaled(src._shape, dim, len(group)))
     _run(
@@ -190,6 +195,8 @@ def collective_permute_implicit_current_processing_rank_id(
     group = _group(what, replica_group)
     if not isinstance(iteration_id, int):
         raise _wrong(what, f"iteration_id is {iteration_id!r}", "iteration_id", "iteration_id is an integer")
+    if channel_id not in range(_CHANNELS):
+        raise _wrong(what, f"channel_id is {channel_id!r}", "channel_id", f"channels are 0 to {_CHANNELS - 1}")
     return register_alloc(group[(group.index(_rank().number) - iteration_id) % len(group)])
 
 
@@ -206,7 +213,7 @@ FUNCTIONS: Final = (
 
 def names() -> dict[str, Any]:
     """What `nki.collectives` has, by name."""
-    return {item.__name__: item for item in FUNCTIONS} | {"ReplicaGroup": ReplicaGroup}
+    return {item.__name__: item for item in (*FUNCTIONS, *counted.FUNCTIONS)} | {"ReplicaGroup": ReplicaGroup}
 
 
 # -- what is passed ----------------------------------------------------------------------------------------------------
@@ -240,7 +247,7 @@ def _lists(what: str, srcs: Any, dsts: Any, *, on_chip: bool = True, single: boo
 
 
 def _channels(what: str, channel_ids: Any, srcs: Any, dsts: Any) -> list[Any]:
-    if list(channel_ids) != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > 4:
+    if list(channel_ids) != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > _CHANNELS:
         raise _wrong(what, f"channels {list(channel_ids)} of {len(srcs)} sources and {len(dsts)} destinations",
                      "channel_ids", "a source and a destination for each channel; those are 0, 1, 2, 3")  # fmt: skip
     pairs = [pair for src, dst in zip(srcs, dsts, strict=True) for pair in _lists(what, src, dst, single=True)]

@@ -63,7 +63,8 @@ def is_ours(frame: FrameType) -> bool:
 def _judged(frame: FrameType) -> tuple[bool, CodeType]:
     code = frame.f_code
     name = frame.f_globals.get("__name__", "")
-    ours = isinstance(name, str) and (name == "nki_lab" or name.startswith("nki_lab."))
+    # contextlib: what stands between a function of ours and its caller where a context decorates it.
+    ours = isinstance(name, str) and (name in ("nki_lab", "contextlib") or name.startswith("nki_lab."))
     found = _ours[id(code)] = (ours, code)
     return found
 

@@ -206,7 +206,7 @@ class Builder:
         try:
             found = self._variants.get(key)
         except TypeError:
-            key = (instruction, _frozen(fixed), *parts[2:])
+            key = (instruction, frozen(fixed), *parts[2:])
             found = self._variants.get(key)
         if found is None:
             found = self._variants[key] = self._new_variant(instruction, live, fixed)
@@ -399,12 +399,13 @@ def _scalar_key(value: Any) -> Any:
     """A hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
     if isinstance(value, (int, float)):
         return (value.__class__, value or repr(value))
-    return _frozen(value)
+    return frozen(value)
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """Something hashable that stands for a value: the same for equal lists."""
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(frozen(item) for item in value)
     if isinstance(value, np.ndarray):
         return (value.dtype.str, value.shape, value.tobytes())
     try:

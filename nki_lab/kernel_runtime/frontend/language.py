@@ -52,7 +52,7 @@ def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address:
 
     `address=(partition, byte)` places it in SBUF or PSUM; otherwise the compiler does.
     """
-    builder = current("nl.ndarray")
+    builder = local.builder or current("nl.ndarray")
     made = builder.allocate(shape, dtype, buffer, name=name, address=address)
     if len(made._shape) < 2 and made._buffer.on_chip:
         _accepted(f"nl.ndarray: shape is {made._shape} on the chip", "shape", "tensors on the chip are two-dimensional",
@@ -372,7 +372,7 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
     if len(kept) < 2 and not keepdims:
         shape = [x._shape[0], 1]
     tile = builder.allocate(tuple(shape), _maybe(dtype) or x._dtype, sbuf)
-    isa("tensor_reduce")(tile, ALU[name], x, axes, keepdims=keepdims)
+    isa("tensor_reduce")(tile, ALU[name], x, tuple(axes), keepdims=keepdims)
     return tile
 
 

@@ -10,6 +10,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.kernel_runtime.frontend.trees import children
 from nki_lab.kernel_runtime.ir import Site
 
 
@@ -117,12 +118,15 @@ class Places:
         calls: dict[_Stretch, ast.Call] = {}
         first: dict[int, ast.Call] = {}
         headers: dict[_Stretch, ast.expr] = {}
-        for node in ast.walk(self.tree):
+        stack: list[ast.AST] = [self.tree]
+        while stack:
+            node = stack.pop()
             if isinstance(node, ast.Call):
                 calls.setdefault(_stretch(node), node)
                 first.setdefault(node.lineno, node)
-            elif isinstance(node, ast.If | ast.While | ast.For | ast.With):
+            elif isinstance(node, _HEADED):
                 headers.setdefault(_stretch(node), _header(node))
+            stack.extend(reversed(children(node)))
         return calls, first, headers
 
     @property
@@ -139,6 +143,9 @@ class Places:
     def headers(self) -> dict[_Stretch, ast.expr]:
         """What the statement that covers exactly a stretch tests, walks or enters."""
         return self._found[2]
+
+
+_HEADED: Final = (ast.If, ast.While, ast.For, ast.With)
 
 
 def _stretch(node: ast.expr | ast.stmt) -> _Stretch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from typing import Any
@@ -39,7 +40,10 @@ def _fields_of(cls: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         for name in inspect.get_annotations(base):
-            fields[name] = getattr(cls, name, None)
+            if name.startswith("__") or _is_of_class(base, name):
+                continue
+            declared = getattr(cls, "__dataclass_fields__", {}).get(name)
+            fields[name] = getattr(cls, name, None) if declared is None or name in vars(base) else declared
     return fields
 
 
@@ -57,6 +61,16 @@ def _init_from_fields(self: NKIObject, *args: Any, **kwargs: Any) -> None:
     self.__post_init__()
 
 
+def _is_of_class(cls: type, name: str) -> bool:
+    """Whether an annotated name is the class's own, and no field."""
+    annotation = inspect.get_annotations(cls)[name]
+    return "ClassVar" in (annotation if isinstance(annotation, str) else repr(annotation))
+
+
 def _fresh(default: Any) -> Any:
-    """A default of its own for each object, where it is a container."""
+    """A default of its own for each object, where it is a container or made by a function."""
+    if isinstance(default, dataclasses.Field):
+        if default.default_factory is not dataclasses.MISSING:
+            return default.default_factory()
+        return None if default.default is dataclasses.MISSING else default.default
     return type(default)(default) if isinstance(default, (list, dict, set)) else default

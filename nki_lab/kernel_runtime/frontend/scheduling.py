@@ -74,7 +74,7 @@ def pairs_of(edges: Iterable[Any]) -> tuple[Pair, ...]:
 
 
 def edges_of(program: Program, pairs: Iterable[Pair]) -> tuple[list[tuple[int, int]], list[Diagnostic]]:
-    """(consumer op, producer op) for pairs of names, and NKI403 for names that no instruction has.
+    """(consumer op, producer op) for pairs of names; NKI403 for names that no instruction has, NKI413 across cores.
 
     Each core has its own instructions. Where several instructions of a core have a name, the edge holds for all.
     """
@@ -88,10 +88,23 @@ def edges_of(program: Program, pairs: Iterable[Pair]) -> tuple[list[tuple[int, i
             if name not in named and name not in missing:
                 missing[name] = _unknown(name, named)
         for producer in producers:
+            if consumer in named and producer in named and not set(named[consumer]) & set(named[producer]):
+                missing[f"{consumer}, {producer}"] = _across(consumer, producer, named)
             for core, waiting in named.get(consumer, {}).items():
                 awaited = named.get(producer, {}).get(core, ())
                 out.update({(op, other): None for op in waiting for other in awaited})
     return list(out), list(missing.values())
+
+
+def _across(consumer: str, producer: str, named: dict[str, dict[int, list[int]]]) -> Diagnostic:
+    here, there = (" and ".join(map(str, named[name])) for name in (consumer, producer))
+    return diagnose(
+        "NKI413",
+        f"with_schedule says that {consumer!r}, on core {here}, waits for {producer!r}, on core {there}",
+        operand=consumer,
+        limit="an edge joins instructions of one core; cores wait for each other in core_barrier and sendrecv",
+        help="leave the edge out, and put a core_barrier between the two",
+    )
 
 
 def _unknown(name: str, named: Iterable[str]) -> Diagnostic:

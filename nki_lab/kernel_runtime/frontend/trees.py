@@ -14,8 +14,9 @@ _SILENT: Final = frozenset({
 _SPEAKING: Final[dict[type[ast.AST], tuple[str, ...]]] = {
     ast.Name: (),
     ast.Constant: (),
-    **({ast.TypeAlias: ("name", "type_params", "value")} if sys.version_info >= (3, 12) else {}),
 }
+if sys.version_info >= (3, 12):
+    _SPEAKING[ast.TypeAlias] = ("name", "type_params", "value")
 
 
 def children(node: ast.AST) -> list[ast.AST]:

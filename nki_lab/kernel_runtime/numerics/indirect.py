@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa import enums
 from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
-from nki_lab.kernel_runtime.ir import View
+from nki_lab.kernel_runtime.frontend.issue import placed
+from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics.storage import Bound, window
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 
 Array = NDArray[Any]
 
 
+class Repeat(NamedTuple):
+    """A scatter that names a row of its destination twice: `first` and `again` of its own rows both go to `place`."""
+
+    view: View
+    use: Use
+    first: int
+    again: int
+    place: int
+
+
 class Resolver:
     """Turns a view and its buffer's binding into elements.
 
-    `bound_of` finds the binding of index tensors, `values` are the contents of registers by number.
+    `bound_of` finds the binding of index tensors, `values` are the contents of registers by number. `repeats` are the
+    scatters so far of which it is chance what they leave.
     """
 
     def __init__(self, bound_of: Any, values: Mapping[int, int | float]) -> None:
         self._bound_of = bound_of
         self._values = values
+        self.repeats: list[Repeat] = []
 
     def read(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
         """The view's elements in its shape, and which rows are in bounds (None: all)."""
@@ -61,11 +74,29 @@ class Resolver:
             return
         places, inside = self._places(view, use)
         keep = inside if valid is None else valid if inside is None else inside & valid
+        if view.indirect.kind == "vector":
+            self._note_repeats(view, use, places.reshape(len(places), -1)[:, 0], values, keep)
         flat = _whole(bound, view)
         if keep is None:
             flat[places] = values
         else:
             flat[places[keep]] = values[keep]
+
+    def _note_repeats(self, view: View, use: Use, rows: Array, values: Array, keep: Array | None) -> None:
+        """Note two rows that go to one place: with different values, or where each adds to what is there."""
+        kept = np.arange(len(rows)) if keep is None else np.flatnonzero(keep)
+        places, first, which = np.unique(rows[kept], return_index=True, return_inverse=True)
+        if len(places) == len(kept):
+            return
+        assert view.indirect is not None
+        flat = values.reshape(len(rows), -1)
+        others = kept[first[which]]
+        adds = "unique_indices" in use.instruction.operands
+        differs = (kept != others) & (adds | (flat[kept] != flat[others]).any(axis=1))
+        if differs.any():
+            at = int(np.flatnonzero(differs)[0])
+            place = (int(rows[kept[at]]) - view.offset) // view.indirect.stride
+            self.repeats.append(Repeat(view, use, int(others[at]), int(kept[at]), place))
 
     def _moved(self, view: View, use: Use) -> int | None:
         """Where a view begins that a run-time scalar moves; None where that is outside and skipped."""
@@ -148,3 +179,21 @@ def _check(view: View, index: Array, use: Use) -> None:
             help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
         )
     )
+
+
+def repeated(program: Program, repeats: Iterable[Repeat]) -> Iterator[Diagnostic]:
+    """NKI412 for scatters that name a row twice, one for each instruction of the source."""
+    said: set[int] = set()
+    for view, use, first, again, place in repeats:
+        op = next((op for op in program.ops() if op.variant.use is use and view in op.views), None)
+        if op is not None and program.op_site[op.index] not in said:
+            said.add(program.op_site[op.index])
+            item = diagnose(
+                "NKI412",
+                f"{use.instruction.name}: rows {first} and {again} both go to index {place} of dimension "
+                f"{view.indirect.dim if view.indirect is not None else 0}",
+                operand="dst",
+                limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",
+                help="split the scatter, or send rows that shall not count outside with oob_mode=nisa.oob_mode.skip",
+            )
+            yield placed(item, op.site)

@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
-from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.indirect import Resolver, repeated
 from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
@@ -171,14 +171,16 @@ class Machine:
             if view.type.dtype is not view.buffer.dtype and self._kinds.get(view.buffer.id) != BYTES:
                 self._make_bytes(view.buffer)
         self._views_seen = len(program.views)
+        shared: dict[int, Buffer] = {}
         for buffer in program.buffers[self._buffers_seen :]:
             bound = None if self._physical is None else self._physical.bind(buffer)
             if bound is not None:
                 self._kinds[buffer.id] = BYTES
                 self._bounds[buffer.id] = bound
             elif buffer.address is not None and buffer.on_chip:
-                for shared in self._placed.add(buffer):
-                    self._share(shared)
+                shared.update((item.id, item) for item in self._placed.add(buffer))
+        for item in shared.values():
+            self._share(item)
         self._buffers_seen = len(program.buffers)
 
     def _make_bytes(self, buffer: Buffer) -> None:
@@ -227,6 +229,7 @@ class Machine:
 
     _written: Any = None
     _stored: frozenset[int] = frozenset()
+    _narrow: frozenset[int] = frozenset()
 
     # -- the whole program at once -----------------------------------------------------------------------------------
 
@@ -237,7 +240,8 @@ class Machine:
         self._poison_all = False
         self._bind_windows(plan.windows)
         self.slabs = list(plan.slabs)
-        self.elided = len(plan.windows)
+        self.elided = plan.elided
+        self._narrow = plan.narrow
 
     def _shadowed(self) -> NDArray[np.bool_]:
         kinds = self._kinds
@@ -256,9 +260,25 @@ class Machine:
         for buffer, (row, column) in found.cells.items():
             self._bounds[buffer] = Bound(SHADOW, grid, row * n + column, found.n, n)
         roots = {place.root for place in (*found.left, *found.right)}
-        sources = {root: self.bound(self.program.buffers[root]).flat for root in roots}
+        sources = {root: self._root(root) for root in roots}
         free = self.program.options.matmul_order == "free"
-        return (_multiply, (found, sources, grid.reshape(m, n), free))
+        room = np.zeros(0, np.float32)
+        if any(isinstance(source, slabs.Narrow) for source in sources.values()):
+            size = slabs.room_for(found, free=free)
+            block = self._pool.take(4 * size)
+            room = block.memory[: 4 * size].view(np.float32)
+            self._pool.give(block)  # to what comes after this step
+        return (_multiply, (found, sources, grid.reshape(m, n), room, free))
+
+    def _root(self, number: int) -> Array | slabs.Narrow:
+        """What a slab reads: a shadow, or an argument as the caller gave it."""
+        buffer = self.program.buffers[number]
+        if number not in self._narrow:
+            return self.bound(buffer).flat
+        values = self.arrays.get(number)
+        if values is None:
+            values = self.program.constants[number]
+        return slabs.Narrow(np.ascontiguousarray(values).reshape(-1), buffer.dtype)
 
     # -- execution ---------------------------------------------------------------------------------------------------
 
@@ -390,6 +410,9 @@ class Machine:
         except Exception as error:
             self.failed = index
             raise self._our_fault(index, error) from error
+        if self._resolver.repeats:
+            self.diagnostics += repeated(self.program, self._resolver.repeats)
+            self._resolver.repeats.clear()
 
     def _our_fault(self, index: int, error: Exception) -> NkiError:
         op = self.program.op(index)
@@ -426,5 +449,6 @@ def is_whole(tensor: NkiTensor) -> bool:
     )
 
 
-def _multiply(found: slabs.Slab, sources: Mapping[int, Array], grid: Array, free: bool) -> None:
-    slabs.multiply(found, sources, grid, free=free)
+def _multiply(found: slabs.Slab, sources: Mapping[int, Array | slabs.Narrow], grid: Array, room: Array,
+              free: bool) -> None:  # fmt: skip
+    slabs.multiply(found, sources, grid, room, free=free)

@@ -10,30 +10,38 @@ import numpy as np
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
 from nki_lab.kernel_runtime.tensor import Buffer
 
+Box = tuple[int, int, int, int]
+"""First partition and end, first byte and end."""
+
 
 class _Group:
     """Placed buffers that overlap, directly or through each other, and the stretch of memory they cover."""
 
-    __slots__ = ("arena", "box", "members")
+    __slots__ = ("arena", "box", "boxes", "members")
 
     def __init__(self, buffer: Buffer) -> None:
         self.members = [buffer]
         self.box = box_of(buffer)
+        self.boxes = {self.box}
         self.arena: np.ndarray[Any, Any] | None = None
 
     @property
     def width(self) -> int:
         return self.box[3] - self.box[2]
 
+    def meets(self, box: Box) -> bool:
+        """Whether a box has bytes of a member."""
+        return _overlap(box, self.box) and any(_overlap(box, own) for own in self.boxes)
 
-def box_of(buffer: Buffer) -> tuple[int, int, int, int]:
+
+def box_of(buffer: Buffer) -> Box:
     """(first partition, end, first byte, end) of a placed buffer."""
     assert buffer.address is not None
     partition, byte = buffer.address
     return (partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes)
 
 
-def _overlap(a: tuple[int, int, int, int], b: tuple[int, int, int, int]) -> bool:
+def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
 
 
@@ -41,28 +49,50 @@ class PlacedMemory:
     """The groups of overlapping placed buffers, memory by memory."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, int], list[_Group]] = {}
+        self._groups: dict[tuple[str, int], dict[Box, _Group]] = {}
         self._of: dict[int, _Group] = {}
 
     def add(self, buffer: Buffer) -> Iterator[Buffer]:
-        """Enter a buffer; gives every buffer that must (again) be bound to shared memory."""
-        groups = self._groups.setdefault((buffer.space.value, buffer.core), [])
-        new = _Group(buffer)
+        """Enter a buffer; gives every buffer that must (again) be bound to shared memory before it is accessed.
+
+        A kernel with an allocator of its own places thousands of tiles on the same bytes: those take one look-up each.
+        """
+        groups = self._groups.setdefault((buffer.space.value, buffer.core), {})
         box = box_of(buffer)
-        for group in [g for g in groups if any(_overlap(box, box_of(member)) for member in g.members)]:
-            groups.remove(group)
-            new.members = [*group.members, *new.members]
-            new.box = (
-                min(new.box[0], group.box[0]), max(new.box[1], group.box[1]),
-                min(new.box[2], group.box[2]), max(new.box[3], group.box[3]),
-            )  # fmt: skip
-            if group.arena is not None and group.box == new.box:
+        known = groups.get(box)
+        if known is not None:
+            if len(known.members) == 1:
+                yield known.members[0]
+            known.members.append(buffer)
+            self._of[buffer.id] = known
+            yield buffer
+            return
+        new = _Group(buffer)
+        met = [group for group in dict.fromkeys(groups.values()) if group.meets(box)]
+        boxes = [box, *(group.box for group in met)]
+        lows, highs = ([pick(item[k] for item in boxes) for k in at] for pick, at in ((min, (0, 2)), (max, (1, 3))))
+        new.box = (lows[0], highs[0], lows[1], highs[1])
+        moved = self._join(new, met)
+        for own in new.boxes:
+            groups[own] = new
+        self._of[buffer.id] = new
+        yield from moved
+        if met:
+            yield buffer
+
+    def _join(self, new: _Group, met: list[_Group]) -> list[Buffer]:
+        """Make the members of some groups those of a new one; gives the members whose memory is another one now."""
+        moved: list[Buffer] = []
+        for group in met:
+            new.boxes |= group.boxes
+            if group.arena is not None and group.box == new.box and new.arena is None:
                 new.arena = group.arena
-        groups.append(new)
-        for member in new.members:
-            self._of[member.id] = new
-        if len(new.members) > 1:
-            yield from new.members
+            elif group.arena is not None or len(group.members) == 1:  # others have no memory yet
+                moved += group.members
+            new.members = [*group.members, *new.members]
+            for member in group.members:
+                self._of[member.id] = new
+        return moved
 
     def bind(self, buffer: Buffer) -> Bound:
         """The buffer's window into its group's memory; poisoned when it is made."""

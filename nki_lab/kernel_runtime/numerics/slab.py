@@ -16,9 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.isa.dtype import DType
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.numerics.blas import accumulate
+from nki_lab.kernel_runtime.numerics.rounding import to_shadow
 from nki_lab.kernel_runtime.numerics.survey import Survey
 
 ULP_BOUND: Final = 16
@@ -227,16 +229,45 @@ def _slab(cells: Mapping[tuple[int, int], Chain], rows: list[int], columns: list
     ]
 
 
-def multiply(slab: Slab, sources: Mapping[int, NDArray[np.float32]], grid: NDArray[np.float32], *, free: bool) -> None:
-    """Compute a slab into its grid; `sources` are the roots' flat arrays. `free` fuses levels that are consecutive."""
+class Narrow(NamedTuple):
+    """An operand's root at true width: its flat array, and its dtype."""
+
+    flat: NDArray[Any]
+    dtype: DType
+
+
+def multiply(slab: Slab, sources: Mapping[int, NDArray[np.float32] | Narrow], grid: NDArray[np.float32],
+             room: NDArray[np.float32], *, free: bool) -> None:  # fmt: skip
+    """Compute a slab into its grid; `sources` are the roots' flat arrays. `free` fuses levels that are consecutive.
+
+    Narrow roots are widened level by level, in `room`, of `room_for` elements: so they stay in the cache.
+    """
     m, n = slab.shape
-    levels = _fused(slab) if free else list(zip(slab.left, slab.right, slab.depths, strict=True))
-    for number, (left, right, depth) in enumerate(levels):
-        a = _matrix(sources[left.root], left.offset, left.pitch, depth, m)
-        b = _matrix(sources[right.root], right.offset, right.pitch, depth, n)
+    for number, (left, right, depth) in enumerate(_levels(slab, free=free)):
+        a = _operand(sources[left.root], left, depth, m, room[: depth * m])
+        b = _operand(sources[right.root], right, depth, n, room[depth * m : depth * (m + n)])
         band = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
         for start in range(0, m, band):
             accumulate(a[:, start : start + band], b, grid[start : start + band], add=number > 0)
+
+
+def room_for(slab: Slab, *, free: bool) -> int:
+    """The elements of the operands of a slab's deepest level."""
+    return sum(slab.shape) * max(depth for _, _, depth in _levels(slab, free=free))
+
+
+def _levels(slab: Slab, *, free: bool) -> list[tuple[Place, Place, int]]:
+    return _fused(slab) if free else list(zip(slab.left, slab.right, slab.depths, strict=True))
+
+
+def _operand(source: NDArray[np.float32] | Narrow, place: Place, rows: int, columns: int,
+             room: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
+    if isinstance(source, Narrow):
+        size = source.flat.itemsize
+        narrow = np.ndarray((rows, columns), source.flat.dtype, source.flat, place.offset * size,
+                            (place.pitch * size, size))  # fmt: skip
+        return to_shadow(narrow, source.dtype, room.reshape(rows, columns))
+    return _matrix(source, place.offset, place.pitch, rows, columns)
 
 
 def _matrix(flat: NDArray[np.float32], offset: int, pitch: int, rows: int, columns: int) -> NDArray[np.float32]:

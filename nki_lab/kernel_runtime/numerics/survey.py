@@ -19,12 +19,21 @@ class Survey:
     counts reads by instructions other than nc_matmul. Index tensors of indirect views count as read by their op.
     """
 
-    __slots__ = ("_rows", "first_read", "first_write", "foreign_reads", "last_access", "last_write", "writes")
+    __slots__ = (
+        "_accesses",
+        "_is_out",
+        "first_read",
+        "first_write",
+        "foreign_reads",
+        "last_access",
+        "last_write",
+        "writes",
+    )
 
     def __init__(self, program: Program) -> None:
         buffers = len(program.buffers)
         op, _, buffer, is_out = access_columns(program)
-        self._rows = op[is_out], buffer[is_out]
+        self._accesses, self._is_out = (op, buffer), is_out
         variants = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
         matmul = np.array([v.instruction.name == "nc_matmul" for v in program.variants], bool)
         by_matmul = matmul[variants[op]] if len(op) else np.zeros(0, bool)
@@ -37,8 +46,15 @@ class Survey:
 
     def writers(self, buffer: int) -> NDArray[np.int64]:
         """The ops that write a buffer, in order."""
-        op, written = self._rows
-        return op[written == buffer]
+        op, touched = self._accesses
+        return op[self._is_out & (touched == buffer)]
+
+    def touched(self, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The buffers that some of the ops access; `ops` tells which, for each op of the program."""
+        op, buffer = self._accesses
+        out = np.zeros(len(self.writes), bool)
+        out[buffer[ops[op]]] = True
+        return out
 
     def never_read(self, buffer: int) -> bool:
         """Whether no op reads a buffer."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,24 +19,30 @@ from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
 
 Array = NDArray[Any]
 
+_FEW: Final = 2
+_WIDE: Final = 4  # bytes of a float32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The plan of a program whose ops are all there.
 
-    `written` tells of each buffer whether an op writes it. `skip` are the ops that are replaced, by a slab or (None) by
-    nothing, and `rows` all others with the first op of each slab, in order. `windows` are the elided loads by their
-    tile. `stored` are the results that are held at true width. `dying` are, for each op, the tiles that nobody touches
-    or asks for afterwards.
+    `written` tells of each buffer whether an op writes it. `rows` are the ops that remain, among them the first op of
+    each slab, which stands for all of it and is in `skip`. `windows` are the elided loads, by their tile, that other
+    ops than slabs read; `elided` counts them all. `narrow` are the arguments that only slabs read: they stay at true
+    width. `stored` are the results that are held at true width. `dying` are, for each op, the tiles that nobody
+    touches or asks for afterwards.
     """
 
     written: NDArray[np.bool_]
-    skip: Mapping[int, slabs.Slab | None] = field(default_factory=dict)
+    skip: Mapping[int, slabs.Slab]
     rows: Array
-    windows: Mapping[int, slabs.Window] = field(default_factory=dict)
-    slabs: tuple[slabs.Slab, ...] = ()
-    stored: frozenset[int] = frozenset()
-    dying: Mapping[int, list[int]] = field(default_factory=dict)
+    windows: Mapping[int, slabs.Window]
+    elided: int
+    slabs: tuple[slabs.Slab, ...]
+    narrow: frozenset[int]
+    stored: frozenset[int]
+    dying: Mapping[int, list[int]]
 
 
 _known: WeakKeyDictionary[Program, Whole] = WeakKeyDictionary()
@@ -56,23 +63,36 @@ def _planned(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool
     survey = Survey(program)
     keep = kept(program)
     windows = _elided(program, survey, shadowed, keep)
-    skip: dict[int, slabs.Slab | None] = dict.fromkeys(survey.first_write[list(windows)].tolist())
     found: list[slabs.Slab] = []
     if program.options.matmul_order != "tile":
         found = slabs.find(program, survey, add, windows, shadowed, program.options.slab_bytes)
-        for item in found:
-            skip.update(dict.fromkeys(item.ops))
-            skip[item.first] = item
     left = np.ones(len(program), bool)
-    left[[op for op, item in skip.items() if item is None]] = False
+    left[survey.first_write[list(windows)]] = False
+    left[[op for item in found for op in item.ops]] = False
+    touched = survey.touched(left)
+    left[[item.first for item in found]] = True
+    needed = {tile: window for tile, window in windows.items() if touched[tile]}
+    touched[[window.root for window in needed.values()]] = True
     return Whole(
         written=survey.writes > 0,
-        skip={op: item for op, item in skip.items() if item is not None},
+        skip={item.first: item for item in found},
         rows=np.flatnonzero(left),
-        windows=windows,
+        windows=needed,
+        elided=len(windows),
         slabs=tuple(found),
+        narrow=_narrow(program, found, touched),
         stored=_stored(program, survey),
         dying=dying(program, survey, keep),
+    )
+
+
+def _narrow(program: Program, found: list[slabs.Slab], touched: Array) -> frozenset[int]:
+    """The roots that only slabs read, and few of them: each widens what it reads."""
+    uses = Counter(root for item in found for root in {place.root for place in (*item.left, *item.right)})
+    return frozenset(
+        root
+        for root, count in uses.items()
+        if count <= _FEW and not touched[root] and program.buffers[root].dtype.storage.itemsize < _WIDE
     )
 
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.path import Path, executed, known_path
-from nki_lab.kernel_runtime.race.conflicts import Conflict, Conflicts
+from nki_lab.kernel_runtime.race.conflicts import Conflicts
 from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor
 from nki_lab.kernel_runtime.race.reach import Reach
 from nki_lab.kernel_runtime.race.transfers import meeting_themselves
@@ -42,7 +42,7 @@ def races(
         program = _laid_out(program, path)
         conflicts = Conflicts(program)
         found += between_cores(program, conflicts.unordered())
-        found += other_tensor(program, _not_waiting(program, conflicts.unnamed(), allocation))
+        found += other_tensor(program, conflicts.unnamed(Reach(program, allocation)))
     return tuple(found)
 
 
@@ -54,13 +54,3 @@ def _laid_out(program: Program, path: Path | None) -> Program:
     if not isinstance(found, Path) or found.trips.sum() * len(program) > _MOST_ROWS:
         return program
     return executed(program, found)
-
-
-def _not_waiting(program: Program, conflicts: list[Conflict], allocation: Allocation | None) -> list[Conflict]:
-    """Those of which neither op waits for the other one."""
-    if not conflicts:
-        return []
-    reach = Reach(program, allocation or allocate(program))
-    return [
-        item for item in conflicts if not reach(item.early[0], item.late[0]) and not reach(item.late[0], item.early[0])
-    ]

@@ -8,7 +8,7 @@ such accesses are never said to meet. Only where something is left are writes co
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,7 +21,8 @@ from nki_lab.kernel_runtime.race.order import Column, Meetings, Window
 from nki_lab.kernel_runtime.race.values import write_numbers
 
 _MOST_PLACES: Final = 64  # instructions of the source with accesses in conflict that are looked at, for each core
-_MOST_LOOKED_AT: Final = 256  # accesses of the other core, for each of these
+_MOST_ACCESSES: Final = 16  # accesses of each of these, where those that come first meet nothing after all
+_MOST_LOOKED_AT: Final = 64  # accesses of the other core, for each access
 _MOST_OTHERS: Final = 4  # instructions of the other core that are named with it
 
 _Flags = NDArray[np.bool_]
@@ -76,8 +77,8 @@ class Conflicts:
             return []
         return [*self._astray(window, None, reads=True), *self._last_writes(window)]
 
-    def unnamed(self) -> list[Conflict]:
-        """Those that meetings order, but not by a barrier that names the tensor."""
+    def unnamed(self, waits: Callable[[int, int], bool]) -> list[Conflict]:
+        """Those that meetings order, but not by a barrier that names the tensor, and where neither op `waits`."""
         events, program = self.events, self.program
         if not len(events.op) or not program.meetings:
             return []
@@ -92,7 +93,12 @@ class Conflicts:
             rows = np.flatnonzero(events.buffer == number)
             low[rows], high[rows] = self._windows(Meetings(program, naming.get(number, [])), rows)
         window = Window(low, high)
-        return self._astray(window, all_of_them) if self._any(window, all_of_them) else []
+        if not self._any(window, all_of_them):
+            return []
+        self._waits = waits
+        return self._astray(window, all_of_them)
+
+    _waits: Callable[[int, int], bool] | None = None
 
     # -- counting ------------------------------------------------------------------------------------------------------
 
@@ -216,15 +222,24 @@ class Conflicts:
         sites = np.frombuffer(program.op_site, np.uint32)[events.op[rows]].astype(np.int64)
         key = (sites * program.cores + events.core[rows]) * 2 + events.writes[rows]
         order = np.lexsort((events.op[rows], key))
-        first = np.ones(len(order), bool)
-        first[1:] = key[order][1:] != key[order][:-1]
-        for row in rows[order[first]][: _MOST_PLACES * program.cores].tolist():
-            said: set[int] = set()
-            for other in self._others(row, window, inner):
-                site = program.op_site[int(events.op[other])]
-                if site not in said and len(said) < _MOST_OTHERS:
-                    said.add(site)
-                    yield self._pair(row, other)
+        groups = np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)
+        for group in groups[: _MOST_PLACES * program.cores]:
+            for row in group[:_MOST_ACCESSES].tolist():
+                said: set[int] = set()
+                for other in self._others(row, window, inner):
+                    site = program.op_site[int(events.op[other])]
+                    if site not in said and len(said) < _MOST_OTHERS and not self._is_ordered(row, other):
+                        said.add(site)
+                        yield self._pair(row, other)
+                if said:
+                    break
+
+    def _is_ordered(self, row: int, other: int) -> bool:
+        """Whether one of two accesses waits for the other one all the same."""
+        if self._waits is None:
+            return False
+        one, two = int(self.events.op[row]), int(self.events.op[other])
+        return self._waits(one, two) or self._waits(two, one)
 
     def _others(self, row: int, window: Window, inner: Window | None) -> Iterator[int]:
         """The accesses that an access meets."""

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Final
+
 import numpy as np
 
-from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import firm_edges
 
+_MOST_STEPS: Final = 1_000_000  # ops that all searches together come to; of what is asked later nothing is said
+
 
 class Reach:
-    """The order that the compiler keeps: through memory, registers, the user's edges and the cores' meetings."""
+    """The order that the compiler keeps: through memory, registers, the user's edges and the cores' meetings.
 
-    def __init__(self, program: Program, allocation: Allocation) -> None:
-        found = firm_edges(program, allocation)
-        order = np.argsort(found.pred, kind="stable")
-        self._after = found.op[order]
-        self._start = np.searchsorted(found.pred[order], np.arange(len(program) + 1))
-        self._known: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+    The graph is made when it is first asked for.
+    """
+
+    def __init__(self, program: Program, allocation: Allocation | None) -> None:
+        self._program = program
+        self._allocation = allocation
+        self._left = _MOST_STEPS
+
+    @cached_property
+    def _graph(self) -> tuple[list[int], list[int]]:
+        """The ops that wait for each op, and where those of an op begin."""
+        program = self._program
+        found = firm_edges(program, self._allocation or allocate(program))
+        order = np.lexsort((found.op, found.pred))
+        start = np.searchsorted(found.pred[order], np.arange(len(program) + 1))
+        return found.op[order].tolist(), start.tolist()
 
     def __call__(self, early: int, late: int) -> bool:
-        """Whether `late` runs after `early` for certain."""
-        known = self._known.get(early)
-        if known is None:
-            known = self._known[early] = self._from(early)
-        return bool(known[late])
-
-    def _from(self, early: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        seen = np.zeros(len(self._start) - 1, bool)
-        edge = np.array([early])
-        while len(edge):
-            length = self._start[edge + 1] - self._start[edge]
-            rows = np.repeat(self._start[edge] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
-            edge = np.unique(self._after[rows])
-            edge = edge[~seen[edge]]
-            seen[edge] = True
-        return seen
+        """Whether `late` runs after `early` for certain, or too much has been asked."""
+        if self._left <= 0:
+            return True
+        # Only the user has ops wait for later ones.
+        last = len(self._program) if self._program.user_edges else late
+        if early > last:
+            return False
+        after, start = self._graph
+        seen = {early}
+        ahead = [early]
+        while ahead:
+            op = ahead.pop()
+            for other in after[start[op] : start[op + 1]]:
+                if other == late:
+                    self._left -= len(seen)
+                    return True
+                if other <= last and other not in seen:
+                    seen.add(other)
+                    ahead.append(other)
+        self._left -= len(seen)
+        return False

@@ -133,3 +133,34 @@ def kernel(a):
     machine.run(final=False)
     np.testing.assert_array_equal(machine.read(second), np.full((32, 2), 0x4040, np.uint16))
     assert (machine.read(program.outputs[0]) == 3).all()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans()), min_size=1, max_size=12))
+def test_whoever_is_given_is_enough_to_bind_again(items: list[tuple[int, int, bool]]) -> None:
+    """Buffers enter in stretches, and are bound between them: those that overlap are always the same bytes."""
+    memory = PlacedMemory()
+    bounds: dict[int, Any] = {}
+    entered: list[Buffer] = []
+    waiting: dict[int, Buffer] = {}
+    for number, (byte, columns, stop) in enumerate(items):
+        item = buffer(number, (0, 4 * byte), 32, columns)
+        entered.append(item)
+        waiting.update((found.id, found) for found in memory.add(item))
+        if not stop and number < len(items) - 1:
+            continue
+        bounds |= {found.id: memory.bind(found) for found in waiting.values()}
+        waiting.clear()
+        for a in entered:
+            for b in entered:
+                first, second = box_of(a), box_of(b)
+                if a is b or not (first[2] < second[3] and second[2] < first[3]):
+                    continue
+                assert bounds[a.id].flat is bounds[b.id].flat
+                assert bounds[b.id].base - bounds[a.id].base == second[2] - first[2]
+
+
+def test_an_allocator_may_use_the_same_bytes_again_and_again() -> None:
+    memory = PlacedMemory()
+    given_back = sum(1 for n in range(3000) for _ in memory.add(buffer(n, (0, 16 * (n % 10)), 128, 6)))
+    assert given_back < 3 * 3000

@@ -11,11 +11,15 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, Signature, launches, signatures
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance
 
 __all__ = [
     "REACHED",
+    "UNKNOWN",
     "Budget",
+    "EnumMember",
     "Evaluation",
+    "Instance",
     "Launches",
     "Library",
     "ModuleSource",

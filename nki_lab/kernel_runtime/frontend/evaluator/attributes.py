@@ -73,8 +73,11 @@ def _special(value: Any, name: str) -> Any:
     """A name between double underscores: classes and what they are called, and nothing else."""
     if name == "__class__" and isinstance(value, Instance | EnumMember):
         return value.cls
-    if name in ("__name__", "__qualname__") and (isinstance(value, UserClass | Function) or value in _NAMED):
-        return value.__name__ if isinstance(value, type) else value.name
+    if name in ("__name__", "__qualname__"):
+        if isinstance(value, UserClass | Function):
+            return value.name
+        if any(value is kind for kind in _NAMED):
+            return value.__name__
     return UNKNOWN
 
 

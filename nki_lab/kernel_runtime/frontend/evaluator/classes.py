@@ -107,7 +107,7 @@ def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
         return UNKNOWN
     cls.dataclass = options
     for name, value in list(cls.attributes.items()):
-        if isinstance(value, Field) and cls.kind == "nki":
+        if isinstance(value, Field) and cls.kind == "nki" and value.factory is MISSING:
             cls.attributes[name] = None if value.default is MISSING else value.default
     return cls
 
@@ -129,7 +129,7 @@ def instantiate(
         return instance
     try:
         if cls.kind == "nki":
-            _fill_nki(cls, instance, args, kwargs)
+            _fill_nki(m, frame, node, cls, instance, args, kwargs)
         elif any(item.dataclass is not None for item in cls.mro):
             _fill_dataclass(m, frame, node, cls, instance, args, kwargs)
         elif args or kwargs:
@@ -165,17 +165,27 @@ def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: li
     return m.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node, frame)
 
 
-def _fill_nki(cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _fill_nki(
+    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
+) -> None:
     """As the constructor that `NKIObject` gives its subclasses."""
     fields: dict[str, Any] = {}
     for item in reversed(cls.mro):
-        for name in item.annotations:
+        for name, annotation in item.annotations.items():
+            if name.startswith("__") or "ClassVar" in annotation:
+                continue
             found = cls.find(name)
             fields[name] = None if found is MISSING else found
     names = list(fields)
     if len(args) > len(names):
         raise TypeError(f"{cls.name}() takes {len(names)} arguments, {len(args)} were given")
     for name, value in fields.items():
+        if isinstance(value, Field):
+            made = None if value.default is MISSING else value.default
+            if value.factory is not MISSING:
+                made = calls.call(m, frame, node, value.factory, [], {})
+            instance.fields[name] = made
+            continue
         instance.fields[name] = type(value)(value) if isinstance(value, list | dict | set) else value
     for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
         if name not in fields:

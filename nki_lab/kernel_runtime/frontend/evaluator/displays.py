@@ -110,17 +110,17 @@ def build_part(node: ast.FormattedValue, scope: Scope) -> Expression:
     )
 
     def run(frame: Frame) -> Any:
-        found, how = value(frame), "" if spec is None else spec(frame)
-        if isinstance(found, Instance) and not how:
+        found, how, conversion = value(frame), "" if spec is None else spec(frame), node.conversion
+        if isinstance(found, Instance) and how is not UNKNOWN and not how:
             found = objects.text(found)
         elif isinstance(found, EnumMember) and found.cls.kind not in ("intenum", "strenum"):
-            found = objects.text(found, node.conversion)
+            found, conversion = objects.text(found, conversion), -1
         if how is UNKNOWN or isinstance(found, Instance | TensorSpec) or frame.m.is_doubtful(found):
             return UNKNOWN
         if frame.m.lacks(found):
             return UNKNOWN
         try:
-            return formatted(found, node.conversion, how, frame.m.meter)
+            return formatted(found, conversion, how, frame.m.meter)
         except Exception as error:  # noqa: BLE001 - a bad format
             return frame.m.fault(error, node, frame)
 

@@ -138,7 +138,7 @@ def evaluate(
             else:
                 _not_a_function(m, function_name)
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
-            m.record(_our_fault(error), m.meter.node, m.base)
+            m.record(our_fault(error), m.meter.node, m.base)
         types = {place: variable_of(name, value) for place, (name, value) in m.types.items() if _telling(value)}
     return Evaluation(
         program=program,
@@ -171,7 +171,8 @@ def _ends_early(item: Diagnostic) -> bool:
     return item.outcome == "fault" or item.code in ("NKI120", "NKI122")
 
 
-def _our_fault(error: Exception) -> Diagnostic:
+def our_fault(error: Exception) -> Diagnostic:
+    """The finding of an error that is none of the user's."""
     return diagnose(
         "NKI901",
         f"nki_lab failed with {type(error).__name__}: {error}",

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
     attributes,
@@ -24,6 +26,7 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
 from nki_lab.kernel_runtime.frontend.evaluator.operations import (
     BINARY,
     UNARY,
+    fits,
     unwrapped,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_scope
@@ -132,12 +135,17 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Any, b: Any
         return libraries.flags(kind, a, b)
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         m.pin(node, frame)
-    elif m.is_doubtful(a) or m.is_doubtful(b):
+    elif m.is_doubtful(a) or m.is_doubtful(b) or _is_large(kind, a, b):
         return UNKNOWN
     try:
         return BINARY[kind](unwrapped(a), unwrapped(b), m.meter)
     except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the operator
         return m.fault(error, node, frame)
+
+
+def _is_large(kind: type[ast.operator], a: Any, b: Any) -> bool:
+    """Whether an operator would make a large array, or take long."""
+    return np.ndarray in (type(a), type(b)) and (kind is ast.MatMult or not fits(a, b))
 
 
 def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:

@@ -87,9 +87,9 @@ def _copy(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict
     value = args[0] if len(args) == 1 else UNKNOWN
     if m.is_doubtful(value):
         return UNKNOWN
-    if type(value) in (list, dict, set):
+    if isinstance(value, list | dict | set):
         m.meter.sized(len(value))
-        return type(value)(value)
+        return value.copy()
     if type(value) is Instance and value.cls.kind in ("object", "nki", "namedtuple"):
         return Instance(value.cls, dict(value.fields))
     return value if isinstance(value, int | float | str | tuple | bool | None | EnumMember) else UNKNOWN

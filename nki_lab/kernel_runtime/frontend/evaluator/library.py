@@ -12,7 +12,7 @@ import sys
 import threading
 import tokenize
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -44,12 +44,15 @@ class Library:
     """Finds modules as the interpreter would that runs the file.
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
-    NKI are read; `folder` is where a text without a file stands. Stamps are taken anew after `refresh`.
+    NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
+    by the name of a file. Stamps are taken anew after `refresh`.
     """
 
     def __init__(
-        self, paths: Iterable[str | Path] = (), site: Iterable[str | Path] = (), folder: str | Path = ""
-    ) -> None:
+        self, paths: Iterable[str | Path] = (), site: Iterable[str | Path] = (), folder: str | Path = "",
+        given: Mapping[str, ModuleSource] | None = None,
+    ) -> None:  # fmt: skip
+        self.given = given or {}
         self.folder = os.path.abspath(folder) if folder else ""
         self.paths = tuple(os.path.abspath(item) for item in paths)
         self.site = tuple(os.path.abspath(item) for item in site)
@@ -102,6 +105,8 @@ class Library:
 
         None where there is none, or where it is not to be read.
         """
+        if f"{name}.py" in self.given:
+            return f"{name}.py"
         parts = name.split(".")
         if parts[0] in _FOREIGN or len(parts) > 16 or not all(part.isidentifier() for part in parts):
             return None
@@ -165,6 +170,8 @@ class Library:
 
     def load(self, path: str, reads: Reads, shown: str = "") -> ModuleSource | None:
         """The module of a file, which findings call `shown`; None where it cannot be read as Python."""
+        if path in self.given:
+            return self.given[path]
         return _loaded(path, self.stamp(path, reads), shown or path)
 
 

@@ -321,10 +321,10 @@ _EXCEPTIONS = {
 }
 _PLAIN_BUILTINS = _EXCEPTIONS | {
     "abs", "all", "any", "bin", "bool", "callable", "chr", "classmethod", "dict", "divmod", "Ellipsis", "enumerate",
-    "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter", "len",
-    "list", "map", "max", "min", "next", "NotImplemented", "object", "ord", "pow", "print", "property", "range", "repr",
-    "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple", "type",
-    "zip",
+    "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass", "iter",
+    "len", "list", "map", "max", "min", "next", "NotImplemented", "object", "ord", "pow", "print", "property", "range",
+    "repr", "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum", "super", "tuple",
+    "type", "zip",
 }  # fmt: skip
 
 

@@ -75,6 +75,8 @@ def call_method(
         if guarded is not None:
             return guarded(m, frame, node, value, args, kwargs)
         values = [*args, *kwargs.values()]
+        if kind is np.ndarray and (m.lacks(*values) or "out" in kwargs):
+            return UNKNOWN
         if any(item is UNKNOWN for item in values[:1]) and kind is not list:
             m.doubt([value], contents=name in _STORES)
             return UNKNOWN
@@ -118,6 +120,10 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
             return getattr(value, name) if name in ("name", "itemsize", "kind", "type") else _absent(value, name)
         if isinstance(value, np.generic):
             return _of_scalar(value, name)
+        if kind is np.ndarray:
+            if name in ("shape", "dtype", "ndim", "size", "T", "itemsize"):
+                return getattr(value, name)
+            return NativeMethod(value, name) if name in _ARRAY_METHODS else _absent(value, name)
         if kind.__name__ == "finfo" and name in ("min", "max", "eps", "tiny", "smallest_normal", "bits"):
             return getattr(value, name)
     except Exception as error:  # noqa: BLE001 - a tensor's own refusal, reported at the attribute
@@ -259,6 +265,13 @@ def _with_schedule(m: Machine, frame: Frame, node: ast.AST, value: Any, args: li
     edges = tuple(m.meter.walked(m.meter.items(given)))
     pairs_of(edges)
     return Launch(kernel.function, kernel.grid, (*kernel.schedule, *edges))
+
+
+_ARRAY_METHODS: Final = frozenset({
+    "sum", "max", "min", "mean", "prod", "any", "all", "cumsum", "argmax", "argmin", "tolist", "astype", "reshape",
+    "item", "copy", "flatten", "ravel", "transpose", "round", "clip",
+})  # fmt: skip
+"""Methods of arrays whose results are not larger than the array."""
 
 
 def _item(m: Machine, frame: Frame, node: ast.AST, value: np.generic, args: list[Any], kwargs: dict[str, Any]) -> Any:

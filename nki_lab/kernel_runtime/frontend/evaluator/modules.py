@@ -91,6 +91,10 @@ class Shelf:
         path = self._library.inside(folder, (name,), self.reads)
         return MISSING if path is None else self._module(path, f"{module.name}.{name}")
 
+    def module_of(self, file: str) -> ModuleSource:
+        """The module that findings call `file`."""
+        return next(home.module for home in self.homes.values() if home.file == file)
+
     def _module(self, path: str, name: str) -> Any:
         if path in self._found:
             return self._found[path]

@@ -128,8 +128,10 @@ def _library(name: str) -> Any:
     if name in _MARKED:
         home = "typing" if name == "typing_extensions" else name
         marked = {key: _marker(f"{home}.{key}") for key in _MARKED[name]}
-        more = {"typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict}}
-        return Namespace(name, marked | more.get(name, {}))
+        more: dict[str, dict[str, Any]] = {
+            "typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict},
+        }  # fmt: skip
+        return Namespace(name, {**marked, **more.get(name, {})})
     return UNKNOWN
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.natives import native
-from nki_lab.kernel_runtime.frontend.evaluator.operations import power, unwrapped
+from nki_lab.kernel_runtime.frontend.evaluator.operations import LARGEST_ARRAY, fits, power, unwrapped
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Namespace
 
 _DTYPES: Final = (
@@ -32,19 +33,26 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float | np.generic)
 
 
+def _small(value: Any) -> bool:
+    """Whether a value is a number, or an array of few numbers."""
+    return _number(value) or (type(value) is np.ndarray and value.size <= LARGEST_ARRAY and value.dtype.kind in "biuf")
+
+
 def _enter_scalar(function: Any) -> None:
     @native(function, deep=True)
     def run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
         values = [unwrapped(value) for value in args]
-        if kwargs or not all(_number(value) for value in values):
+        if kwargs or not all(_small(value) for value in values) or not fits(*values):
             return UNKNOWN
         result = function(*values)
-        return result if isinstance(result, np.generic | float | int) else UNKNOWN
+        return result if _small(result) else UNKNOWN
 
 
 def _enter_fold(function: Any) -> None:
     @native(function, deep=True)
     def run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if len(args) == 1 and _small(args[0]) and not kwargs.keys() - {"dtype", "axis", "keepdims"}:
+            return function(args[0], **kwargs)
         if len(args) != 1 or kwargs.keys() - {"dtype"} or not isinstance(args[0], tuple | list):
             return UNKNOWN
         m.meter.sized(len(args[0]))
@@ -58,6 +66,30 @@ for _name in _SCALAR:
     _enter_scalar(getattr(np, _name))
 for _name in _FOLDS:
     _enter_fold(getattr(np, _name))
+
+
+def _enter_maker(function: Any) -> None:
+    @native(function, deep=True)
+    def run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        values = [unwrapped(value) for value in args]
+        given = (*values, *kwargs.values())
+        sizes = [size for value in given for size in (value if type(value) is tuple else (value,))]
+        if any(isinstance(size, int) and abs(size) > LARGEST_ARRAY for size in sizes) or kwargs.keys() - _MAKING:
+            return UNKNOWN
+        shape = values[0] if values and isinstance(values[0], tuple | list) else ()
+        if math.prod(size for size in shape if type(size) is int) > LARGEST_ARRAY or any(
+            not isinstance(value, int | float | np.generic | tuple | list | type | np.dtype) for value in values
+        ):
+            return UNKNOWN
+        m.meter.walked(values)
+        made = function(*values, **kwargs)
+        return made if _small(made) else UNKNOWN
+
+
+_MAKING: Final = frozenset({"dtype", "shape", "num", "start", "stop", "step", "endpoint", "k", "fill_value", "N", "M"})
+_MAKERS: Final = ("array", "asarray", "arange", "linspace", "zeros", "ones", "full", "eye", "identity", "tri")
+for _name in _MAKERS:
+    _enter_maker(getattr(np, _name))
 
 
 @native(np.power, deep=True)
@@ -104,5 +136,6 @@ def _limits(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: di
 
 def numpy_namespace(more: Mapping[str, Any]) -> Namespace:
     """The names of `numpy` that the evaluator knows, and `more`."""
-    names = {name: getattr(np, name) for name in (*_DTYPES, *_SCALAR, *_FOLDS, "power", "dtype", "finfo", "iinfo")}
+    known = (*_DTYPES, *_SCALAR, *_FOLDS, *_MAKERS, "power", "dtype", "finfo", "iinfo")
+    names = {name: getattr(np, name) for name in known}
     return Namespace("numpy", names | _CONSTANTS | dict(more), real=np)

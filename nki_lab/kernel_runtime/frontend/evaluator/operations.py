@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable
 from typing import Any, Final
+
+import numpy as np
 
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Meter, TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.values import EnumMember
@@ -16,6 +19,10 @@ Operation = Callable[[Any, Any, Meter], Any]
 _TEXTS: Final = (str, bytes)
 _SEQUENCES: Final = (list, tuple)
 _WIDTH: Final = re.compile(r"\d{4,}|\*")  # a width or precision that makes a format specification a memory bomb
+
+
+LARGEST_ARRAY: Final = 1 << 16
+"""Elements of an array that is computed: constants of kernels are small."""
 
 
 def add(a: Any, b: Any, meter: Meter) -> Any:
@@ -154,3 +161,12 @@ def formatted(value: Any, conversion: int, specification: str, meter: Meter) -> 
     text = format(value, specification)
     meter.text(len(text))
     return text
+
+
+def fits(*values: Any) -> bool:
+    """Whether what an operator makes of small arrays is small."""
+    try:
+        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+    except ValueError:
+        return True  # the operator itself says so
+    return math.prod(shape) <= LARGEST_ARRAY

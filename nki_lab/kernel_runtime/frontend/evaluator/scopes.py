@@ -63,6 +63,8 @@ class Scope:
     def _collect(self) -> None:
         body, self._body = self._body or (), None
         for node in inner_nodes(body):
+            if type(node) not in _TELLING:
+                continue
             if isinstance(node, ast.Global):
                 self._globals.update(node.names)
             elif isinstance(node, ast.Nonlocal):
@@ -71,6 +73,13 @@ class Scope:
                 self._generator = True
             else:
                 self._names.update(_bound_by(node))
+
+
+_TELLING: Final = frozenset((
+    ast.Name, *FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom, ast.ExceptHandler, ast.MatchAs, ast.MatchStar,
+    ast.MatchMapping, ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await,
+))  # fmt: skip
+"""Nodes that bind names, or say something about a function; most nodes do neither."""
 
 
 def _qualified(name: str, parent: Scope | None) -> str:
@@ -111,9 +120,11 @@ def bound_names(body: Iterable[ast.AST]) -> set[str]:
 
 
 def _bound_by(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+        return
     match node:
-        case ast.Name(ctx=ast.Store() | ast.Del(), id=name):
-            yield name
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             yield name
         case ast.Import(names=names):
@@ -137,7 +148,9 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if isinstance(node, FUNCTIONS):
+        if type(node) not in _HELD:
+            stack.extend(children(node))
+        elif isinstance(node, FUNCTIONS):
             stack.extend(node.decorator_list)
             stack.extend(item for item in (*node.args.defaults, *node.args.kw_defaults) if item is not None)
         elif isinstance(node, ast.ClassDef):
@@ -147,8 +160,9 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         elif isinstance(node, _COMPREHENSIONS):
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)
-        else:
-            stack.extend(children(node))
+
+
+_HELD: Final = frozenset((*FUNCTIONS, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS))
 
 
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:

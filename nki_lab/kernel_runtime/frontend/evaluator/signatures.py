@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import Span
+from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host, host_arrays
-from nki_lab.kernel_runtime.frontend.evaluator.evaluation import run_module
+from nki_lab.kernel_runtime.frontend.evaluator.evaluation import our_fault, run_module
 from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Thrown
@@ -77,13 +77,16 @@ class Launches:
     """How a module calls kernels: its `own` by name, those of `other` modules by file and name.
 
     `called` are the functions, by qualified name, whose bodies that depends on; `reads` is what the search for other
-    modules depends on.
+    modules depends on, `modules` are those of `other` by file. `failures` say where the evaluation itself failed: what
+    is launched after that is not known.
     """
 
     own: Mapping[str, tuple[Signature, ...]]
     other: Mapping[tuple[str, str], tuple[Signature, ...]]
     called: frozenset[str]
     reads: Reads
+    modules: Mapping[str, ModuleSource] = field(default_factory=dict)
+    failures: tuple[Diagnostic, ...] = ()
 
 
 def signatures(
@@ -123,26 +126,31 @@ def launches(
 
     m.launched = launched
     with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
-        run_module(m)
-        for name in wanted:
-            function = m.globals.get(name)
-            function = function.function if isinstance(function, Launch) else function
-            if isinstance(function, Function):
-                annotated = _from_annotations(m, function)
-                if annotated is not None:
-                    found[name] = {str(annotated): annotated, **found[name]}
-        for name, value in list(m.globals.items()):
-            if isinstance(value, UserClass):
-                for method, item in value.attributes.items():
-                    if method.startswith("test_"):
-                        _call_test(m, item, Instance(value, {}))
-            elif name.startswith("test_"):
-                _call_test(m, value)
+        try:
+            run_module(m)
+            for name in wanted:
+                function = m.globals.get(name)
+                function = function.function if isinstance(function, Launch) else function
+                if isinstance(function, Function):
+                    annotated = _from_annotations(m, function)
+                    if annotated is not None:
+                        found[name] = {str(annotated): annotated, **found[name]}
+            for name, value in list(m.globals.items()):
+                if isinstance(value, UserClass):
+                    for method, item in value.attributes.items():
+                        if method.startswith("test_"):
+                            _call_test(m, item, Instance(value, {}))
+                elif name.startswith("test_"):
+                    _call_test(m, value)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs what comes after it
+            m.record(our_fault(error), m.meter.node, m.base)
     return Launches(
         own={name: _best(table) for name, table in found.items()},
         other={key: _best(table) for key, table in other.items() if table},
         called=frozenset(m.called),
         reads=m.shelf.reads,
+        modules={file: m.shelf.module_of(file) for file, _ in other},
+        failures=tuple(item for item in m.findings if item.code == "NKI901"),
     )
 
 

@@ -17,7 +17,7 @@ _ASIDE: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})
 
 
 def branches() -> bool:
-    """Whether the innermost user code tests what it asks about: in `if`, `while`, `assert`, `x if y else z` and `not`."""
+    """Whether the innermost user code tests what it asks about: in `if`, `while`, `assert`, `a if b else c`, `not`."""
     frame: Any = sys._getframe(1)
     while frame is not None and is_ours(frame):
         frame = frame.f_back

@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend import context, language
-from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
+from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, frozen, placed
 from nki_lab.kernel_runtime.frontend.legacy import assignment
 from nki_lab.kernel_runtime.frontend.legacy.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.frontend.legacy.held import Box, Held, out_positions, result_position, writer_kind
@@ -218,13 +218,15 @@ class LegacyBuilder(Builder):
 
     def check(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         """Raise what recording this call would raise; answers are kept by operand types and attributes."""
-        key = (instruction, fixed, *[_type_key(value) for value in live])
+        key: tuple[Any, ...] = (instruction, fixed, *[_type_key(value) for value in live])
         try:
-            if key in self._legal:
-                return
-            self._legal.add(key)
+            known = key in self._legal
         except TypeError:
-            key = ()
+            key = (instruction, frozen(fixed), *[frozen(_type_key(value)) for value in live])
+            known = key in self._legal
+        if known:
+            return
+        self._legal.add(key)
         try:
             legalise(instruction, next(parts(instruction, live)), fixed, self.arch)
         except NkiError as error:

@@ -72,7 +72,7 @@ class Mask:
         """The error of branching on a mask."""
         return error_of(
             diagnose("NKI017", "a comparison of index expressions is used as a condition",
-                     limit="an index stands for all its values at once: it has no one answer for `if`, `while` or `not`",
+                     limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
                      help="pass the comparison as mask= to the instructions, joined with &")
         )  # fmt: skip
 

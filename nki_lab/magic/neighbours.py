@@ -1,0 +1,84 @@
+"""Functions and classes of other cells, and of modules that the notebook has imported, as texts for the check."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, Final
+
+from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource
+
+MOST: Final = 64
+"""Cells that one check reads."""
+
+Meaning = Callable[[ast.Module, Mapping[str, Any], "Neighbours"], list[str]]
+
+
+class Neighbours:
+    """The cells that a cell takes functions from; `modules` are those met, by the names that imports give them.
+
+    `meanings` gives the statements that say what a cell's names mean in the notebook.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any], meanings: Meaning) -> None:
+        self._namespace = namespace
+        self._meanings = meanings
+        self._names: dict[str, str] = {}
+        self.modules: dict[str, ModuleSource] = {}
+
+    def statement(self, name: str, value: Any) -> str:
+        """The import that binds `name` to a function or class of the user's; "" for another value."""
+        inner = _function_of(value)
+        own = getattr(inner, "__name__", None)
+        module = getattr(inner, "__module__", None)
+        if not isinstance(own, str) or not own.isidentifier() or not isinstance(module, str):
+            return ""
+        if module in ("__main__", "builtins"):
+            cell = self._cell(_file_of(inner)) if module == "__main__" else ""
+            return f"from {cell} import {own} as {name}" if cell else ""
+        held = getattr(sys.modules.get(module), own, None)
+        known = held is value or held is inner
+        return f"from {module} import {own} as {name}" if known else ""
+
+    def _cell(self, file: str) -> str:
+        """The module of a cell; "" where its text is not at hand."""
+        if file in self._names:
+            return self._names[file]
+        if file not in linecache.cache or len(self._names) >= MOST:
+            return ""
+        text = "".join(linecache.getlines(file))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ""  # line magics among its lines
+        name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own neighbours: cells meet in rings
+        statements = self._meanings(tree, self._namespace, self)
+        above = ast.parse("\n".join(statements))
+        ast.increment_lineno(above, -len(statements))
+        body = [*above.body, *tree.body]
+        self.modules[f"{name}.py"] = ModuleSource(text, file, ast.Module(body=body, type_ignores=[]))
+        return name
+
+
+def _function_of(value: Any) -> Any:
+    """The function inside a kernel; a function or class itself; None for other values."""
+    if isinstance(value, FunctionType | type):
+        return value
+    inner = getattr(value, "function", None) if type(value).__module__.startswith("nki_lab.") else None
+    return inner if isinstance(inner, FunctionType) else None
+
+
+def _file_of(value: Any) -> str:
+    """The file of a function's text, of a class that of one of its methods."""
+    parts = vars(value).values() if isinstance(value, type) else (value,)
+    for part in parts:
+        code = getattr(getattr(part, "__func__", getattr(part, "fget", part)), "__code__", None)
+        if code is not None and code.co_filename != "<string>":
+            return str(code.co_filename)
+    return ""
