@@ -32,7 +32,7 @@ def files_seconds() -> float:
 
 
 def growth_milliseconds() -> Iterator[tuple[int, float]]:
-    """Milliseconds for a thousand lines of a generated file, by its lines: the same for all where the cost is linear."""
+    """Milliseconds for a thousand lines of a generated file, by its lines: alike where the cost is linear."""
     for lines in GROWTH:
         source = modules.module(max(1, lines // 360), lines)
         document, question = Document("generated.py"), Question(arch=arch_of("trn2"), seconds=600.0)

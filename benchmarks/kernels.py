@@ -68,3 +68,26 @@ def mixed(x, count):
         nisa.tensor_copy(dst=b, src=a)
         nisa.dma_copy(dst=out[start : start + 128, 0:free], src=b)
     return out
+
+
+@nki.jit
+def halves(x, rounds, barriers):
+    """`rounds` of tiles whose columns two cores share, each ten instructions; every hundredth they swap a tile."""
+    me = nl.program_id(0)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    board = nl.ndarray((2, 128, 64), x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 64), x.dtype)
+    for i in range(rounds):
+        here = (slice(i * 128, i * 128 + 128), slice(64 * me, 64 * me + 64))
+        nisa.dma_copy(dst=tile, src=x[here])
+        for _ in range(8):
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+        nisa.dma_copy(dst=out[here], src=tile)
+        if i % 100 == 0:
+            nisa.dma_copy(dst=board[me], src=tile)
+            if barriers:
+                nisa.core_barrier(board, (0, 1))
+            nisa.dma_copy(dst=tile, src=board[1 - me])
+            if barriers:
+                nisa.core_barrier(board, (0, 1))
+    return out

@@ -19,9 +19,11 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import nki_lab
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
+from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.frontend.context import local
-from nki_lab.magic import NkiMagics, completion
+from nki_lab.magic import NkiMagics, cell, completion
 from nki_lab.magic.cell import prelude
 from nki_lab.magic.runs import LINES
 from nki_lab.result import Run
@@ -385,6 +387,21 @@ def test_what_an_earlier_cell_defines_is_not_missing(notebook: Notebook) -> None
     done = notebook.good(f"%%nki\n{source}\nadd(x, x)[0, 0]")
     assert done.value == 2
     assert "error" not in done.text
+
+
+def test_functions_of_other_cells_are_followed(notebook: Notebook) -> None:
+    notebook.good("import nki.isa as nisa\nWIDTH = 8")
+    notebook.good("class Half:\n    def of(self, t):\n        return t[:, 0:WIDTH]\n\ndef halve(t):\n"
+                  "    nisa.tensor_copy(dst=t, src=Half().of(t))\n    return t")  # fmt: skip
+    source = ADD.replace("nl.load(a)", "halve(nl.load(a))")
+    found = check_of(notebook, f"{source}\nadd(x, x)")
+    assert [(item.code, item.outcome) for item in found if item.severity == "error"] == [("NKI203", "fault")]
+
+
+def check_of(notebook: Notebook, body: str) -> list[Diagnostic]:
+    """What the check before a run finds in a cell."""
+    found, _ = cell.check(cell.read(notebook.shell, "", body), notebook.shell.user_ns, arch_of("trn2"))
+    return found
 
 
 def test_the_prelude_says_what_names_mean() -> None:

@@ -20,6 +20,7 @@ from tests.production import (
     norm_projection,
     paged_attention,
     quantised_mlp,
+    ring_attention,
     scan_pool,
 )
 from tests.verdicts import evaluated, missed, traced
@@ -114,6 +115,17 @@ def test_flash_attention_with_rotation_fills_the_cache_in_place() -> None:
     assert apart(wide(cache[100:612]), turned(k)) < 1e-2
     assert not wide(cache[:100]).any()
     assert not wide(cache[612:]).any()
+
+
+def test_keys_and_values_go_around_a_ring_of_ranks() -> None:
+    q = [normal(n, 64, 64).astype(BF16) for n in range(4)]
+    kv = [normal(n + 4, 2, 64, 64).astype(BF16) for n in range(4)]
+    keys, values = (np.concatenate([wide(block[side]) for block in kv]) for side in (0, 1))
+    made = nki_lab.run_ranks(ring_attention.ring_attention, list(zip(q, kv, strict=True)), target="trn2")
+    for mine, run_of_rank in zip(q, made, strict=True):
+        scores = wide(mine) @ keys.T
+        power = np.exp(scores - scores.max(1, keepdims=True))
+        assert apart(wide(run_of_rank.outputs[0]), power / power.sum(1, keepdims=True) @ values) < 1e-2
 
 
 # -- mixtures of experts --------------------------------------------------------------------------------------------------
@@ -243,6 +255,7 @@ READ: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
      (*[spec((64, 512), F)] * 2, spec((64, 4), F), *[spec((4, 512), F)] * 2), "trn2"),
     (scan_pool.layer_norm, (spec((100, 1200), F), *[spec((1200,), F)] * 2), "trn2"),
     (scan_pool.conv1d, (spec((64, 100), B), spec((5, 64, 32), B)), "trn2"),
+    (ring_attention.ring_attention, (spec((64, 64), B), spec((2, 64, 64), B)), "trn2"),
     (mx_layer.mx_project, (spec((128, 256), B), spec((128, 32), "uint32"), spec((16, 32), "uint8")), "trn3"),
 ]  # fmt: skip
 
@@ -253,3 +266,18 @@ def test_the_editor_sees_the_program_that_runs(kernel: Any, arguments: tuple[Any
     seen, made = evaluated(file.read_text(encoding="utf-8"), file, arguments, target, name=kernel.__name__)
     assert seen == traced(kernel, arguments, target)
     assert not missed(made)
+
+
+FOLLOWED = [
+    (norm_projection.norm_qkv, (spec((200, 256), B), spec((256, 1152), B))),
+    (
+        experts.experts_decode,
+        (spec((3, 256), B), spec((256, 16), B), spec((16, 256, 2, 128), B), spec((16, 128, 256), B)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kernel", "arguments"), FOLLOWED, ids=[case[0].__name__ for case in FOLLOWED])
+def test_the_editor_follows_helpers_in_other_modules(kernel: Any, arguments: tuple[Any, ...]) -> None:
+    found = nki_lab.check(function=kernel, args=arguments, target="trn2")
+    assert not [item for item in found if item.severity == "error" or item.code in ("NKI120", "NKI121", "NKI122")]

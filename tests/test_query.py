@@ -56,6 +56,32 @@ def codes(*args: Any, **kwargs: Any) -> list[str]:
 # -- check -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_hover_tells_what_loops_walk_and_what_expressions_are() -> None:
+    text = HOVERED_LOOPS
+    line = next(i for i, row in enumerate(text.split("\n"), 1) if "nl.load" in row)
+    assert query.hover(text, line - 1, 9, target="trn2") == "`i`: 0 to 3, 4 trips"
+    assert query.hover(text, line, text.split("\n")[line - 1].index("x[") + 1, target="trn2") == (
+        "`x`: (512, 64) float32 in HBM\n\n`x[i * 128:(i + 1) * 128, 0:32]`: (128, 32) float32 in HBM"
+    )
+    assert query.hover(text, line + 1, 13, target="trn2") == "`j`: 0 to 7 in steps of 2, 4 trips"
+
+
+HOVERED_LOOPS = """import nki
+import nki.language as nl
+import nki.typing as nt
+
+@nki.jit
+def kernel(x: nt.tensor[512, 64]):
+    out = nl.ndarray((512, 32), x.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        t = nl.load(x[i * 128:(i + 1) * 128, 0:32])
+        for j in range(i % 2, 8, 2):
+            t = nl.add(t, t)
+        nl.store(out[i * 128:(i + 1) * 128, :], t)
+    return out
+"""
+
+
 def test_a_source_is_checked_in_order_of_its_lines() -> None:
     found = query.check(source=FAULTY, target="trn2")
     assert [(item.code, item.line) for item in found] == [
@@ -152,7 +178,7 @@ def test_a_kernel_that_another_one_calls_needs_no_shapes_of_its_own() -> None:
             return x
         outer(np.zeros((4, 4)))
         """
-    assert codes(source=textwrap.dedent(text)) == ["NKI303"]
+    assert codes(source=textwrap.dedent(text)) == ["NKI303", "NKI129"]  # the second says that inner is a kernel itself
 
 
 def test_an_unwritten_result_is_found() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import annotation
+from nki_lab.dialects.builder import compile_kernel
 from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
@@ -63,6 +64,8 @@ def modules() -> dict[str, DialectModule]:
         make_module("nki.tensor", {"tensor": annotation.tensor, "NkiTensor": NkiTensor}, doc="The type of tensors.",
                     missing=missing, stands_for=annotation.tensor),
         make_module("nki.compiler", {}, doc="The compiler's own names; kernels need none of them.", missing=missing),
+        make_module("nki.compiler.kernel_builder", {"compile_kernel": compile_kernel},
+                    doc="Compiling a function without a framework around it.", missing=missing),
         make_module("nki.meta", {}, doc="Types of the meta-programming language.", missing=missing),
         make_module("nki.meta.tensor", {"tensor": annotation.tensor, "NkiTensor": NkiTensor},
                     doc="The type of tensors.", missing=missing, stands_for=annotation.tensor),

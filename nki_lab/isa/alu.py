@@ -282,7 +282,7 @@ def alu_of(spelling: object) -> AluOp:
             f"{name or repr(spelling)} is no operator of the arithmetic units",
             operand="op",
             limit="one of the operators of the NKI API reference, Supported Math Operators",
-            help=_INSTEAD.get(name) or (did_you_mean(name, ALU) if name else ""),
+            help=_INSTEAD.get(name or "") or (did_you_mean(name, ALU) if name else ""),
         )
     )
 

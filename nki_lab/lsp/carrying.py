@@ -39,4 +39,9 @@ class Carrier:
         issued = {
             (line, column): value for (number, column), value in known.issued.items() if (line := self.line(number))
         }
-        return Examination(variables=variables, issued=issued)
+        expressions = {
+            (line, column): value
+            for (number, column), value in known.expressions.items()
+            if (line := self.line(number))
+        }
+        return Examination(variables=variables, issued=issued, expressions=expressions)

@@ -93,6 +93,7 @@ class Checker:
                 is_notebook=module.is_notebook,
                 target=settings.arch(module.file).target,
                 seconds=settings.seconds,
+                python=settings.python,
             )
         )
 

@@ -24,15 +24,18 @@ class Settings:
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
         self.target: str | None = None  # as the editor's settings have it
+        self.python = ""  # the interpreter or environment whose installed kernels are read
         self.seconds = SECONDS
         self._said: set[str] = set()
 
     def take(self, values: Any) -> None:
-        """Settings of the editor: `{"target": "trn2", "seconds": 5}`, or the same under the section's name."""
+        """Settings of the editor: `{"target": "trn2", "seconds": 5, "python": ".venv"}`, or that under a name."""
         table = values if isinstance(values, dict) else {}
         inner = table.get(SECTION)
         table = inner if isinstance(inner, dict) else table
-        target, seconds = (table.get(name, table.get(f"{SECTION}.{name}")) for name in ("target", "seconds"))
+        names = ("target", "seconds", "python")
+        target, seconds, python = (table.get(name, table.get(f"{SECTION}.{name}")) for name in names)
+        self.python = python if isinstance(python, str) else ""
         self.target = target if isinstance(target, str) and target.strip() else None
         if isinstance(seconds, int | float) and seconds > 0:
             self.seconds = float(seconds)

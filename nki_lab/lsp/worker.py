@@ -41,6 +41,7 @@ class Job:
     is_notebook: bool
     target: str
     seconds: float
+    python: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,7 @@ class Worker:
         project = _project(job)
         question = Question(
             arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=project.signatures(Path(job.file)),
-            library=self._library(project),
+            library=self._library(project, job.python),
         )  # fmt: skip
         try:
             found = self._documents[job.key].examine(question)
@@ -182,11 +183,11 @@ class Worker:
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
 
-    def _library(self, project: Any) -> Any:
-        """The modules of a project; one library as long as its settings stay."""
-        key = (project.folder, project.paths, project.python)
+    def _library(self, project: Any, python: str) -> Any:
+        """The modules of a project; one library as long as settings stay. `python` serves where it names none."""
+        key = (project.folder, project.paths, project.python or python)
         if key not in self._libraries:
-            self._libraries[key] = project.library()
+            self._libraries[key] = replace(project, python=key[2] or None).library()
         return self._libraries[key]
 
     def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -1,6 +1,6 @@
 """How other files call the kernels of one: its tests, and the scripts beside it."""
 
-# ruff: noqa: PTH110, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
+# ruff: noqa: PTH110, PTH117, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
 # Folders are listed and their files looked at in an editor, while somebody types.
 
 from __future__ import annotations

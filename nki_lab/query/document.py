@@ -19,13 +19,15 @@ class Examination:
     """What is known of a text.
 
     `findings` are in the order of the source. `variables` tells what names stood for where they were bound, `issued`
-    what calls turned into, both by 1-based line and 0-based UTF-8 byte column. Of the `operations` of NKI that
+    what calls turned into, both by 1-based line and 0-based UTF-8 byte column; `expressions` what calls and
+    subscripts were, by where they end. Of the `operations` of NKI that
     evaluation came to, those that are `unknown` could not be evaluated.
     """
 
     findings: tuple[Diagnostic, ...] = ()
     variables: Mapping[Place, Variable] = field(default_factory=dict)
     issued: Mapping[Place, Issued] = field(default_factory=dict)
+    expressions: Mapping[Place, Variable] = field(default_factory=dict)
     operations: frozenset[Operation] = frozenset()
     unknown: frozenset[Operation] = frozenset()
 
@@ -72,6 +74,7 @@ def examine(facts: SyntaxFacts, syntax: Iterable[Diagnostic], question: Question
         findings=tuple(said),
         variables=answers.variables,
         issued=answers.issued,
+        expressions=answers.expressions,
         operations=frozenset(answers.operations),
         unknown=frozenset(answers.unknown),
     )

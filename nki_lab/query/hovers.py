@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from nki_lab import codes
@@ -60,9 +61,11 @@ def hover(
             came_to = (known or _examined(source, file, arch.target)).issued.get(site_of(call)[:2])
             return documentation(name, arch, _call_text(came_to))
     if isinstance(node, ast.Name | ast.arg) and _functions_around(facts, node.lineno):
-        variables = (known or _examined(source, file, arch.target)).variables
-        variable = _variable(facts, node, variables)
-        return None if variable is None else shown(variable)
+        examined = known or _examined(source, file, arch.target)
+        variable = _variable(facts, node, examined.variables)
+        rows = [] if variable is None else [shown(variable)]
+        rows += _continued(facts, node, examined.expressions)
+        return "\n\n".join(rows) or None
     return None
 
 
@@ -153,6 +156,18 @@ def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place
         if places:
             return known[max(before) if before else min(places)]
     return None
+
+
+def _continued(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place, Variable]) -> list[str]:
+    """What subscripts and calls that begin with a name stand for, the shortest first."""
+    start = (node.lineno, node.col_offset)
+    ends = {}
+    for item in _nodes_near(facts, node.lineno):
+        if isinstance(item, ast.Subscript | ast.Call) and (item.lineno, item.col_offset) == start:
+            end = (item.end_lineno or 0, item.end_col_offset or 0)
+            if end in known:
+                ends[end] = shown(replace(known[end], name=facts.text(item)))
+    return [ends[end] for end in sorted(ends)]
 
 
 def shown(variable: Variable) -> str:

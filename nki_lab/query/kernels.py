@@ -33,6 +33,7 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     legacy_dialect,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
+from nki_lab.kernel_runtime.frontend.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.issued import Issued, issued
@@ -64,6 +65,7 @@ class Answers:
     findings: list[Diagnostic] = field(default_factory=list)
     variables: dict[Place, Variable] = field(default_factory=dict)
     issued: dict[Place, Issued] = field(default_factory=dict)
+    expressions: dict[Place, Variable] = field(default_factory=dict)
     entered: set[str] = field(default_factory=set)
     operations: set[Operation] = field(default_factory=set)
     unknown: set[Operation] = field(default_factory=set)
@@ -78,6 +80,7 @@ class Answers:
         self.count(made)
         self.variables = {**made.variables, **self.variables}
         self.issued = {**made.issued, **self.issued}
+        self.expressions = {**made.expressions, **self.expressions}
         self.entered |= made.entered
 
 
@@ -262,6 +265,9 @@ def _answer(
 def _evaluation(
     module: ModuleSource, kernel: KernelFunction, signature: Signature, question: Question, budget: Budget
 ) -> Made:
+    refused = None if kernel.dialect == "legacy" else launch_refused(kernel.node.name, signature.grid, question.arch)
+    if refused is not None:
+        refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:
         result = evaluate(
             module, kernel.node.name, signature, arch=question.arch, options=question.options, budget=budget,
@@ -273,13 +279,19 @@ def _evaluation(
         facts = ProgramFacts(
             program=result.program, doubtful=result.tainted, complete=result.complete, known_allocation=placed
         )
-        findings = [*result.diagnostics, *facts.coverage.diagnostics, *placed.diagnostics]
+        findings = [
+            *([] if refused is None else [refused]),
+            *result.diagnostics,
+            *facts.coverage.diagnostics,
+            *placed.diagnostics,
+        ]
         if result.program.user_edges:
             findings += facts.schedule.diagnostics
         findings = without_consequences([*findings, *check_program(facts)])
     return Made(
         findings=tuple(_reached(module.file, result, item) for item in findings),
         variables=result.types,
+        expressions=result.expressions,
         issued=issued(result.program, module.file),
         depends=_outermost(result.called | {kernel.node.name}),
         entered=result.entered,
@@ -356,7 +368,7 @@ def _unshaped(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
     names = ", ".join(_parameters(kernel.node))
     return diagnose(
         "NKI121",
-        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known here: only what holds for all is checked",
+        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known: only what holds for all is checked",
         span=facts.name_span(kernel.node),
         limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
         help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",

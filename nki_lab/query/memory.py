@@ -59,6 +59,7 @@ class Made:
     findings: tuple[Diagnostic, ...] = ()
     variables: Mapping[Place, Variable]
     issued: Mapping[Place, Issued]
+    expressions: Mapping[Place, Variable] = field(default_factory=dict)
     depends: frozenset[str]
     entered: frozenset[str] = frozenset()
     reads: Reads = field(default_factory=dict)
@@ -126,6 +127,7 @@ def moved_lines(answer: Any, line_of: Callable[[int], int], file: str) -> Any:
                 findings=tuple(moved_finding(item, line_of, file) for item in answer.findings),
                 variables={(line_of(line), column): value for (line, column), value in answer.variables.items()},
                 issued={(line_of(line), column): value for (line, column), value in answer.issued.items()},
+                expressions={(line_of(line), column): value for (line, column), value in answer.expressions.items()},
                 operations=_moved_places(answer.operations, line_of, file),
                 unknown=_moved_places(answer.unknown, line_of, file),
             )

@@ -12,8 +12,9 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.kernel_runtime.frontend import collectives, language, published
 from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
+from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
@@ -39,6 +40,9 @@ def explain(name: str) -> str | None:
     if found is not None:
         names = f" ({', '.join(found.aliases)})" if found.aliases else ""
         return f"# {found.code}: {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
+    whole = documentation(name.strip())
+    if whole is not None:
+        return whole
     bare = name.strip().removeprefix(_LEGACY)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
@@ -81,7 +85,13 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     instruction = instruction_of(dotted)
     if instruction is not None:
         return _instruction(instruction, arch, here)
-    module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    plain = dotted.removeprefix(_LEGACY)
+    module, _, name = plain.rpartition(".")
+    own = None if dotted == plain and _is_removed(module, name) else entry(plain)
+    if own is not None:
+        return own
+    if module == "nki.collectives":
+        return _function(f"nki.collectives.{name}", collectives.names().get(name), here)
     if module == "nki.language.tile_size":
         return _tile_size(name, arch or current_arch())
     if module not in _DOCUMENTED and not module.startswith("nki.isa."):
@@ -94,11 +104,21 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
         return None if member is None else f"`nisa.{type(member).__name__}.{name}`\n\n{inspect.getdoc(type(member))}"
     names = language.names() if module == "nki.language" else language.instruction_names()
     value = names.get(name)
+    return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
+
+
+def _function(name: str, value: Any, here: str) -> str | None:
+    """A function with its signature and its text."""
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
         return None
-    parts = [f"```python\n{_heading(f'{_DOCUMENTED[module]}.{name}', value)}\n```", here, text]
+    parts = [f"```python\n{_heading(name, value)}\n```", here, text]
     return "\n\n".join(part for part in parts if part)
+
+
+def _is_removed(module: str, name: str) -> bool:
+    """Whether the current dialect has a name no more."""
+    return name in published.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 from collections.abc import Iterator
 from typing import Final
@@ -27,7 +28,7 @@ _FOREIGN: Final = frozenset(
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     """One finding for each class of this module that has several bases, or known ones and no NKIObject or Enum."""
     for item in facts.classes:
-        several = len(item.node.bases) > 1
+        several = len(item.node.bases) > 1 and not any(ast.unparse(base).endswith("Enum") for base in item.node.bases)
         if several or (item.roots and all(_is_foreign(root) for root in item.roots)):
             first = min(item.instantiations, key=lambda call: (call.lineno, call.col_offset))
             fault = f"inherits from {len(item.node.bases)} classes" if several else "does not inherit from NKIObject"

@@ -18,12 +18,15 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     """One finding for each place whose instructions all write what is never read.
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
-    or where nothing reads it any more. One that is read on some passes through its place is no mistake.
+    or where nothing reads it any more. One that is read on some passes through its place is no mistake; and a kernel
+    without a result, as one that is being typed, has nothing to read anything for.
     """
     program = facts.program
     if not facts.complete or program.observed or not len(program):
         return
     events = facts.events
+    if not program.outputs and not _outside(facts)[events.buffer[events.is_out]].any():
+        return  # a kernel that nobody can see the end of, yet
     dead, killer = _dead_writes(facts, events)
     if not dead.any():
         return
@@ -89,15 +92,30 @@ def _certain(facts: ProgramFacts) -> Mask:
 
 def _local(facts: ProgramFacts) -> Mask:
     """The buffers that are gone when the kernel ends, and that are seen under one name only."""
-    out = np.array([buffer.kind == "temp" and buffer.address is None for buffer in facts.program.buffers], bool)
+    alone = _under_one_name(facts)
+    out = np.array([buffer.kind == "temp" and alone[buffer.id] for buffer in facts.program.buffers], bool)
     out[[tensor._buffer.id for tensor in facts.program.outputs]] = False
     out[list(facts.doubtful)] = False
     return out
 
 
+def _under_one_name(facts: ProgramFacts) -> Mask:
+    """The buffers whose memory is not read through another one.
+
+    Who reads a placed tensor through another name reads what nothing has written under that name.
+    """
+    aliased = any(item.code in ("NKI301", "NKI302") for item in facts.coverage.diagnostics)
+    return np.array([buffer.address is None or not aliased for buffer in facts.program.buffers], bool)
+
+
+def _outside(facts: ProgramFacts) -> Mask:
+    """The buffers that are the caller's."""
+    return np.array([buffer.kind != "temp" for buffer in facts.program.buffers], bool)
+
+
 def _straight(facts: ProgramFacts, events: Events) -> Mask:
-    """The buffers whose accesses happen in program order: on one core, outside of device loops, at one address."""
-    out = np.array([buffer.address is None for buffer in facts.program.buffers], bool)
+    """The buffers whose accesses happen in program order: on one core, outside of device loops, by one name."""
+    out = _under_one_name(facts).copy()
     out[events.buffer[facts.in_loop[events.op]]] = False
     if facts.program.cores > 1:
         core = facts.program.core_column()[events.op]

@@ -60,7 +60,8 @@ def plain(value: Any, kind: Kind, name: str) -> Array:
         return _from_torch(value, name)
     if kind == "jax":
         return _from_jax(value, name)
-    if isinstance(value, np.ma.MaskedArray):
+    # NumPy imports its masked arrays when they are first named: who has one has done so.
+    if type(value) is not np.ndarray and isinstance(value, np.ma.MaskedArray):
         raise refused(name, "a masked array", "pass its data and its mask as two arrays")
     return np.asarray(value)
 

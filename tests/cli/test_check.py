@@ -351,3 +351,17 @@ def test_the_hooks_are_commands_that_exist(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
         assert done.returncode == 1
         assert "NKI104" in done.stdout
+
+
+def test_statistics_say_what_was_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import nki\nimport nki.language as nl\nimport nki.typing as nt\nfrom nowhere import made\n\n@nki.jit\n"
+        "def kernel(x: nt.tensor[128, 64]):\n    t = nl.load(x)\n    u = nl.load(made(x))\n"
+        "    out = nl.ndarray((128, 64), x.dtype, buffer=nl.shared_hbm)\n    nl.store(out, t)\n    return out\n",
+        encoding="utf-8",
+    )
+    cli.main(["check", "--statistics", str(file)])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-1] == "unknown 2 of 5 operations (40.0%)"
+    assert [line.removeprefix(str(file)) for line in shown[-3:-1]] == [":9:9: not evaluated", ":9:17: not evaluated"]

@@ -51,12 +51,16 @@ def words(files: list[Path]) -> list[str]:
     return out
 
 
+# Packages as users write theirs: that relative imports are followed is what they test.
+_PACKAGES = Path(__file__).parents[1] / "packages"
+
+
 def relative_imports(files: list[Path]) -> list[str]:
     """Every relative import with its place."""
     return [
         f"{file}:{node.lineno}"
         for file in files
-        if file.suffix == ".py"
+        if file.suffix == ".py" and _PACKAGES not in file.parents
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and node.level
     ]

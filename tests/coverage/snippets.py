@@ -132,15 +132,19 @@ def entries() -> tuple[Entry, ...]:
     return tuple(found)
 
 
+def kernel_text(entry: Entry, body: str) -> str:
+    """A body as a module: of a kernel, or as it is."""
+    if entry.door in ("script", "check"):
+        return f"{FIXTURES}\n{entry.module}\n{body}"
+    return f"{FIXTURES}\n{entry.module}\ndef kernel(x):\n{textwrap.indent(body, '    ')}\n    return hbm()\n"
+
+
 _numbers = count()
 
 
 def found(entry: Entry, body: str) -> list[Diagnostic]:
     """Everything that is said about a body, put to the test as its entry says; `AssertionError` where it was wrong."""
-    if entry.door in ("script", "check"):
-        text = f"{FIXTURES}\n{entry.module}\n{body}"
-    else:
-        text = f"{FIXTURES}\n{entry.module}\ndef kernel(x):\n{textwrap.indent(body, '    ')}\n    return hbm()\n"
+    text = kernel_text(entry, body)
     name = f"limit_{next(_numbers)}.py"
     if entry.door == "check":
         return nki_lab.check(source=text, target=entry.target)

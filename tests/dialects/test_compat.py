@@ -212,6 +212,25 @@ def test_a_kernel_without_results_writes_its_parameter() -> None:
     np.testing.assert_array_equal(into, X)
 
 
+def test_a_template_is_compiled_with_functions_as_hyperparameters() -> None:
+    from nki.compiler.kernel_builder import compile_kernel
+
+    def template(source, target, tile_fn):
+        t, result = nl.load(source), tile((128, 64))
+        tile_fn(dst=result, src=t)
+        nl.store(target, result)
+
+    def halved(dst, src):
+        nisa.tensor_scalar(dst=dst, data=src, op0=nl.multiply, operand0=0.5)
+
+    into = np.zeros_like(X)
+    program = compile_kernel(
+        template, inputs={"source": X}, outputs={"target": into}, compile_opts=None, tile_fn=halved
+    )
+    assert "tensor_scalar" in program.text()
+    assert not into.any()
+
+
 # -- dtypes -------------------------------------------------------------------------------------------------------------
 
 NAMES = ("float32", "bfloat16", "float16", "int32", "uint32", "int8", "uint8", "int16", "uint16", "float8_e4m3",

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nki_lab import spec
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.coverage import Tracker, cover
+from nki_lab.kernel_runtime.coverage import Region, Tracker, cover
+from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from tests.calls import OUTPUTS, Case, contents, kernel_of, source, traced
@@ -204,3 +206,28 @@ def test_asking_again_at_the_end_says_nothing_twice() -> None:
     found = [[item.code for item in tracker.finish().diagnostics] for _ in range(3)]
     assert found == [["NKI308"]] * 3
     assert tracker.suspects == {program.outputs[0]._buffer.id}
+
+
+def test_a_large_buffer_is_not_searched_at_each_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+import nki.isa as nisa
+import nki.language as nl
+
+def kernel(x):
+    out = nl.ndarray((128, 1024), nl.float32, buffer=nl.shared_hbm)
+    t = nl.ndarray((128, 4), nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=t, src=x)
+    for i in range(255):
+        nisa.dma_copy(dst=out[:, i:1024:256], src=t)
+    return out
+"""
+    program = evaluate(
+        ModuleSource.parse(text), "kernel", Signature(args=(spec((128, 4), "float32"),)), arch="trn2"
+    ).program
+    looks: list[int] = []
+    look = Region._look
+    monkeypatch.setattr(Region, "_look", lambda region: (looks.append(1), look(region))[1])
+    (found,) = cover(program).diagnostics
+    assert found.code == "NKI308"
+    assert f"only {128 * 1020} of {128 * 1024}" in found.message
+    assert len(looks) < 4

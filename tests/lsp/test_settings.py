@@ -80,3 +80,11 @@ def test_a_project_file_that_cannot_be_understood_is_said_once(project: Path, te
 @pytest.mark.parametrize("path", ["", "untitled:Untitled-1", "k.py"])
 def test_texts_without_a_path_have_no_project(path: str) -> None:
     assert settings().project(path).target is None
+
+
+def test_the_editor_names_the_environment() -> None:
+    found = settings()
+    found.take({"nki-lab": {"python": ".venv"}})
+    assert found.python == ".venv"
+    found.take({"nki-lab": {"python": 7}})
+    assert not found.python

@@ -75,6 +75,17 @@ def test_the_nearest_file_with_settings_counts(tmp_path: Path) -> None:
     assert configuration_of(inner).target is None
 
 
+def test_modules_are_looked_for_where_the_project_says(tmp_path: Path) -> None:
+    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "edited.pth").write_text(f"{tmp_path / 'elsewhere'}\nimport something\n", encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[tool.nki-lab]\npaths = ["lib"]\npython = "env"\n', encoding="utf-8")
+    library = configuration_of(tmp_path).library()
+    assert library.paths == (str(tmp_path / "lib"),)
+    assert library.site == (str(packages), str(tmp_path / "elsewhere"))
+
+
 def test_without_settings_there_are_none(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool = 3\n", encoding="utf-8")
     assert read(tmp_path / "pyproject.toml") is None

@@ -244,5 +244,9 @@ def test_the_work_of_checking_grows_with_the_file_and_not_faster() -> None:
     assert calls(2000) < 25 * calls(100)
 
 
-def test_rules_judge_current_kernels_only_but_for_python_s_own_syntax() -> None:
-    assert {rule.code for rule in SYNTAX_RULES if "legacy" in rule.dialects} == {"NKI101"}
+def test_a_rule_on_kernel_code_judges_one_dialect() -> None:
+    both = {rule.code for rule in SYNTAX_RULES if set(rule.dialects) == {"current", "legacy"}}
+    assert both == {"NKI005", "NKI101", "NKI603"}  # the host's side, and Python's own syntax
+    assert {rule.code for rule in SYNTAX_RULES if rule.dialects == ("legacy",)} == {
+        "NKI334", "NKI335", "NKI336", "NKI337"
+    }  # fmt: skip

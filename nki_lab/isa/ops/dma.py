@@ -405,11 +405,13 @@ def _updates(use: Use) -> str | None:
         return f"{len(_given(use))} sources with a vector_offset"
     if problem := _many_rows(use):
         return problem
-    return _both_sides(use) if use.attrs["unique_indices"] else "unique_indices=False"
+    return None if use.attrs["unique_indices"] else "unique_indices=False"
 
 
 def _both_sides(use: Use) -> str | None:
     """A scatter adds a tile in SBUF to rows of HBM, a gather rows of HBM to a tile in SBUF: dst is one of srcs."""
+    if all(view is None or view.indirect != "vector" for view in use.types.values()):
+        return None
     dst, views = use.types["dst"], [use.types[name] for name in _given(use)]
     others = [view for view in views if view is not dst]
     if len(others) != 1:
@@ -450,6 +452,16 @@ class dma_compute:
 
     example = {"dst": "sbuf float32 128x512", "src0": "sbuf float32 128x512", "src1": "hbm float32 128x512",
                "reduce_op": "add"}  # fmt: skip
+
+    def warns(use: Use) -> list[Diagnostic]:
+        problem = _both_sides(use)
+        if problem is None:
+            return []
+        return [
+            diagnose("NKI606", f"dma_compute: {problem}", operand="dst",
+                     limit="rows += tile in SBUF, or tile in SBUF += rows: dst is one of srcs",
+                     help="gather or scatter with nisa.dma_copy, and add on the chip")
+        ]  # fmt: skip
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         first, *more = (getattr(ins, name) for name in _given(use))

@@ -257,11 +257,11 @@ class local_gather:
 
 
 def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tile of Beta 1: a place for every index of a core, or a row of those that count where that is not all."""
+    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
     rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
     each = values.get("num_elem_per_idx") or 1
     valid = values.get("num_valid_indices") or columns * _CORE
-    return (rows, columns, _CORE, each) if valid == columns * _CORE else (rows, valid * each)
+    return (rows, columns, _CORE, each) if each > 1 and valid == columns * _CORE else (rows, valid * each)
 
 
 def _one_more(use: Use) -> str | None:

@@ -212,7 +212,8 @@ def _affine_numbers(use: Use) -> str | None:
 
 def _float32(use: Use) -> str | None:
     value = use.attrs["on_false_value"]
-    fits = not math.isfinite(value) or abs(value) <= float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore"):
+        fits = not math.isfinite(value) or np.isfinite(np.float32(value))
     return None if fits else f"on_false_value is {value}"
 
 
@@ -243,7 +244,7 @@ class affine_select:
                     help="use nl.greater_equal, nl.less or another comparison", accepts={"cmp_op": "greater"},
                     refuses={"cmp_op": "add"})  # fmt: skip
     number = rule("NKI012", "on_false_value is a float32 number", _float32, operand="on_false_value",
-                  help="the lowest float32 is -3.4028234663852886e38", accepts={"on_false_value": -3.0e38},
+                  help="the lowest float32 is -3.4028234663852886e38", accepts={"on_false_value": FP32_MIN},
                   refuses={"on_false_value": -1.0e39})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "pattern": [[-1, 512]], "channel_multiplier": 1,

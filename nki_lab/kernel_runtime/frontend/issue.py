@@ -164,10 +164,11 @@ class Builder:
             found = dtype_of(dtype)
             sizes, region, place = check_allocation(shape, found, space, address, self.arch)
             pattern = Buffer(-1, region, found, sizes, address=place, owner=self)
-            known = (pattern, row_major(sizes))
+            strides = row_major(sizes)
+            known = pattern, strides, view_type(make_view(pattern, sizes, strides, 0, found))
             if key is not None:
                 self._shapes[key] = known
-        pattern, strides = known
+        pattern, strides, whole = known
         site = self.pinned
         if site < 0:
             frame = sys._getframe(2)  # the caller is nl.ndarray, or another function of ours
@@ -176,7 +177,9 @@ class Builder:
         buffers = self.program.buffers
         buffer = pattern.twin(len(buffers), name or "", kind, site)
         buffers.append(buffer)
-        return make_view(buffer, buffer.shape, strides, 0, buffer.dtype)
+        made = make_view(buffer, buffer.shape, strides, 0, buffer.dtype)
+        made._type = whole  # the same of all that are allocated alike
+        return made
 
     def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
              space: str = "sbuf") -> NkiTensor:  # fmt: skip

@@ -161,7 +161,8 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
 def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
     if isinstance(value, NkiTensor):
         return value
-    shown = "an array" if hasattr(value, "shape") else f"{repr(value)[:60]} ({type(value).__name__})"
+    many = hasattr(value, "shape") and not isinstance(value, np.generic)
+    shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
     raise error_of(
         diagnose(
             "NKI013",

@@ -43,6 +43,13 @@ def too_many(name: str, grid: tuple[int, ...], arch: Arch) -> Diagnostic | None:
     )
 
 
+def refused(name: str, grid: tuple[Any, ...], arch: Arch) -> Diagnostic | None:
+    """What is wrong with a launch in the current dialect."""
+    if not grid:
+        return None
+    return misshapen(name, grid[0] if len(grid) == 1 else grid) or too_many(name, grid, arch)
+
+
 def shown(grid: Any) -> str:
     """A grid as it stands in the bracket."""
     return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)

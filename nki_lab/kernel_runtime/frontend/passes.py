@@ -66,6 +66,7 @@ class Passes:
         self._at: dict[tuple[int, int], Place] = {}
         self._codes: list[CodeType] = []  # so that none of them goes, and its id to another
         self._frame: FrameType | None = None  # of the instruction before, where it was
+        self._loops: tuple[Loop, ...] = ()
         self._block = self._offset = -1
         self._last: list[Any] = []
         self._around: list[Any] = []  # of the frames that called it, as in `_last`
@@ -85,22 +86,54 @@ class Passes:
     def current(self, frame: FrameType, place: Place) -> int:
         """The row of the innermost pass that a frame of the kernel is in, at `place`; -1 outside of all loops."""
         offset = frame.f_lasti
-        if frame is self._frame and place.block == self._block and offset > self._offset:
-            self._offset = offset  # further on in plain code: no loop has stepped
-            return self._number
+        if frame is self._frame:
+            if place.block == self._block and offset > self._offset:
+                self._offset = offset  # further on in plain code: no loop has stepped
+                return self._number
+            if place.loops is self._loops and self._is_next(frame, place):
+                self._block, self._offset = place.block, offset
+                return self._number
         root = self.root
         if root is None:
             return -1
         # While a frame runs those that called it stand still, but for a generator, which another one may resume.
         if frame is not self._frame or place.resumes:
             self._around = self._levels_around(frame, root)
-        self._frame, self._block, self._offset = frame, place.block, offset
+        self._frame, self._block, self._offset, self._loops = frame, place.block, offset, place.loops
         levels = self._levels(frame, place) + self._around if place.loops else self._around
         if levels != self._last:
-            last = len(place.loops)
-            self._number = self._next(levels, last) if self._stepped(levels, last) else self._row(levels)
             self._last = levels.copy()
+            self._number = self._row(levels)
         return self._number
+
+    def _is_next(self, frame: FrameType, place: Place) -> bool:
+        """Whether a frame is in the pass that it was in, or in the next of its innermost loop, which is entered then.
+
+        Another object that is the variable of another loop, or no number: then it is not known here.
+        """
+        if place.resumes or not place.loops or not self._stack or self._stack[-1][0] is not place.loops[-1]:
+            return False
+        names, last = frame.f_locals, self._last
+        depth = len(place.variables)
+        for position, variable in enumerate(place.variables, 1):
+            value = names.get(variable)
+            if value.__class__ is not int or last[position].__class__ is not int:
+                return False
+            if value != last[position]:
+                if position < depth:
+                    return False
+                last[depth] = value
+                self._number = self._next(value)
+        return True
+
+    def _next(self, value: int) -> int:
+        """The row of the next pass of the innermost loop."""
+        loop, _, _ = self._stack.pop()
+        parent = self._stack[-1][2] if self._stack else -1
+        number = len(self._table)
+        self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+        self._stack.append((loop, value, number))
+        return number
 
     def _levels(self, frame: FrameType, place: Place) -> list[Any]:
         """The loops that a frame is in, and what tells their passes apart."""
@@ -122,23 +155,6 @@ class Passes:
                 levels += self._levels(around, place)
             around = around.f_back
         return levels
-
-    def _stepped(self, levels: list[Any], depth: int) -> bool:
-        """Whether all that differs from the last levels is the number of the innermost loop, the one at `depth`."""
-        former, stack = self._last, self._stack
-        if not depth or len(former) != len(levels) or levels[depth].__class__ is not int or not stack:
-            return False
-        former[depth] = levels[depth]
-        return former == levels and stack[-1][0] is levels[0][-1]
-
-    def _next(self, levels: list[Any], depth: int) -> int:
-        """The row of the next pass of the innermost loop."""
-        loop, _, _ = self._stack.pop()
-        parent = self._stack[-1][2] if self._stack else -1
-        number = len(self._table)
-        self._table.append(_new(Pass, (parent, loop.variable, levels[depth], loop.number)))
-        self._stack.append((loop, levels[depth], number))
-        return number
 
     def place_of(self, frame: FrameType) -> Place:
         """Where a frame is; without loops in our own code."""

@@ -53,11 +53,22 @@ class Resolver:
                 return window(bound, kind.dtype, offset, kind.shape, kind.strides), None
             nothing = window(bound, kind.dtype, 0, (1,) * len(kind.shape), (1,) * len(kind.shape))
             return np.broadcast_to(nothing, kind.shape), np.zeros(kind.shape[0], bool)
+        if view.indirect.kind == "vector":
+            return self._rows(view, bound, use)
         places, valid = self._places(view, use)
-        flat = _whole(bound, view)
+        return _whole(bound, view)[places], valid
+
+    def _rows(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
+        """The rows that an index tensor picks, each copied as a whole; any row where the index is out of bounds."""
+        indirect, kind = view.indirect, view.type
+        assert indirect is not None
+        index, valid = self._row_numbers(view, use)
         if valid is not None:
-            places = np.where(valid.reshape((-1,) + (1,) * (places.ndim - 1)), places, 0)
-        return flat[places], valid
+            index = np.where(valid, index, indirect.lowest)
+        first, last = int(index.min()), int(index.max())
+        shape, strides = (last - first + 1, *kind.shape[1:]), (indirect.stride, *kind.strides[1:])
+        table = window(bound, kind.dtype, view.offset + first * indirect.stride, shape, strides)
+        return table[index - first], valid
 
     def write(self, view: View, bound: Bound, values: Array, use: Use, valid: Array | None) -> None:
         """Store elements, leaving out the rows that are out of bounds."""
@@ -111,20 +122,25 @@ class Resolver:
         """Element numbers of the view in its buffer, and the rows that lie inside it."""
         indirect, kind = view.indirect, view.type
         assert indirect is not None
-        index = self._index(view)
         if indirect.kind == "gather":
-            columns = _lists(index, kind.shape, 32 if use.engine == "tensor" else 16)
+            columns = _lists(self._index(view), kind.shape, 32 if use.engine == "tensor" else 16)
             _check(view, columns, use)
             lanes = view.offset + np.arange(kind.shape[0], dtype=np.int64) * kind.strides[0]
             return lanes[:, None] + columns * indirect.stride, None
-        by_columns = use.instruction.history.get("index_order") == "columns"
-        index = index.reshape(-1, order="F" if by_columns else "C")[: kind.shape[0]]
-        _check(view, index, use)
-        inside = (index >= indirect.lowest) & (index <= indirect.highest)
+        index, inside = self._row_numbers(view, use)
         rows = view.offset + index * indirect.stride
         inner = _lattice(0, kind.shape[1:], kind.strides[1:])
-        places = rows.reshape((-1,) + (1,) * inner.ndim) + inner
-        return places, None if inside.all() else inside
+        return rows.reshape((-1,) + (1,) * inner.ndim) + inner, inside
+
+    def _row_numbers(self, view: View, use: Use) -> tuple[Array, Array | None]:
+        """The index of each row, and which are in bounds (None: all)."""
+        indirect = view.indirect
+        assert indirect is not None
+        by_columns = use.instruction.history.get("index_order") == "columns"
+        index = self._index(view).reshape(-1, order="F" if by_columns else "C")[: view.type.shape[0]]
+        _check(view, index, use)
+        inside = (index >= indirect.lowest) & (index <= indirect.highest)
+        return index, None if inside.all() else inside
 
     def _index(self, view: View) -> Array:
         assert view.indirect is not None

@@ -47,7 +47,8 @@ class Survey:
     def writers(self, buffer: int) -> NDArray[np.int64]:
         """The ops that write a buffer, in order."""
         op, touched = self._accesses
-        return op[self._is_out & (touched == buffer)]
+        found: NDArray[np.int64] = op[self._is_out & (touched == buffer)]
+        return found
 
     def touched(self, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The buffers that some of the ops access; `ops` tells which, for each op of the program."""

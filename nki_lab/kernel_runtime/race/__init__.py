@@ -50,7 +50,23 @@ def _laid_out(program: Program, path: Path | None) -> Program:
     """The program as it is executed, where that is known and no more than can be looked at."""
     if not program.regions or program.is_laid_out:
         return program
-    found = known_path(program) if path is None else path
-    if not isinstance(found, Path) or found.trips.sum() * len(program) > _MOST_ROWS:
+    if path is None and _rows(program) <= _MOST_ROWS:
+        found = known_path(program)
+        path = found if isinstance(found, Path) else None
+    if path is None or path.trips.sum() * len(program) > _MOST_ROWS:
         return program
-    return executed(program, found)
+    return executed(program, path)
+
+
+def _rows(program: Program) -> int:
+    """How many instructions and passes the loops come to at most; too many where that is not plain in the program."""
+    passes: list[int] = []
+    total = 0
+    for region in program.regions:
+        around = passes[region.parent] if region.parent >= 0 else 1
+        count = region.trip_count
+        if count is None:
+            return _MOST_ROWS + 1
+        passes.append(around * count)
+        total += around * count * (1 + region.end - region.first)
+    return total

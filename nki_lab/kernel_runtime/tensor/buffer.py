@@ -209,7 +209,8 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     for position, size in enumerate(shape):
         value = integer_of(size)
         if value is None:
-            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}")
+            hint = "divide with // for an integer" if isinstance(size, float) else ""
+            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}", hint)
         if value <= 0:
             raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is {value}")
         sizes.append(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.isa.arch import V3
 from nki_lab.isa.dtype import DType
@@ -100,6 +100,7 @@ class ViewType:
 
 
 _TYPES: dict[tuple[object, ...], ViewType] = {}
+_PLAIN: dict[tuple[object, ...], ViewType] = {}  # the same ones, of views in HBM without run-time indices
 
 
 def view_type(tensor: NkiTensor) -> ViewType:
@@ -111,6 +112,13 @@ def view_type(tensor: NkiTensor) -> ViewType:
     dtype = tensor._dtype
     strides = tensor._strides
     indirect = tensor._indirect
+    if indirect is None and not buffer.on_chip:  # the commonest: slices of arguments and results
+        plain = (buffer.space, dtype, tensor._shape, strides)
+        known = _PLAIN.get(plain)
+        if known is None:
+            known = _PLAIN[plain] = _interned((*plain, 0, 0, 1, None, False, None))
+        tensor._type = known
+        return known
     kind = None if indirect is None else indirect.kind
     start = bank = 0
     step = 1
@@ -129,9 +137,12 @@ def view_type(tensor: NkiTensor) -> ViewType:
     source = None if indirect is None else indirect.index
     index = None if source is None or isinstance(source, VirtualRegister) else view_type(source)
     key = (buffer.space, dtype, tensor._shape, strides, start, bank, step, kind, buffer.address is not None, index)
+    tensor._type = known = _interned(key)
+    return known
+
+
+def _interned(key: tuple[Any, ...]) -> ViewType:
     known = _TYPES.get(key)
     if known is None:
-        made = ViewType(len(_TYPES), *key)
-        known = _TYPES.setdefault(key, made)
-    tensor._type = known
+        known = _TYPES.setdefault(key, ViewType(len(_TYPES), *key))
     return known

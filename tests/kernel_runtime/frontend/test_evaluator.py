@@ -156,7 +156,7 @@ def test_a_fault_that_no_handler_catches_is_found() -> None:
      "int(os.getpid())", "f'{os.name}'", "third_party.v if third_party.v else 1", "third_party.v and 1",
      "not third_party.v", "third_party.v < 3 < 4", "3 in third_party.v", "[i for i in third_party.v]",
      "{third_party.v: 1}", "max(third_party.v, 1)", "(lambda: third_party.v)()", "sorted([third_party.v, 1])",
-     "next(iter([1]))", "x.numpy()", "nl.load.__globals__", "x.__class__", "{**third_party.v}",
+     "next(third_party)", "x.numpy()", "nl.load.__globals__", "x.__class__", "{**third_party.v}",
      "[*third_party.v]", "third_party.f(*third_party.v, **third_party.v)"],
 )  # fmt: skip
 def test_unknown_values_propagate_silently(value: str) -> None:

@@ -154,7 +154,7 @@ bytearray(10**12)
 @pytest.mark.parametrize("statement", QUIET)
 def test_what_is_not_computed_costs_nothing(statement: str) -> None:
     start = perf_counter()
-    assert not checked(statement) - {"NKI120"}
+    assert not checked(statement) - {"NKI120", "NKI130"}  # NKI130: kernels compute nothing with NumPy
     assert perf_counter() - start < SLACK
 
 

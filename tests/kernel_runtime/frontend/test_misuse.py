@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nki.language as nl
@@ -81,3 +82,47 @@ def test_an_attribute_of_the_users_has_its_near_names_too() -> None:
 def test_signatures_are_shown_as_kernels_write_them() -> None:
     assert refused("nl.ndarray((1, 2))").limit == "nl.ndarray(shape, dtype, buffer=nl.sbuf, name='', address=None)"
     assert refused("nl.ds(3)").limit == "nl.ds(start, size)"
+
+
+LACKING = [
+    ("nisa.activate2(dst=t, op=nl.exp, data=t, imm0=1.0, imm1=0.0, op0=nl.multiply, op1=nl.add)", "trn2", ["trn3"]),
+    ("nisa.range_select(t, t, nl.less, nl.less, t[:, 0:1], t[:, 0:1])", "trn1", ["trn2", "trn3"]),
+    ("nisa.sendrecv(t, t, 1, 1, 0)", "trn1", ["trn2", "trn3"]),
+    ("nisa.dma_copy(t, x, dge_mode=nisa.dge_mode.hwdge)", "trn1", ["trn2", "trn3"]),
+    ("nisa.dma_copy(t, x, priority=1)", "trn2", ["trn3"]),
+    ("nisa.tensor_copy(t, t, engine=nisa.engine.scalar)", "trn1", ["trn2", "trn3"]),
+    ("nisa.tensor_scalar(t, t, op0=nl.abs_max, operand0=1.0)", "trn2", ["trn3"]),
+]
+
+
+@pytest.mark.parametrize(("call", "target", "others"), LACKING)
+def test_what_a_target_lacks_names_the_targets_that_have_it(call: str, target: str, others: list[str]) -> None:
+    text = f"import nki.isa as nisa\nimport nki.language as nl\n\n\ndef kernel(x):\n    t = nl.load(x)\n    {call}\n"
+    with pytest.raises(NkiError) as caught:
+        nki_lab.run(loaded(Path("lacking.py"), text).kernel, X, target=target)
+    found = caught.value.diagnostics[0]
+    said = re.findall(r"trn\d", found.limit)
+    assert said == others
+    assert found.line == 7
+
+
+FORMER = [
+    ("nisa.affine_select(t, [[-1, 64]], 0, 1, t, 0.0)", "NKI013", "pass offset by keyword"),
+    ("nisa.dma_compute(t, [x], [1.0], nl.add)", "NKI012", "write dma_compute(dst, srcs, reduce_op, scales)"),
+    ("nisa.register_move(nisa.register_alloc(), imm=3)", "NKI602", "pass the value as src"),
+    ("nisa.sendrecv(t, t, 0, 0, 0, use_gpsimd_dma=True)", "NKI602", "use dma_engine="),
+    ("nisa.dma_copy(t, x, dst_rmw_op=nl.add)", "NKI602", "use nisa.dma_compute"),
+    ("nisa.tensor_scalar(t, t, nl.divide, 2.0)", "NKI012", "multiply by the reciprocal"),
+]
+
+
+@pytest.mark.parametrize(("call", "code", "remedy"), FORMER)
+def test_a_call_as_earlier_releases_had_it_says_what_to_write(call: str, code: str, remedy: str) -> None:
+    found = agreed(f"t = nl.load(x)\n{call}")
+    assert found.code == code
+    with pytest.raises(NkiError) as caught:
+        text = (
+            f"import nki.isa as nisa\nimport nki.language as nl\n\n\ndef kernel(x):\n    t = nl.load(x)\n    {call}\n"
+        )
+        nki_lab.run(loaded(Path("former.py"), text).kernel, X, target="trn2")
+    assert caught.value.diagnostics[0].help.startswith(remedy)

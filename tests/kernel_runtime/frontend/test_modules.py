@@ -253,6 +253,13 @@ def test_an_editor_shows_it_at_the_call(tmp_path: Path) -> None:
     assert at_home(shown, str(file)) is shown
 
 
+def test_what_an_imported_module_does_at_its_top_is_not_judged(tmp_path: Path) -> None:
+    odd = "import nki.language as nl\nfrom nki.isa import an_instruction_of_tomorrow\nA = nl.not_there\nB = 1 / 0\nK = 7\n"
+    made = evaluated(project(tmp_path, pkg__kernel=kernel("from .consts import K", "K"), pkg__consts=odd), X)
+    assert not made.diagnostics
+    assert factor(made) == 7
+
+
 def test_a_module_has_the_names_that_it_has(tmp_path: Path) -> None:
     text = kernel("from . import consts", "consts.KAY")
     file = project(tmp_path, pkg__INIT="", pkg__kernel=text, pkg__consts="K = 7\n")

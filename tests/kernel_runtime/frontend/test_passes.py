@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nki_lab import spec
+from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.frontend.passes import loops_of
-from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.ir import Program, verify
 from tests.calls import traced
 from tests.verdicts import SNIPPET_HEAD, loaded
 
@@ -29,8 +31,10 @@ def program_of(text: str, module: str = "") -> Program:
 
 def chains(text: str, module: str = "") -> list[tuple[tuple[str, int], ...]]:
     """The passes of each instruction after the load, outermost first."""
-    program = program_of(text, module)
+    return chains_of(program_of(text, module))
 
+
+def chains_of(program: Program) -> list[tuple[tuple[str, int], ...]]:
     def chain(number: int) -> tuple[tuple[str, int], ...]:
         if number < 0:
             return ()
@@ -38,6 +42,25 @@ def chains(text: str, module: str = "") -> list[tuple[tuple[str, int], ...]]:
         return (*chain(item.parent), (item.variable, item.value))
 
     return [chain(number) for number in program.op_pass][1:]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for i in range(3):\n    ADD\nADD",
+        "for i in range(2):\n    ADD\n    for k in range(5, 7):\n        ADD\n    ADD",
+        "for n, i in enumerate((7, 9)):\n    step(x)\nfor i in range(2):\n    step(x)",
+        "for i in range(2):\n    if i:\n        break\n    ADD\nADD",
+    ],
+)
+def test_an_evaluation_is_in_the_same_passes(text: str) -> None:
+    module = "\ndef step(x):\n    for j in range(2):\n        ADD"
+    body = textwrap.indent(f"x = nl.load(given)\n{text}", "    ")
+    source = f"{SNIPPET_HEAD}{module}\ndef kernel(given):\n{body}\n".replace("ADD", ADD)
+    signature = Signature(args=(spec((4, 8), "float32"),))
+    found = evaluate(ModuleSource.parse(source, "k.py"), "kernel", signature, arch="trn2")
+    verify(found.program)
+    assert chains_of(found.program) == chains(text, module)
 
 
 @pytest.mark.parametrize("loop", ["range(3)", "nl.affine_range(3)", "nl.sequential_range(3)", "nl.static_range(3)"])
@@ -67,6 +90,27 @@ def test_functions_called_in_a_pass_belong_to_it() -> None:
     text = "twice(x)\nfor i in range(2):\n    once(x)\n    twice(x)"
     inside = lambda i: [(("i", i),), (("i", i), ("k", 0)), (("i", i), ("k", 1))]  # noqa: E731
     assert chains(text, module) == [(("k", 0),), (("k", 1),), *inside(0), *inside(1)]
+
+
+def test_a_loop_in_a_function_is_entered_anew_by_each_call() -> None:
+    module = "\ndef step(x):\n    for j in range(2):\n        ADD\n        ADD"
+    found = chains("for i in range(2):\n    step(x)", module)
+    assert found == [(("i", i), ("j", j)) for i in range(2) for j in range(2) for _ in range(2)]
+
+
+def test_a_generator_is_in_the_pass_that_resumes_it() -> None:
+    module = "\ndef steps(x):\n    for j in range(4):\n        ADD\n        ADD\n        yield\n        ADD"
+    found = chains("made = steps(x)\nfor i in range(2):\n    next(made)\nADD", module)
+    assert found == [
+        (("i", 0), ("j", 0)), (("i", 0), ("j", 0)),
+        (("i", 1), ("j", 0)), (("i", 1), ("j", 1)), (("i", 1), ("j", 1)), (),
+    ]  # fmt: skip
+
+
+def test_a_loop_that_a_while_repeats_has_new_passes_each_time() -> None:
+    program = program_of("n = 0\nwhile n < 2:\n    for k in range(2):\n        ADD\n    n += 1")
+    assert chains_of(program) == [(("k", 0),), (("k", 1),)] * 2
+    assert len(program.passes) == 4
 
 
 def test_composites_are_one_place_whatever_they_loop_over_inside() -> None:

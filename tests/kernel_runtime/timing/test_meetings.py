@@ -130,5 +130,5 @@ def test_a_schedule_may_turn_instructions_around_a_meeting() -> None:
     for plus, idle in zip(ops(run.program, "tensor_scalar"), ops(run.program, "memset"), strict=True):
         assert timing.start[plus] < timing.start[idle]
     circle = nki_lab.run(kernel.with_schedule([("swap", "plus")])[2], ONES, target="trn2")
-    assert [item.code for item in circle.diagnostics] == ["NKI402"]
+    assert {item.code for item in circle.diagnostics} == {"NKI402", "NKI414"}  # idle is never read
     assert (circle.output == 2).all()

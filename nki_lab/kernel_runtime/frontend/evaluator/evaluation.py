@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -15,7 +15,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType, NamedDType
-from nki_lab.kernel_runtime.frontend import control, launching
+from nki_lab.kernel_runtime.frontend import control
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
@@ -74,7 +74,8 @@ class Evaluation:
     """What an evaluation left.
 
     `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
-    UTF-8 byte column of the place that binds them. `tainted` are numbers of buffers that code which was not evaluated
+    UTF-8 byte column of the place that binds them, and `expressions` what calls and subscripts were first, by the place
+    where they end. `tainted` are numbers of buffers that code which was not evaluated
     may have written; nothing is concluded from their being unwritten. `entered` are the functions, by qualified name,
     whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
     were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
@@ -85,6 +86,7 @@ class Evaluation:
     program: Program
     diagnostics: tuple[Diagnostic, ...]
     types: Mapping[tuple[int, int], Variable]
+    expressions: Mapping[tuple[int, int], Variable]
     steps: int
     tainted: frozenset[int] = frozenset()
     entered: frozenset[str] = frozenset()
@@ -127,10 +129,7 @@ def evaluate(
             run_module(m)
             function = m.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
-            refused = _refused_grid(function_name, arguments, program) if dialect == "current" else None
-            if refused is not None:
-                m.findings.append(refused)
-            elif isinstance(function, Function):
+            if isinstance(function, Function):
                 with recording(builder):
                     _run_kernel(m, builder, function, arguments)
                 _join(m, program, function)
@@ -140,10 +139,12 @@ def evaluate(
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
             m.record(our_fault(error), m.meter.node, m.base)
         types = {place: variable_of(name, value) for place, (name, value) in m.types.items() if _telling(value)}
+        types |= {place: Variable(item.name, str(item)) for place, item in m.ranges.items()}
     return Evaluation(
         program=program,
         diagnostics=tuple(m.findings),
         types=types,
+        expressions={place: variable_of("", value) for place, value in m.tensors.items()},
         steps=m.meter.steps,
         tainted=frozenset(buffer.id for buffer in m.tainted),
         entered=frozenset(m.entered),
@@ -154,16 +155,6 @@ def evaluate(
         unknown=frozenset(m.missed),
         reads=m.shelf.reads,
     )
-
-
-def _refused_grid(name: str, arguments: Signature, program: Program) -> Diagnostic | None:
-    """What is wrong with the launch grid, at the call that has it."""
-    grid = arguments.grid
-    found = None
-    if grid:
-        found = launching.misshapen(name, grid[0] if len(grid) == 1 else grid)
-        found = found or launching.too_many(name, grid, program.arch)
-    return found and replace(found, span=arguments.span)
 
 
 def _ends_early(item: Diagnostic) -> bool:

@@ -186,7 +186,17 @@ def _slice(node: ast.Slice, scope: Scope) -> Expression:
 
 def _subscript(node: ast.Subscript, scope: Scope) -> Expression:
     value, key = build(node.value, scope), build(node.slice, scope)
-    return lambda frame: objects.item(frame.m, frame, node, value(frame), key(frame))
+    noted = False
+
+    def run(frame: Frame) -> Any:
+        nonlocal noted
+        found = objects.item(frame.m, frame, node, value(frame), key(frame))
+        if not noted and type(found) is NkiTensor:
+            noted = True
+            frame.m.note_tensor(node, frame, found)
+        return found
+
+    return run
 
 
 def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
@@ -199,8 +209,10 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
     keywords = [(item.arg, build(item.value, scope)) for item in node.keywords]
     method = node.func if isinstance(node.func, ast.Attribute) else None
     callee = build(node.func if method is None else method.value, scope)
+    noted = False
 
     def run(frame: Frame) -> Any:
+        nonlocal noted
         m = frame.m
         function = callee(frame)
         if method is not None:
@@ -225,7 +237,11 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         m.meter.spend(1)
         if method is not None and direct:
             return methods.call_method(m, frame, node, function, method.attr, args, kwargs)
-        return calls.call(m, frame, node, function, args, kwargs)
+        found = calls.call(m, frame, node, function, args, kwargs)
+        if not noted and type(found) is NkiTensor:
+            noted = True
+            m.note_tensor(node, frame, found)
+        return found
 
     return run
 

@@ -84,6 +84,27 @@ def metered_builder(program: Program, machine: Machine, base: type[Builder] = Bu
     return builder
 
 
+class LoopRange:
+    """The values of a loop's variable, over all times that the loop was entered."""
+
+    __slots__ = ("high", "low", "name", "step", "trips")
+
+    def __init__(self, name: str, walked: range) -> None:
+        self.name = name
+        self.low, self.high = min(walked[0], walked[-1]), max(walked[0], walked[-1])
+        self.step = abs(walked.step)
+        self.trips = len(walked)
+
+    def widen(self, walked: range) -> None:
+        """Take in another time."""
+        self.low, self.high = min(self.low, walked[0], walked[-1]), max(self.high, walked[0], walked[-1])
+        self.trips = max(self.trips, len(walked))
+
+    def __str__(self) -> str:
+        steps = f" in steps of {self.step}" if self.step != 1 else ""
+        return f"{self.low} to {self.high}{steps}, {self.trips} trip{'s' * (self.trips != 1)}"
+
+
 class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run has values, an evaluation has none
     """A tensor's values were asked for."""
 
@@ -114,6 +135,8 @@ class Machine:
         self.builder: Builder | None = None
         self.findings: list[Diagnostic] = []
         self.types: dict[tuple[int, int], tuple[str, Any]] = {}
+        self.ranges: dict[tuple[int, int], LoopRange] = {}
+        self.tensors: dict[tuple[int, int], NkiTensor] = {}
         self.doubtful: dict[int, Any] = {}
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
@@ -167,7 +190,9 @@ class Machine:
             builder.temporary = isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare)
 
     def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
-        """Keep a finding, once for each code and place."""
+        """Keep a finding, once for each code and place. What an imported module does at its top level is not judged."""
+        if frame.home is not self.home and frame.function is None:
+            return
         if node is not None:
             item = placed(item, self.site(node, frame))
             if frame.home is not self.home and (origin := self.origin()) is not None:
@@ -184,6 +209,21 @@ class Machine:
                 place = place_of(node)
                 return Span.from_bytes(self.module.file, *place)
         return None
+
+    def note_range(self, node: ast.Name, frame: Frame, walked: range) -> None:
+        """Keep what a loop's variable walks, for a hover."""
+        if frame.home is self.home and walked:
+            key = (node.lineno, node.col_offset)
+            known = self.ranges.get(key)
+            if known is None:
+                self.ranges[key] = LoopRange(node.id, walked)
+            else:
+                known.widen(walked)
+
+    def note_tensor(self, node: ast.expr, frame: Frame, tensor: NkiTensor) -> None:
+        """Keep what an expression stands for, by its end: `x`, `x[0]` and `x[0].T` begin at one place."""
+        if frame.home is self.home:
+            self.tensors.setdefault((node.end_lineno or 0, node.end_col_offset or 0), tensor)
 
     def count(self, node: ast.AST, frame: Frame) -> None:
         """An operation of NKI was evaluated at `node`."""

@@ -138,9 +138,9 @@ def launches(
             for name, value in list(m.globals.items()):
                 if isinstance(value, UserClass):
                     for method, item in value.attributes.items():
-                        if method.startswith("test_"):
+                        if method.startswith("test"):
                             _call_test(m, item, Instance(value, {}))
-                elif name.startswith("test_"):
+                elif name.startswith("test"):  # as pytest collects them
                     _call_test(m, value)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs what comes after it
             m.record(our_fault(error), m.meter.node, m.base)

@@ -237,6 +237,8 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             skip(frame)
             return None
         number = -1
+        if type(walked) is range and isinstance(node.target, ast.Name):
+            m.note_range(node.target, frame, walked)
         while True:
             try:
                 item = next(stream)
@@ -391,8 +393,12 @@ def _with(node: ast.With, scope: Scope) -> Statement:
                 enter = getattr(manager, "__enter__", None)
                 if enter is not None and type(manager).__module__ != Frame.__module__:
                     frame.m.pin(node, frame)
-                    enter()
-                    opened.append(manager)
+                    try:
+                        enter()
+                    except Exception as error:  # noqa: BLE001 - it stands outside of every kernel
+                        frame.m.fault(error, node, frame)
+                    else:
+                        opened.append(manager)
             if store is not None:
                 store(frame, UNKNOWN)
         try:

@@ -42,13 +42,15 @@ def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
 
 
 def _too_many(live: Live) -> bool:
-    return any(
-        value.__class__ is NkiTensor
-        and len(value._shape) > MOST_FREE_DIMENSIONS + 1
-        and value._buffer.on_chip
-        and len(view_type(value).free_shape) > MOST_FREE_DIMENSIONS
-        for value in live
-    )
+    for value in live:
+        if (
+            value.__class__ is NkiTensor
+            and len(value._shape) > MOST_FREE_DIMENSIONS + 1
+            and value._buffer.on_chip
+            and len(view_type(value).free_shape) > MOST_FREE_DIMENSIONS
+        ):
+            return True
+    return False
 
 
 def _without_dim_1(tensor: NkiTensor, position: int) -> NkiTensor:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.session.collector import seldom_collected
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def threshold() -> Iterator[tuple[int, int, int]]:
 
 def test_the_threshold_rises_and_comes_back(threshold: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="inside"), seldom_collected():
-        assert gc.get_threshold() == (100_000, *threshold[1:])
+        assert gc.get_threshold() == (500_000, *threshold[1:])
         raise ValueError("inside")
     assert gc.get_threshold() == threshold
 
@@ -46,7 +46,7 @@ def test_the_last_one_out_restores(threshold: tuple[int, int, int]) -> None:
     with seldom_collected():
         thread.start()
         assert inside.wait(10)
-    assert gc.get_threshold() == (100_000, *threshold[1:])
+    assert gc.get_threshold() == (500_000, *threshold[1:])
     leave.set()
     thread.join()
     assert gc.get_threshold() == threshold
