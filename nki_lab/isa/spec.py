@@ -55,7 +55,8 @@ class Operand:
 
     `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
     digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
-    `offsets` are partitions within a quadrant where the operand may start beside the usual ones.
+    `offsets` are partitions within a quadrant where the operand may start beside the usual ones. `rows` gives, of a
+    call, the partitions of the operand that the instruction reads, where it does not read all.
     """
 
     name: str = ""
@@ -70,6 +71,7 @@ class Operand:
     optional: bool = False
     indirect: bool = False
     offsets: tuple[int, ...] = ()
+    rows: Callable[[Use], Any] | None = None
     default: Any = REQUIRED
     doc: str = ""
 
@@ -87,7 +89,8 @@ def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
 
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
         optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
-        explicit: bool = False, offsets: tuple[int, ...] = ()) -> Operand:  # fmt: skip
+        explicit: bool = False, offsets: tuple[int, ...] = (),
+        rows: Callable[[Use], Any] | None = None) -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
@@ -95,7 +98,7 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
     if optional and default is REQUIRED and not explicit:
         default = None
     return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
-                   optional=optional, indirect=indirect, default=default, offsets=offsets)  # fmt: skip
+                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows)  # fmt: skip
 
 
 def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),

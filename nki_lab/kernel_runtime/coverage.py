@@ -334,7 +334,16 @@ class Tracker:
                 self._uninitialised(index, view, operand, None)
             return
         if region is None or not region.holds(view, self._rect(view)):
+            if region is not None and self._unused_is_missing(index, view, operand, region):
+                return
             self._uninitialised(index, view, operand, region)
+
+    def _unused_is_missing(self, index: int, view: View, operand: str, region: Region) -> bool:
+        """Whether all is written that the instruction reads of its operand."""
+        variant = self.program.variants[self.program.op_variant[index]]
+        declared = variant.instruction.operands.get(operand)  # none of those in a list reads part of itself
+        rows = None if declared is None else declared.rows
+        return rows is not None and bool(region.mask(view)[rows(variant.use)].all())
 
     def _read_index(self, index: int, view: View, operand: str) -> None:
         assert view.indirect is not None

@@ -14,7 +14,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
 from nki_lab.kernel_runtime.frontend.target import choice
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.query.configuration import NONE
+from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.document import examine
 from nki_lab.query.kernels import Question
 from nki_lab.query.memory import Memory
@@ -55,7 +55,7 @@ def check(
     told = args is not None or kwargs is not None
     explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid) if told else None
     question = Question(
-        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=library or NONE.library()
+        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=library or _library_of(file)
     )
     return list(examine(facts, check_syntax(facts), question, Memory()).findings)
 
@@ -79,6 +79,14 @@ def _source_of(path: Any, source: Any, function: Any) -> tuple[str | bytes, str,
     if not lines:
         raise _unreadable(code.co_filename, "its source is not at hand")
     return "".join(lines), code.co_filename, code.co_name, code.co_firstlineno
+
+
+def _library_of(file: str) -> Library:
+    """The modules that a file can import, as its project says; without one, as Python finds them."""
+    try:
+        return (configuration_of(Path(file)) if Path(file).is_file() else NONE).library()
+    except (NkiError, OSError, ValueError):
+        return NONE.library()
 
 
 def _plain(function: Any) -> Any:

@@ -133,8 +133,8 @@ PROGRAM_RULES: Final[tuple[ProgramRule, ...]] = (
 TIMED_RULES: Final[tuple[TimedRule, ...]] = (small_dma.RULE, float32_matmul.RULE, single_buffer.RULE)
 
 
-def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
-    """What the syntax rules find in the kernel code of a module, in the order of the source.
+def check_syntax(facts: SyntaxFacts, *, on_host: bool = True) -> list[Diagnostic]:
+    """What the syntax rules find in the kernel code of a module, and `on_host` around it, in the order of the source.
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
     """
@@ -142,6 +142,8 @@ def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
     faults, unread = facts.parsed.faults, facts.parsed.unread
     found: list[Diagnostic] = []
     for rule in SYNTAX_RULES:
+        if rule.on_host and not on_host:
+            continue
         if rule.dialects not in views:
             views[rule.dialects] = facts.limited(rule.dialects)
         found.extend(rule.check(views[rule.dialects]))

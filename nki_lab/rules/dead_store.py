@@ -25,7 +25,7 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     if not facts.complete or program.observed or not len(program):
         return
     events = facts.events
-    if not program.outputs and not _outside(facts)[events.buffer[events.is_out]].any():
+    if not _outside(facts)[events.buffer[events.is_out]].any():
         return  # a kernel that nobody can see the end of, yet
     dead, killer = _dead_writes(facts, events)
     if not dead.any():
@@ -109,8 +109,10 @@ def _under_one_name(facts: ProgramFacts) -> Mask:
 
 
 def _outside(facts: ProgramFacts) -> Mask:
-    """The buffers that are the caller's."""
-    return np.array([buffer.kind != "temp" for buffer in facts.program.buffers], bool)
+    """The buffers that are the caller's in the end."""
+    out = np.array([buffer.kind != "temp" for buffer in facts.program.buffers], bool)
+    out[[tensor._buffer.id for tensor in facts.program.outputs]] = True
+    return out
 
 
 def _straight(facts: ProgramFacts, events: Events) -> Mask:

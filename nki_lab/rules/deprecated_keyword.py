@@ -31,4 +31,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                         )
 
 
-RULE = Rule(code="NKI604", stage="syntax", check=check)
+RULE = Rule(code="NKI604", stage="syntax", check=check, on_host=True)

@@ -40,13 +40,15 @@ class Rule:
     """A check for one code.
 
     `stage` says which facts it needs. `dialects` are those whose kernels it judges: a rule that AWS's own complete
-    kernels of a dialect break does not belong to that dialect.
+    kernels of a dialect break does not belong to that dialect. One `on_host` is about the module around its kernels:
+    where a kernel runs, Python has been there.
     """
 
     code: str
     stage: str
     check: Callable[[SyntaxFacts], Iterable[Diagnostic]]
     dialects: tuple[Dialect, ...] = ("current",)
+    on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,4 +60,4 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
                 yield call
 
 
-RULE = Rule(code="NKI005", stage="syntax", check=check, dialects=("current", "legacy"))
+RULE = Rule(code="NKI005", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)

@@ -23,4 +23,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield facts.report(found.code, node, found.message, limit=found.limit, use=found.help)
 
 
-RULE = Rule(code="NKI603", stage="syntax", check=check, dialects=("current", "legacy"))
+RULE = Rule(code="NKI603", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)

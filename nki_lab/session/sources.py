@@ -61,7 +61,7 @@ def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> li
         return []
     search = _OneKernel(facts.module, scope, dialect)
     own = replace(facts, functions=search.found_functions(), classes=search.found_classes(), _index={})
-    return check_syntax(own)
+    return check_syntax(own, on_host=False)
 
 
 @lru_cache(maxsize=8)

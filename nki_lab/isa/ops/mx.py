@@ -159,6 +159,11 @@ class quantize_mx:
     legacy = Unmodelled("Beta 1 has no MX formats")
 
 
+def _scale_rows(data: str) -> Callable[[Use], Any]:
+    """The rows of a scale tile that belong to the partitions of `data`; what the others hold does not matter."""
+    return lambda use: np.unique(scale_row(np.arange(use.types[data].shape[0])))
+
+
 def _even(use: Use) -> str | None:
     return None if use.dims["M"] % 2 == 0 else f"stationary has {use.dims['M']} columns"
 
@@ -204,8 +209,9 @@ class nc_matmul_mx:
     stationary = arg("K M", (SBUF,), "packed tile held in the array", dtypes=_FORMATS, indirect=True)
     moving = arg("K N", (SBUF,), "packed tile streamed through the array", dtypes=_FORMATS, indirect=True)
     stationary_scale = arg("S M", (SBUF,), "scales of stationary, as nisa.quantize_mx lays them out", dtypes=_SCALES,
-                           offsets=_OFFSETS, indirect=True)  # fmt: skip
-    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS, indirect=True)
+                           offsets=_OFFSETS, indirect=True, rows=_scale_rows("stationary"))  # fmt: skip
+    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS, indirect=True,
+                       rows=_scale_rows("moving"))  # fmt: skip
     tile_position = attr("pair", "(row, 0) where the array tile starts; with tile_size", default=())
     tile_size = attr("pair", "(rows, 128) of the array tile: 32, 64 or 128 rows", default=())
     accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,

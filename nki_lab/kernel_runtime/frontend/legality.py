@@ -318,6 +318,12 @@ def _pattern(instruction: Instruction, operand: Operand, value: Any) -> tuple[tu
     return pattern
 
 
+def _dtypes_of(operand: Operand, arch: Arch) -> str:
+    """What an operand may be on a target."""
+    known = operand.dtypes or tuple(DTYPES.values())
+    return ", ".join(dtype.name for dtype in known if dtype.since <= arch.generation)
+
+
 def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, arch: Arch) -> None:
     memory = "hbm" if not view.on_chip else view.space.value
     types = {operand.name: view}
@@ -335,7 +341,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
         have = next((name for name, known in TARGETS.items() if known.generation >= view.dtype.since), "")
         raise _refusal(instruction, "NKI221", f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
                        operand.name, types, f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
-                       f"choose target={have!r} or another of {', '.join(DTYPES)}")  # fmt: skip
+                       f"choose target={have!r}, or one of {_dtypes_of(operand, arch)}")  # fmt: skip
     if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
         raise _refusal(instruction, "NKI309", f"{operand.name} is gathered by indirect() on {arch.name}", operand.name,
                        types, "tensor indirection: compute engines of NeuronCore-v4",

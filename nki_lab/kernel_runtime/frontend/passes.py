@@ -86,7 +86,7 @@ class Passes:
     def current(self, frame: FrameType, place: Place) -> int:
         """The row of the innermost pass that a frame of the kernel is in, at `place`; -1 outside of all loops."""
         offset = frame.f_lasti
-        if frame is self._frame:
+        if frame is self._frame and not place.resumes:
             if place.block == self._block and offset > self._offset:
                 self._offset = offset  # further on in plain code: no loop has stepped
                 return self._number
@@ -111,7 +111,7 @@ class Passes:
 
         Another object that is the variable of another loop, or no number: then it is not known here.
         """
-        if place.resumes or not place.loops or not self._stack or self._stack[-1][0] is not place.loops[-1]:
+        if not place.loops or not self._stack or self._stack[-1][0] is not place.loops[-1]:
             return False
         names, last = frame.f_locals, self._last
         depth = len(place.variables)

@@ -58,7 +58,7 @@ def test_arrays_of_launching_code_are_recognised(array: str, shown: str) -> None
 
 LAUNCHES = ["k(a)", "out = k(x=a)", "nki.simulate(k)(a)", "nki.jit(k)(a)", "k[1](a)", "print(k(a).sum())",
             "if __name__ == '__main__':\n    k(a)", "def main():\n    k(a)\nmain()", "for _ in range(3):\n    k(a)",
-            "def test_k():\n    k(a)", "import nki_lab\nnki_lab.run(k, a, target='trn2')",
+            "def test_k():\n    k(a)", "def test():\n    k(a)", "import nki_lab\nnki_lab.run(k, a, target='trn2')",
             "class TestK:\n    def test_k(self, tmp_path):\n        k(a)"]  # fmt: skip
 
 
@@ -72,6 +72,28 @@ def test_parametrized_tests_are_followed_with_their_first_row() -> None:
     marked = "import pytest\n@pytest.mark.parametrize('m, n', [(4, 3), (8, 8)])\n"
     test = f"{marked}def test_k(m, n):\n    k(np.zeros((m, n)))\n"
     assert known(KERNEL + test) == ["(float32[4,3])"]
+
+
+def test_rows_with_a_name_of_their_own_are_followed() -> None:
+    marked = "import pytest\n@pytest.mark.parametrize('m, n', [pytest.param(4, 3, id='small')])\n"
+    assert known(f"{KERNEL}{marked}def test_k(m, n):\n    k(np.zeros((m, n)))\n") == ["(float32[4,3])"]
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "def test_k():\n    with pytest.raises(AssertionError, match='axis'):\n        k(np.zeros((4, 3)))",
+        "@pytest.mark.xfail\ndef test_k():\n    k(np.zeros((4, 3)))",
+        "@pytest.mark.xfail(reason='later')\nclass TestK:\n    def test_k(self):\n        k(np.zeros((4, 3)))",
+    ],
+)
+def test_launches_that_are_meant_to_be_refused_are_none(launch: str) -> None:
+    assert not known(f"import pytest\n{KERNEL}{launch}\n")
+
+
+def test_launches_after_an_expected_refusal_are_found() -> None:
+    test = "def test_k():\n    with pytest.raises(ValueError) as error:\n        k(np.zeros((9, 9)))\n"
+    assert known(f"import pytest\n{KERNEL}{test}    k(np.zeros((4, 3)))\n") == ["(float32[4,3])"]
 
 
 def test_launch_grids_are_kept() -> None:

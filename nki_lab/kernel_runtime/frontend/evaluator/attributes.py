@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from nki_lab.diagnostic import error_of
+from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, host, libraries, methods
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
@@ -145,7 +146,10 @@ def _bound(m: Machine, frame: Frame, node: ast.AST, found: Any, value: Any, cls:
     asked = cls.find("__getattr__")
     if isinstance(asked, Function):
         return calls.call_function(m, frame, node, asked, [value, name], {})
-    return m.fault(AttributeError(f"{cls.name!r} object has no attribute {name!r}"), node, frame)
+    known = {item for kind in cls.mro for item in kind.attributes} | set(getattr(value, "fields", ()))
+    error = AttributeError(f"{cls.name!r} object has no attribute {name!r}")
+    error.add_note(did_you_mean(name, known))
+    return m.fault(error, node, frame)
 
 
 def _of_class(m: Machine, frame: Frame, node: ast.AST, value: UserClass, name: str) -> Any:

@@ -194,14 +194,21 @@ class _Starting(Protocol):
 
 
 def _join(m: Machine, program: Program, function: Function) -> None:
-    """Let the cores of a launch meet, where everything that both do was evaluated."""
+    """Let the cores of a launch meet, where everything that both do was evaluated.
+
+    Of cores that do not meet nothing is known of when they write what both see, and a kernel that was stopped may have
+    been about to write its results.
+    """
     if any(map(_ends_early, m.findings)):
-        return
-    try:
-        join_cores(program)
-    except NkiError as error:
-        for item in error.diagnostics:
-            m.record(item, function.node, m.base)
+        m.tainted |= {tensor._buffer for tensor in program.outputs}
+    else:
+        try:
+            return join_cores(program)
+        except NkiError as error:
+            for item in error.diagnostics:
+                m.record(item, function.node, m.base)
+    if program.cores > 1:
+        m.tainted |= {buffer for buffer in program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
 
 def _obey(m: Machine, program: Program, function: Function, arguments: Signature) -> None:

@@ -95,6 +95,13 @@ def _copy(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict
     return value if isinstance(value, int | float | str | tuple | bool | None | EnumMember) else UNKNOWN
 
 
+@meaning("os.getenv")
+def _getenv(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A variable of the environment has its default: switches for debugging are not set where nothing runs."""
+    given = {"default": None, **kwargs, **dict(zip(("key", "default"), args, strict=False))}
+    return given["default"] if isinstance(given.get("key"), str) else UNKNOWN
+
+
 @meaning("functools.wraps")
 def _wraps(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Special("wraps", lambda _m, _f, _n, given, _k: given[0] if given else UNKNOWN)

@@ -369,13 +369,14 @@ _PLAIN_BUILTINS = _EXCEPTIONS | {
 
 
 def kernel_raised(error: Exception) -> Diagnostic:
-    """The finding for what the kernel's own Python raised, in the tracer's words."""
+    """The finding for what the kernel's own Python raised, in the tracer's words; a note is what helps."""
     kind = type(error).__name__
     text = f"the kernel raised {kind}: {error}" if str(error) else f"the kernel raised {kind}"
     if isinstance(error, AssertionError):
         hint = "the kernel's own assert does not hold for these arguments"
     else:
-        hint = "specialisation runs the kernel as Python; the error is in its own code"
+        near = next(iter(getattr(error, "__notes__", ())), "")
+        hint = near or "specialisation runs the kernel as Python; the error is in its own code"
     return diagnose("NKI007", text, help=hint)
 
 

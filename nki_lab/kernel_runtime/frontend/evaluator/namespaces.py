@@ -12,7 +12,7 @@ from typing import Any, Final
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.frontend import collectives, language, published
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Namespace, Special
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, Namespace, Special, UserClass
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 CURRENT: Final = "nki"
@@ -123,6 +123,9 @@ def _marker(name: str) -> Special:
 
 def _library(name: str) -> Any:
     """A module of the standard library: the part of it that is pure, and the decorators that kernels' classes use."""
+    if name == "os":
+        variables = UserClass("environ", (), "unknown", {"get": _marker("os.getenv")})
+        return Namespace(name, {"environ": Instance(variables, {}), "getenv": _marker("os.getenv")})
     if name == "math":
         return Namespace(name, {key: getattr(math, key) for key in _MATH}, real=math)
     if name in _MARKED:

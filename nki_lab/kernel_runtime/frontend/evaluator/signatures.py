@@ -174,7 +174,7 @@ def _machine(module: ModuleSource, budget: Budget, library: Library | None) -> M
         kwargs.get("shape", args[0] if args else UNKNOWN), kwargs.get("dtype", args[1] if len(args) > 1 else None)
     ))  # fmt: skip
     numpy = numpy_namespace(modules.pop("numpy"))
-    modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": Namespace("pytest", {"mark": _MARK})}
+    modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": _pytest()}
     return Machine(module, budget, Imports(numpy, modules), host=True, library=library)
 
 
@@ -209,6 +209,37 @@ def _call_test(m: Machine, function: Any, *args: Any) -> None:
         m.guards = 0
 
 
+class _Row(list[Any]):
+    """The values of a `pytest.param`."""
+
+
+class _Raising:
+    """What `pytest.raises` opens: a kernel that is called in there is meant to be refused."""
+
+    def __init__(self, m: Machine) -> None:
+        self.m = m
+        self.launched = m.launched
+
+    def __enter__(self) -> None:
+        self.launched, self.m.launched = self.m.launched, lambda *_: None
+
+    def __exit__(self, *error: object) -> None:
+        self.m.launched = self.launched
+
+
+def _pytest() -> Namespace:
+    raises = Special("raises", lambda m, _f, _n, _args, _kwargs: _Raising(m))
+    row = Special("param", lambda _m, _f, _n, args, _kwargs: _Row(args))
+    return Namespace("pytest", {"mark": _MARK, "raises": raises, "param": row})
+
+
+def _failing(_m: Machine, _frame: Any, _node: ast.AST, args: list[Any], _kwargs: dict[str, Any]) -> Any:
+    """`pytest.mark.xfail`, with and without reasons: the test is not followed."""
+    if args and isinstance(args[0], Function | UserClass):
+        return UNKNOWN
+    return Special("xfail", lambda *_: UNKNOWN)
+
+
 def _parametrize(m: Machine, frame: Any, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`pytest.mark.parametrize(names, values)`: the test is followed with the first row of values."""
     names, rows = args if len(args) == 2 else (UNKNOWN, UNKNOWN)
@@ -216,7 +247,7 @@ def _parametrize(m: Machine, frame: Any, node: ast.AST, args: list[Any], kwargs:
         names = [name.strip() for name in names.split(",") if name.strip()]
     if not isinstance(names, list | tuple) or not isinstance(rows, list | tuple) or not rows:
         return UNKNOWN
-    row = rows[0] if len(names) > 1 else [rows[0]]
+    row = rows[0] if len(names) > 1 or isinstance(rows[0], _Row) else [rows[0]]
 
     def decorate(_m: Machine, _frame: Any, _node: ast.AST, given: list[Any], _kwargs: dict[str, Any]) -> Any:
         if isinstance(row, list | tuple) and len(row) == len(names) and isinstance(given[0], Function):
@@ -226,7 +257,9 @@ def _parametrize(m: Machine, frame: Any, node: ast.AST, args: list[Any], kwargs:
     return Special("parametrize", decorate)
 
 
-_MARK: Final = Namespace("pytest.mark", {"parametrize": Special("parametrize", _parametrize)})
+_MARK: Final = Namespace(
+    "pytest.mark", {"parametrize": Special("parametrize", _parametrize), "xfail": Special("xfail", _failing)}
+)
 
 
 def _from_annotations(m: Machine, function: Function) -> Signature | None:
