@@ -1,7 +1,8 @@
 """NKI kernels on any computer: compile, check and simulate them.
 
 `nki_lab.activate()` makes `nki` and `neuronxcc.nki` importable; `nki_lab.run(kernel, *arrays)` runs a kernel and gives
-its outputs with everything that was found; `nki_lab.profile(kernel, *specs)` gives its times without values.
+its outputs with everything that was found; `nki_lab.profile(kernel, *specs)` gives its times without values;
+`nki_lab.run_ranks(kernel, arguments)` runs it on several ranks, which exchange data through `nki.collectives`.
 """
 
 from __future__ import annotations

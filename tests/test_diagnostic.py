@@ -25,6 +25,7 @@ from nki_lab.diagnostic import (
     diagnose,
     error_class,
     error_of,
+    line_of,
     render,
 )
 
@@ -408,3 +409,16 @@ def test_code_written_against_nki_keeps_catching() -> None:
     for code, builtin in {"NKI203": "AssertionError", "NKI303": "IndexError", "NKI002": "TypeError"}.items():
         with pytest.raises(getattr(builtins, builtin)):
             raise error_of(diagnose(code, "m"))
+
+
+@pytest.mark.parametrize("declared", ["zlib", "klingon", "hex"])
+def test_a_line_of_a_file_in_no_encoding_is_empty(tmp_path: Path, declared: str) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text(f"# coding: {declared}\nx = 1\n")
+    assert line_of(str(file), 2) == ""
+
+
+def test_a_line_is_given_with_its_end(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+    file.write_text("x = 1\ny = 2\n")
+    assert [line_of(str(file), number) for number in (1, 2, 3)] == ["x = 1\n", "y = 2\n", ""]

@@ -21,7 +21,7 @@ MOST_LISTED: Final = 256
 """Files of a folder that are looked at."""
 MOST_BYTES: Final = 256 << 10
 """Size of a file beyond which it is passed over: tests are short."""
-FOLDERS_UP: Final = 3
+FOLDERS_UP: Final = 6
 """Folders above a kernel's that may hold its tests."""
 SECONDS: Final = 1.0
 """How long one file is evaluated for its calls."""
@@ -61,15 +61,17 @@ def called_elsewhere(
 
 
 def _candidates(path: str) -> tuple[str, ...]:
-    """The Python files beside `path`, and those of the folders that may hold its tests."""
+    """The Python files beside `path`, and those of the folders that may hold its tests, which may mirror packages."""
     folder = os.path.dirname(path)
-    folders = [folder]
+    folders, inner = [folder], []
     for _ in range(FOLDERS_UP):
-        folders += [os.path.join(folder, name) for name in ("tests", "test")]
-        above = os.path.dirname(folder)
+        for name in ("tests", "test"):
+            if os.path.isdir(os.path.join(folder, name)):
+                folders += _mirrored(os.path.join(folder, name), inner)
+        above, name = os.path.split(folder)
         if above == folder or os.path.exists(os.path.join(folder, ".git")):
             break
-        folder = above
+        folder, inner = above, [name, *inner]
     found = []
     for place in folders:
         try:
@@ -78,6 +80,12 @@ def _candidates(path: str) -> tuple[str, ...]:
             continue
         found += [os.path.join(place, name) for name in names]
     return tuple(item for item in dict.fromkeys(found) if item != path)
+
+
+def _mirrored(tests: str, inner: list[str]) -> list[str]:
+    """Where a folder of tests may have those of a package: `inner` are the folders from beside it to the package."""
+    bases = [os.path.join(tests, *kind) for kind in ((), ("unit",), ("integration",))]
+    return [os.path.join(base, *inner[start:]) for start in reversed(range(len(inner) + 1)) for base in bases]
 
 
 def _telling(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
@@ -38,6 +38,7 @@ from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.issued import Issued, issued
 from nki_lab.query.memory import Block, Made, Memory, Operation, Place, blocks_of
+from nki_lab.query.said import named, not_evaluated, out_of_time, parameters_of, without_shapes
 from nki_lab.rules import KernelFunction, ProgramFacts, SyntaxFacts, check_program, syntax_facts, without_consequences
 
 
@@ -98,16 +99,16 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
             name = kernel.node.name
             if kernel.dialect == "legacy" and legacy_dialect() is None:
                 text = f"{name} is a kernel of neuronxcc.nki, which is not evaluated here"
-                answers.findings.append(_note(facts, kernel, "NKI122", text))
+                answers.findings.append(not_evaluated(facts, kernel, "NKI122", text))
             elif part.module.function(name) is not kernel.node:
                 text = f"{name} is made inside another function: only its syntax is checked"
-                answers.findings.append(_note(facts, kernel, "NKI122", text))
+                answers.findings.append(not_evaluated(facts, kernel, "NKI122", text))
             elif not known.get(name):
                 unshaped.append((part, kernel))
             else:
                 _ask(facts, part, kernel, known[name], question, memory, deadline, answers)
         _ask_others(facts, called, question, memory, deadline, answers)
-    unshaped = [item for item in unshaped if item[1].node.name not in answers.entered and _parameters(item[1].node)]
+    unshaped = [item for item in unshaped if item[1].node.name not in answers.entered and parameters_of(item[1].node)]
     if unshaped and question.explicit is None:
         names = frozenset(kernel.node.name for _, kernel in unshaped)
         found = called_elsewhere(facts.file, names, question.library, memory, question.budget.stop)
@@ -116,7 +117,7 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
             if signatures:
                 _ask(facts, part, kernel, signatures, question, memory, deadline, answers)
             else:
-                answers.findings.append(_unshaped(facts, kernel))
+                answers.findings.append(without_shapes(facts, kernel))
                 _ask_without(facts, part, kernel, question, memory, deadline, answers)
     return answers
 
@@ -126,13 +127,42 @@ def _ask(
     memory: Memory, deadline: float, answers: Answers,
 ) -> None:  # fmt: skip
     """Evaluate a kernel with each signature."""
+    asked: list[tuple[Signature, Made]] = []
     for signature in signatures:
         made = _answer(part, kernel, signature, question, memory, deadline)
         if made is None:
-            answers.findings.append(_out_of_time(facts, kernel, question.seconds))
+            answers.findings.append(out_of_time(facts, kernel, question.seconds))
             break
         answers.add(made)
-        answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
+        asked.append((signature, made))
+    answers.findings += _findings(facts, kernel, asked)
+
+
+def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: Sequence[tuple[Signature, Made]]) -> list[Diagnostic]:
+    """What was found under the signatures of a kernel."""
+    found = []
+    for signature, made in asked:
+        others = [other for _, other in asked if other is not made]
+        kept = [item for item in made.findings if item.code not in _OF_ALL or not _serves(item, made, others)]
+        found += [named(facts, kernel, signature, item) for item in kept]
+    return found
+
+
+_OF_ALL = frozenset({"NKI414"})
+"""Findings about operations that serve no purpose: one that serves some under another signature is none."""
+
+
+def _serves(item: Diagnostic, made: Made, others: Sequence[Made]) -> bool:
+    """Whether the operation of a finding is evaluated under another signature, and nothing is found there."""
+    if item.span is None:
+        return False
+    file, place = item.span.file, (item.span.line, item.span.column)
+    before = [operation for operation in made.operations if operation[0] == file and operation[1:] <= place]
+    return bool(before) and any(
+        max(before) in other.operations
+        and not any(found.code == item.code and found.span == item.span for found in other.findings)
+        for other in others
+    )
 
 
 def _ask_without(
@@ -150,7 +180,7 @@ def _ask_without(
         answers.variables = {**made.variables, **answers.variables}
         # Asserts and raises may stand behind a test of an argument, and what nothing writes may be written unseen.
         certain = [item for item in made.findings if item.outcome != "advice" and item.code[3] == "2"]
-        answers.findings += [_named(facts, kernel, signature, item) for item in certain]
+        answers.findings += [named(facts, kernel, signature, item) for item in certain]
 
 
 def _ask_others(
@@ -163,11 +193,13 @@ def _ask_others(
         if kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
             continue
         part = _Part(module, (kernel,), blocks_of(module.tree.body, module.source.split("\n")))
+        asked = []
         for signature in signatures:
             made = _answer(part, kernel, signature, question, memory, deadline)
             if made is not None:
                 answers.count(made)
-                answers.findings += [_named(facts, kernel, signature, item) for item in made.findings]
+                asked.append((signature, made))
+        answers.findings += _findings(facts, kernel, asked)
 
 
 @lru_cache(maxsize=64)
@@ -334,47 +366,3 @@ def _plain(value: Any) -> Hashable:
             return ("unknown",)
         case _:
             raise TypeError(type(value).__name__)
-
-
-# -- findings ------------------------------------------------------------------------------------------------------
-
-
-def _named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:
-    """A finding of an evaluation: with a place, and with the call that gave the shapes."""
-    if item.span is None:
-        item = replace(item, span=signature.span or facts.name_span(kernel.node))
-    assert item.span is not None
-    if signature.span is None or item.code in ("NKI120", "NKI122"):
-        return item
-    where = Related(f"with the arguments of this call: {kernel.node.name}{signature}", signature.span)
-    return replace(item, related=(*item.related, where))
-
-
-def _note(facts: SyntaxFacts, kernel: KernelFunction, code: str, message: str) -> Diagnostic:
-    return diagnose(code, message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
-
-
-def _out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> Diagnostic:
-    return diagnose(
-        "NKI120",
-        f"{kernel.node.name} is not evaluated: the kernels above it took the {seconds:g} seconds of a file",
-        span=facts.name_span(kernel.node),
-        limit="an editor answers in bounded time and memory",
-        help="run the kernel to check it, or move it to a file of its own",
-    )
-
-
-def _unshaped(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
-    names = ", ".join(_parameters(kernel.node))
-    return diagnose(
-        "NKI121",
-        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known: only what holds for all is checked",
-        span=facts.name_span(kernel.node),
-        limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
-        help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",
-    )
-
-
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    arguments = node.args
-    return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]

@@ -33,6 +33,7 @@ from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
+from nki_lab.session.changes import refuse_unchangeable, written_inputs
 from nki_lab.session.launch import builder_of
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
@@ -94,9 +95,9 @@ class Call:
             self.time()
         self.check()
         start = time.perf_counter()
-        written = self._written_inputs()
+        written = written_inputs(self.program, self.inputs)
         try:
-            self._refuse_unchangeable(written)
+            refuse_unchangeable(self.program, written)
             machine = self._machine() if self.options.memory == "virtual" else self._physical_machine()
             machine.run(final=machine.done == 0)
             self._read_outputs(machine)
@@ -312,35 +313,6 @@ class Call:
         values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
         self.machine = Machine(self.program, values, self.tracker, allocate(self.program))
         return self.machine
-
-    def _written_inputs(self) -> list[Input]:
-        """The inputs whose memory some instruction writes."""
-        program = self.program
-        if not len(program):
-            return []
-        ids = {item.tensor._buffer.id: item for item in self.inputs}
-        rows = np.frombuffer(program.op_variant, np.uint32)
-        first = np.frombuffer(program.op_access, np.uint32)
-        accesses = np.frombuffer(program.access_view, np.uint32)
-        seen: set[int] = set()
-        for variant in program.variants:
-            places = [position for position, is_out in enumerate(variant.outs) if is_out]
-            if any(not variant.use.types[variant.names[position]].on_chip for position in places):
-                starts = first[rows == variant.id]
-                for position in places:
-                    seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
-        return [item for number, item in ids.items() if number in seen]
-
-    def _refuse_unchangeable(self, written: list[Input]) -> None:
-        returned = {tensor._buffer.id for tensor in self.program.outputs}
-        for item in written:
-            frozen = item.kind == "jax" or (item.kind == "numpy" and not item.original.flags.writeable)
-            if frozen and item.tensor._buffer.id not in returned:
-                what = "a jax array" if item.kind == "jax" else "a read-only array"
-                raise arrays.refused(
-                    item.name, f"{what}, and the kernel writes it", "return the tensor from the kernel, or pass a copy",
-                    limit="an argument that the kernel changes is writeable",
-                )  # fmt: skip
 
     def _read_outputs(self, machine: Machine) -> None:
         flat: list[np.ndarray[Any, Any]] = []

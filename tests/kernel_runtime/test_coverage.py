@@ -164,6 +164,26 @@ def test_tiles_written_in_parts_are_whole(body: str) -> None:
     assert [item.code for item in findings(body)] == []
 
 
+MX = """packed = nl.load(a.view(nl.float8_e4m3fn_x4))
+ours, theirs = nl.ndarray((64, 64), nl.uint8), nl.ndarray((64, 64), nl.uint8)
+nisa.memset(ours, 127)
+for row in {rows}:
+    nisa.memset(theirs[row : row + 1], 127)
+total = nl.ndarray((64, 64), nl.float32, buffer=nl.psum)
+nisa.nc_matmul_mx(total, packed, packed, ours, theirs)
+return nl.copy(total)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "codes"),
+    [("(0, 1, 2, 3, 32, 33, 34, 35)", []), ("(0, 1, 2, 32, 33, 34, 35)", ["NKI302"]), ("range(32, 64)", ["NKI302"])],
+)
+def test_scales_are_read_from_four_rows_of_a_quadrant(rows: str, codes: list[str]) -> None:
+    found = findings(MX.format(rows=rows), np.zeros((64, 64), np.float32), target="trn3")
+    assert [item.code for item in found] == codes
+
+
 def test_the_same_line_says_a_thing_once() -> None:
     body = "y = nl.load(a)\nfor i in range(5):\n    x = nl.ndarray((8, 8), nl.float32)\n    nisa.tensor_copy(y, x)"
     assert [item.code for item in findings(body)] == ["NKI301"]

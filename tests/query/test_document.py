@@ -223,3 +223,25 @@ def test_every_kernel_of_ours_is_remembered_right() -> None:
         fresh = Document(str(file))
         fresh.update("# above\n" + source)
         assert moved == fresh.examine(QUESTION), file.name
+
+
+STORED = f"""{HEAD}
+@nki.jit
+def k(x, both):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    first, second = nl.load(x), nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+    nisa.memset(dst=second, value=1.0)
+    if both:
+        nisa.tensor_tensor(dst=first, data1=first, data2=second, op=nl.add)
+    nl.store(out, first)
+    return out
+
+"""
+
+
+@pytest.mark.parametrize(("calls", "codes"), [((False,), ["NKI414"]), ((True,), []), ((True, False), [])])
+def test_a_store_is_dead_where_no_call_reads_it(calls: tuple[bool, ...], codes: list[str]) -> None:
+    text = STORED + "".join(f"k(np.zeros((128, 64), np.float32), {both})\n" for both in calls)
+    document = Document("k.py")
+    document.update(text)
+    assert [item.code for item in document.examine(QUESTION).findings] == codes

@@ -158,7 +158,7 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
     return src._shape if len(src._shape) > 1 else (src._shape[0], 1)
 
 
-def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
+def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
     if isinstance(value, NkiTensor):
         return value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
@@ -166,9 +166,9 @@ def _tensor(value: Any, function: str, operand: str) -> NkiTensor:
     raise error_of(
         diagnose(
             "NKI013",
-            f"{function}: {operand} is {shown}, it must be a tensor",
+            f"{function}: {operand} is {shown}, it must be {wanted}",
             operand=operand,
-            limit=f"{operand} is a tensor",
+            limit=f"{operand} is {wanted}",
             help="pass arrays as arguments of the kernel; inside it they are tensors",
         )
     )
@@ -290,6 +290,8 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         return tile
     tensor, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
     _tensor(tensor, f"nl.{name}", "y" if reverse else "x")
+    if not isinstance(number, (Number, np.generic)) or isinstance(number, complex):
+        _tensor(number, f"nl.{name}", "x" if reverse else "y", "a tensor or a number")
     tile = builder.like(tensor, dtype=_maybe(dtype) or tensor._dtype)
     isa("tensor_scalar")(tile, tensor, ALU[name], number, reverse)
     return tile

@@ -338,6 +338,39 @@ def test_a_kernel_made_by_unknown_code_is_not_evaluated() -> None:
     assert [item.code for item in made.diagnostics] == ["NKI122"]
 
 
+def test_a_misspelt_field_is_told_its_spelling() -> None:
+    module = "class Config(nl.NKIObject):\n    scale: float = 1.0\n    causal: bool = True\n"
+    text = kernel("return x if Config().scal else x", module)
+    (item,) = evaluation(text).diagnostics
+    assert (item.code, item.help) == ("NKI007", "did you mean scale or causal?")
+
+
+def test_what_a_stopped_kernel_has_not_written_yet_is_no_finding() -> None:
+    body = """
+    out = nl.ndarray((128, 64), nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out[:, 0:65], src=nl.load(x))
+    return out
+    """
+    assert [code for code, _ in found(body)] == ["NKI303"]
+
+
+def test_cores_of_which_one_is_stopped_are_not_told_what_the_other_has_not_written() -> None:
+    body = """
+    me = nl.program_id(0)
+    board = nl.ndarray((2, 128, 64), nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    nisa.tensor_copy(dst=tile[:, 0:32], src=tile)
+    nisa.dma_copy(dst=board[me], src=tile)
+    nisa.core_barrier(data=board, cores=(0, 1))
+    nisa.dma_copy(dst=tile, src=board[1 - me])
+    return board
+    """
+    items = query.check(
+        source=kernel(body), path="k.py", function="k", args=[spec((128, 64), "float32")], grid=(2,), target="trn2"
+    )
+    assert [item.code for item in items] == ["NKI203"]
+
+
 def test_types_tell_what_names_stand_for() -> None:
     text = kernel("K, M = x.shape\ntile = nl.load(x)\ntiles = [tile, tile]\nwidth: int = M // 2\nkind = nl.bfloat16")
     types = {item.name: item for item in evaluation(text).types.values()}

@@ -141,6 +141,8 @@ def test_dtypes_that_a_target_lacks_are_refused_with_those_that_it_has() -> None
     (found,) = trace(body, "trn2")
     assert found.code == "NKI221"
     assert "float8_e8m0fnu" in found.message
+    assert "float8_e4m3" in found.help
+    assert "float8_e8m0fnu" not in found.help
 
 
 @pytest.mark.parametrize("spelling", ["nl.add", "np.add", "'add'", "nl.sum", "'sum'"])

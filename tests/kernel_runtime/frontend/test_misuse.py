@@ -29,6 +29,7 @@ CALLS = [
     ("nl.copy(nl.load(x), engine=nisa.engine.vector)", "NKI002", "the arguments are x, dtype"),
     ("nisa.tensor_copy(dst=nl.load(x), source=x)", "NKI002", "did you mean src?"),
     ("nisa.get_nc_version(3)", "NKI002", "it takes no arguments"),
+    ("nl.add(nl.load(x), 'b')", "NKI013", "pass arrays as arguments"),
     ("nisa.engine.vectr", "NKI006", "did you mean vector?"),
     ("nl.fori_loop(0, 3, 5)", "NKI115", "define the body as a function and pass that: nl.fori_loop(..., body)"),
     ("nisa.tensor_scalar(nl.load(x), nl.load(x), nl.add, 10**400)", "NKI013", "operand0: a number, or a float32 tile"),

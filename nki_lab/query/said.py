@@ -1,0 +1,55 @@
+"""What is said of a kernel as a whole: where its shapes come from, and why it was not evaluated."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.kernel_runtime.frontend.evaluator import Signature
+from nki_lab.rules import KernelFunction, SyntaxFacts
+
+
+def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:
+    """A finding of an evaluation: with a place, and with the call that gave the shapes."""
+    if item.span is None:
+        item = replace(item, span=signature.span or facts.name_span(kernel.node))
+    assert item.span is not None
+    if signature.span is None or item.code in ("NKI120", "NKI122"):
+        return item
+    where = Related(f"with the arguments of this call: {kernel.node.name}{signature}", signature.span)
+    return replace(item, related=(*item.related, where))
+
+
+def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, code: str, message: str) -> Diagnostic:
+    """A kernel that is not evaluated at all."""
+    return diagnose(code, message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
+
+
+def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> Diagnostic:
+    """A kernel that the time of its file does not reach."""
+    return diagnose(
+        "NKI120",
+        f"{kernel.node.name} is not evaluated: the kernels above it took the {seconds:g} seconds of a file",
+        span=facts.name_span(kernel.node),
+        limit="an editor answers in bounded time and memory",
+        help="run the kernel to check it, or move it to a file of its own",
+    )
+
+
+def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
+    """A kernel that nothing tells the shapes of."""
+    names = ", ".join(parameters_of(kernel.node))
+    return diagnose(
+        "NKI121",
+        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known: only what holds for all is checked",
+        span=facts.name_span(kernel.node),
+        limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
+        help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",
+    )
+
+
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """The parameters of a function, but for `*args` and `**kwargs`."""
+    arguments = node.args
+    return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
