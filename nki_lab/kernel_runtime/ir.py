@@ -187,6 +187,7 @@ class Program:
         self.flows: list[tuple[int, int]] = []
         self.control: list[tuple[int, int]] = []
         self.renewed: list[tuple[int, int, int]] = []
+        self.view_columns: tuple[NDArray[np.int64], list[View]] = (np.zeros(0, np.int64), [])  # of `access_columns`
         self.observed = False
         self.diagnostics: tuple[Diagnostic, ...] = ()  # of compiling it, where that was all that was asked for
 
@@ -391,9 +392,10 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
     first_role = np.concatenate(([0], np.cumsum(width)))[:-1]
     position = np.arange(len(view), dtype=np.int64) - np.repeat(start, count)
     is_out = roles[np.repeat(first_role[variant], count) + position]
+    buffers, moved = _view_columns(program)
     tiles = {
         item.id: item.indirect.index._view
-        for item in program.views
+        for item in moved
         if item.indirect is not None and isinstance(item.indirect.index, NkiTensor)
     }
     if indices and tiles:
@@ -404,5 +406,15 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
         is_out = np.concatenate((is_out, np.zeros(len(rows), bool)))
         order = np.argsort(op, kind="stable")
         op, view, is_out = op[order], view[order], is_out[order]
-    buffers = np.fromiter((item.buffer.id for item in program.views), np.int64, len(program.views))
     return Accesses(op, view, buffers[view], is_out)
+
+
+def _view_columns(program: Program) -> tuple[NDArray[np.int64], list[View]]:
+    """The buffer of each view, and the views with run-time addresses; of each view it is looked at once."""
+    buffers, moved = program.view_columns
+    fresh = program.views[len(buffers) :]
+    if fresh:
+        more = np.fromiter([view.buffer.id for view in fresh], np.int64, len(fresh))
+        buffers, moved = np.concatenate((buffers, more)), moved + [view for view in fresh if view.indirect is not None]
+        program.view_columns = buffers, moved
+    return buffers, moved

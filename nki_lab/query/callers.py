@@ -1,6 +1,6 @@
 """How other files call the kernels of one: its tests, and the scripts beside it."""
 
-# ruff: noqa: PTH110, PTH117, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
 # Folders are listed and their files looked at in an editor, while somebody types.
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def called_elsewhere(
 def _candidates(path: str) -> tuple[str, ...]:
     """The Python files beside `path`, and those of the folders that may hold its tests, which may mirror packages."""
     folder = os.path.dirname(path)
-    folders, inner = [folder], []
+    folders = [folder]
+    inner: list[str] = []
     for _ in range(FOLDERS_UP):
         for name in ("tests", "test"):
             if os.path.isdir(os.path.join(folder, name)):
@@ -85,7 +86,9 @@ def _candidates(path: str) -> tuple[str, ...]:
 def _mirrored(tests: str, inner: list[str]) -> list[str]:
     """Where a folder of tests may have those of a package: `inner` are the folders from beside it to the package."""
     bases = [os.path.join(tests, *kind) for kind in ((), ("unit",), ("integration",))]
-    return [os.path.join(base, *inner[start:]) for start in reversed(range(len(inner) + 1)) for base in bases]
+    ends = range(len(inner), 0, -1)
+    parts = [inner[start:end] for end in ends for start in range(end)]
+    return [os.path.join(base, *part) for part in (*parts, []) for base in bases]
 
 
 def _telling(

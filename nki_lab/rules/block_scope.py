@@ -130,7 +130,7 @@ class _Function:
         return home.endswith(".language") and name not in _NUMBERS
 
     def _uses(self, node: ast.AST | None) -> None:
-        for item in () if node is None else ast.walk(node):
+        for item in () if node is None or not self.gone else ast.walk(node):
             if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load) and item.id in self.gone:
                 made, kind = self.gone.pop(item.id)
                 self.found.append(

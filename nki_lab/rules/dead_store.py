@@ -18,8 +18,9 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     """One finding for each place whose instructions all write what is never read.
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
-    or where nothing reads it any more. One that is read on some passes through its place is no mistake; and a kernel
-    without a result, as one that is being typed, has nothing to read anything for.
+    or where nothing reads it any more. One that is read on some passes through its place is no mistake, but for a
+    matmul that writes over the product of the same place, which was meant to be a term of a sum; and a kernel without
+    a result, as one that is being typed, has nothing to read anything for.
     """
     program = facts.program
     if not facts.complete or program.observed or not len(program):
@@ -34,11 +35,15 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
     at_place = np.bincount(site, minlength=len(program.sites))
     wasted = np.bincount(site[ops], minlength=len(program.sites))
-    places = np.flatnonzero((wasted == at_place) & (at_place > 0))
+    found = (wasted == at_place) & (at_place > 0)
+    found[list(_lost_sums(facts, events, dead & ops[events.op], killer))] = True
+    places = np.flatnonzero(found)
     for place in places.tolist():
         op = int(np.flatnonzero(ops & (site == place))[0])
         row = int(np.flatnonzero(dead & (events.op == op))[0])
-        yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), int(at_place[place]))
+        count, of = int(wasted[place]), int(at_place[place])
+        times = "" if of == 1 else f"; so it is all {of} times" if count == of else f"; so it is {count} of {of} times"
+        yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), times)
 
 
 def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.int64]]:
@@ -56,6 +61,26 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
     unread = np.bincount(events.buffer[reads], minlength=len(facts.program.buffers)) == 0
     found = events.is_out & pure & np.where(straight, killed | forgotten, forgotten & unread[events.buffer])
     return found & _certain(facts)[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
+
+
+def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
+    """The places whose matmuls write over each other's products; one that is repeated as it is warms the engine up."""
+    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
+    site = facts.program.op_site
+    told: set[int] = set()
+    for row in np.flatnonzero(dead & (killer >= 0) & matmul[facts.variant[events.op]]).tolist():
+        op, other = int(events.op[row]), int(killer[row])
+        place = int(site[op])
+        if place not in told and place == site[other] and _read_views(facts, op) != _read_views(facts, other):
+            told.add(place)
+            yield place
+
+
+def _read_views(facts: ProgramFacts, op: int) -> list[int]:
+    """The numbers of the views that an op reads."""
+    program = facts.program
+    outs, start = program.variants[program.op_variant[op]].outs, program.op_access[op]
+    return [int(program.access_view[start + at]) for at, is_out in enumerate(outs) if not is_out]
 
 
 def _used(events: Events) -> NDArray[np.int64]:
@@ -145,19 +170,20 @@ def _has_effects(variant: Variant) -> bool:
     return "registers" in instruction.history and getattr(attrs.get("reduce_cmd"), "name", "idle") != "idle"
 
 
-def _finding(facts: ProgramFacts, op: int, number: int, killer: int, count: int) -> Diagnostic:
+def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str) -> Diagnostic:
     buffer = facts.program.buffers[number]
     what = f"{facts.name(op)}: {title(buffer)} is written"
-    times = f"; so it is all {count} times" if count > 1 else ""
     related = list(facts.made(buffer))
     if killer >= 0:
         message = f"{what}, and line {facts.line(killer)} writes over it before anything reads it{times}"
         related.insert(0, Related("it is written over here", facts.span(killer)))
     else:
         message = f"{what}, and nothing reads it{times}"
+    adds = killer >= 0 and facts.program.op_site[killer] == facts.program.op_site[op]
     return facts.report(
         "NKI414", op, message, operand="dst", limit="an instruction is worth its time where something reads its result",
-        use="leave it out, or read the tile that is meant", related=related,
+        use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",
+        related=related,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.parameter_written import is_mutable, stored_parameters
+from nki_lab.rules.parameter_written import bindings_and_stores, is_mutable, stored_parameters
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -18,7 +18,7 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             continue
         returns = [node.value for node in ast.walk(kernel) if isinstance(node, ast.Return) and node.value is not None]
         mentioned = {item.id for value in returns for item in ast.walk(value) if isinstance(item, ast.Name)}
-        for name in stored_parameters(facts, kernel):
+        for name in stored_parameters(facts, kernel, bindings_and_stores(facts)):
             if name in mutable and name not in mentioned:
                 yield facts.report(
                     "NKI335",

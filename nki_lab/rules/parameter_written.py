@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,8 +16,9 @@ _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     """One finding for the first store into each parameter of a kernel that is not annotated as mutable."""
+    nodes = bindings_and_stores(facts) if facts.kernels else []
     for kernel in facts.kernels:
-        for name, place in stored_parameters(facts, kernel).items():
+        for name, place in stored_parameters(facts, kernel, nodes).items():
             annotation = next(arg.annotation for arg in kernel.args.args if arg.arg == name)
             if not is_mutable(annotation):
                 yield facts.report(
@@ -29,18 +31,29 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 )
 
 
-def stored_parameters(facts: SyntaxFacts, kernel: FunctionNode) -> dict[str, ast.expr]:
+def bindings_and_stores(facts: SyntaxFacts) -> list[ast.Assign | ast.Call]:
+    """The assignments of kernel code and its calls that may be stores, in the order of the source."""
+    calls = [node for node in facts.find(ast.Call) if _may_store(node)]
+    return sorted([*facts.find(ast.Assign), *calls], key=lambda node: (node.lineno, node.col_offset))
+
+
+def _line(node: ast.stmt | ast.expr) -> int:
+    return node.lineno
+
+
+def stored_parameters(
+    facts: SyntaxFacts, kernel: FunctionNode, nodes: list[ast.Assign | ast.Call]
+) -> dict[str, ast.expr]:
     """The parameters of a kernel that `nl.store` writes, whole or in part, with the place of the first store.
 
-    A name that is bound to a view of a parameter counts as the parameter, one that is bound to anything else does not.
+    `nodes` are the bindings and stores of the kernel code. A name that is bound to a view of a parameter counts as the
+    parameter, one that is bound to anything else does not.
     """
     meant: dict[str, str] = {arg.arg: arg.arg for arg in kernel.args.args}
     found: dict[str, ast.expr] = {}
-    nodes = sorted(
-        (node for node in ast.walk(kernel) if isinstance(node, ast.Assign | ast.Call)),
-        key=lambda node: (node.lineno, node.col_offset),
-    )
-    for node in nodes:
+    first = bisect_left(nodes, kernel.lineno, key=_line)
+    last = bisect_right(nodes, kernel.end_lineno or kernel.lineno, key=_line)
+    for node in nodes[first:last]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -48,12 +61,18 @@ def stored_parameters(facts: SyntaxFacts, kernel: FunctionNode) -> dict[str, ast
                     meant.pop(target.id, None)
                     if source:
                         meant[target.id] = source
-        elif facts.dotted(node.func).rpartition(".")[2] == "store" and facts.dotted(node.func).count("."):
+        elif facts.dotted(node.func).count("."):
             given = [*node.args[:1], *(item.value for item in node.keywords if item.arg == "dst")]
             name = meant.get(_root(given[0]), "") if given else ""
             if name:
                 found.setdefault(name, given[0])
     return found
+
+
+def _may_store(node: ast.Call) -> bool:
+    """Whether a call may be one of `nl.store`, by its name alone."""
+    function = node.func
+    return (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) == "store"
 
 
 def is_mutable(annotation: ast.expr | None) -> bool:

@@ -8,41 +8,48 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
+from nki_lab.rules.scopes import FunctionNode
 
 _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "zeros_like"})
-_BLOCKS: Final = {ast.For: "a loop", ast.While: "a loop"}
-"""Not branches: AWS's own kernels make an optional output under a condition that is known when they are traced."""
+# Branches are accepted: AWS's own kernels make an optional output under a condition that is known when they are traced.
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     """One finding for each such call in a loop, or in a function that a kernel calls and that is none itself."""
-    for item in facts.functions:
-        is_kernel = item.is_entry or bool(item.node.decorator_list)
-        yield from _within(facts, item.node.body, "" if is_kernel else f"the function {item.node.name}")
-
-
-def _within(facts: SyntaxFacts, body: list[ast.stmt], where: str) -> Iterator[Diagnostic]:
-    stack: list[tuple[ast.AST, str]] = [(node, where) for node in reversed(body)]
-    while stack:
-        node, place = stack.pop()
-        if isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
-            continue
-        if place and isinstance(node, ast.Call) and _is_shared(facts, node):
+    made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]
+    if not made:
+        return
+    loops = [*facts.find(ast.For), *facts.find(ast.While)]
+    functions: list[FunctionNode] = [item.node for item in facts.functions]
+    functions += [node for node in facts.find(ast.FunctionDef) if node not in functions]
+    kernels = {id(item.node) for item in facts.functions if item.is_entry or item.node.decorator_list}
+    for node in made:
+        function = max((item for item in functions if _holds(item, node)), key=_line, default=functions[0])
+        loop = any(_holds(function, item) and _holds(item, node) for item in loops)
+        if loop or id(function) not in kernels:
             yield facts.report(
                 "NKI336",
                 node,
-                f"a tensor in shared HBM is made in {place}",
+                f"a tensor in shared HBM is made in {'a loop' if loop else f'the function {function.name}'}",
                 limit="tensors in shared HBM are made at the top level of a kernel",
                 use="make it at the top of the kernel, and pass it on",
             )
-        inner = place or _BLOCKS.get(type(node), "")
-        stack.extend((child, inner) for child in reversed(list(ast.iter_child_nodes(node))))
+
+
+def _line(node: FunctionNode) -> int:
+    return node.lineno
+
+
+def _holds(outer: ast.stmt, inner: ast.expr | ast.stmt) -> bool:
+    return outer.lineno <= inner.lineno <= (outer.end_lineno or outer.lineno) and outer is not inner
 
 
 def _is_shared(facts: SyntaxFacts, node: ast.Call) -> bool:
-    home, _, name = facts.dotted(node.func).rpartition(".")
-    if name not in _MAKERS or not home.endswith("language"):
+    if not isinstance(node.func, ast.Attribute | ast.Name) or not node.keywords:
+        return False
+    if (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) not in _MAKERS:
+        return False
+    if not facts.dotted(node.func).rpartition(".")[0].endswith("language"):
         return False
     buffers = [item.value for item in node.keywords if item.arg == "buffer"]
     return any(facts.dotted(item).rpartition(".")[2] == "shared_hbm" for item in buffers)

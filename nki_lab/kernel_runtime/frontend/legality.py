@@ -346,7 +346,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
         raise _refusal(instruction, "NKI309", f"{operand.name} is gathered by indirect() on {arch.name}", operand.name,
                        types, "tensor indirection: compute engines of NeuronCore-v4",
                        "gather rows from HBM with nisa.dma_copy and vector_offset")  # fmt: skip
-    if view.indirect is not None and not operand.indirect:
+    if view.indirect not in (None, "scalar") and not operand.indirect:  # any address may be a base and a register
         raise _refusal(instruction, "NKI309", f"{operand.name} is addressed at run time ({view.indirect})",
                        operand.name, types, f"{operand.name} is a view with a static address",
                        "move the selected data into a tile with nisa.dma_copy first")  # fmt: skip

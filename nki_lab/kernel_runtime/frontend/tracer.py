@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, TracebackType
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, Span, diagnose, error_class, error_of
+from nki_lab.diagnostic import NkiError, Related, Span, diagnose, error_class, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend import control, misuse
 from nki_lab.kernel_runtime.frontend.context import is_ours, recording
-from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at
+from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at, span_of
 from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
@@ -75,14 +75,29 @@ def locate_error(error: NkiError) -> None:
 
 def innermost_site(traceback: TracebackType | None) -> Site | None:
     """The last frame of user code that a traceback passed through."""
-    found = None
+    sites = _user_sites(traceback)
+    return sites[-1] if sites else None
+
+
+def _user_sites(traceback: TracebackType | None) -> list[Site]:
+    """The frames of user code that a traceback passed through: the kernel, its helpers."""
+    found: list[Site] = []
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        made = file == "<string>" and found is not None  # a dataclass's own methods
+        made = file == "<string>" and bool(found)  # a dataclass's own methods
         if not is_ours(traceback.tb_frame) and not _is_library(file) and not made:
-            found = site_at(traceback.tb_frame.f_code, traceback.tb_lasti)
+            found.append(site_at(traceback.tb_frame.f_code, traceback.tb_lasti))
         traceback = traceback.tb_next
     return found
+
+
+def _origin(traceback: TracebackType | None) -> tuple[Related, ...]:
+    """Where the kernel's own module leads to what another one raised, as the checker says it."""
+    sites = _user_sites(traceback)
+    if not sites or sites[-1].file == sites[0].file:
+        return ()
+    own = [site for site in sites if site.file == sites[0].file]
+    return (Related("reached from this call", span_of(own[-1])),)
 
 
 def _is_library(file: str) -> bool:
@@ -111,7 +126,7 @@ def wrapped(error: Exception) -> NkiError:
     else:
         message = f"the kernel raised {kind.__name__}: {error}" if str(error) else f"the kernel raised {kind.__name__}"
         help_text = _explain(error)
-    item = diagnose(code, message, help=help_text)
+    item = diagnose(code, message, help=help_text, related=_origin(error.__traceback__))
     made = error_class(_base_of(kind))((placed(item, site) if site is not None else item,))
     made.__cause__ = error
     return made

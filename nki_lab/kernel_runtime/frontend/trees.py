@@ -24,7 +24,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     kind = type(node)
     names = _SPEAKING.get(kind)
     if names is None:
-        # An `except` handler's `name` is a text, and so is a pattern's; `names` of an import are nodes, of `global` not.
+        # The `name` of an `except` handler and of a pattern is a text.
         names = _SPEAKING[kind] = tuple(name for name in kind._fields if name not in _SILENT)
     found: list[ast.AST] = []
     for name in names:

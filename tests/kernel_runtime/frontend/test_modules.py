@@ -295,13 +295,29 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize("place", ["tests__test_kernel", "test__unit_test", "pkg__test_kernel", "pkg__run"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "tests__test_kernel", "test__unit_test", "pkg__test_kernel", "pkg__run", "tests__pkg__test_kernel",
+        "test__integration__pkg__test_kernel",
+    ],
+)  # fmt: skip
 def test_shapes_come_from_the_files_beside(place: str, tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     file = project(tmp_path, pkg__kernel=UNTYPED, pkg__helpers=FAULTY, **{place: TEST})
     codes = {item.code for item in check(file)}
     assert "NKI203" in codes
     assert "NKI121" not in codes
+
+
+def test_files_beside_are_read_and_never_executed(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    (tmp_path / ".git").mkdir()
+    file = project(
+        tmp_path, pkg__kernel=UNTYPED, pkg__helpers=FAULTY, tests__test_kernel=TEST + CANARY.format(str(mark))
+    )
+    assert "NKI203" in {item.code for item in check(file)}
+    assert not list(tmp_path.glob("mark*"))
 
 
 def test_a_kernel_of_another_module_is_checked_where_it_is_called(tmp_path: Path) -> None:

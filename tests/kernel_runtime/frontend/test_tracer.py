@@ -114,6 +114,17 @@ def kernel(a):
     assert caught.value.diagnostics[0].line == 3
 
 
+def test_what_another_module_raises_tells_where_the_kernel_leads_there() -> None:
+    check = kernel_of("def kernel(holds):\n    assert holds, 'too many rows'\n", "checks.py")
+    kernel = kernel_of("def kernel(a):\n    rows = a.shape[0]\n    check(rows > 1000)\n", "rows.py")
+    kernel.__globals__["check"] = check
+    with pytest.raises(NkiError) as caught:
+        traced(kernel, ONE, ["float32"], "trn2")
+    (found,) = caught.value.diagnostics
+    assert (found.file, found.line) == ("checks.py", 2)
+    assert [(item.span.file, item.span.line) for item in found.related if item.span] == [("rows.py", 3)]
+
+
 @dataclass
 class Pair:
     left: Any

@@ -112,34 +112,6 @@ def _as_it_is(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: 
     return args[0] if args else UNKNOWN
 
 
-@natives.native(iter, own=True)
-def _iter(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return natives.iterate(m, args[0]) if len(args) == 1 else UNKNOWN
-
-
-@natives.native(next, own=True)
-def _next(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) not in (1, 2) or args[0] is UNKNOWN:
-        return UNKNOWN
-    source = args[0]
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
-        source = natives.iterate(m, source)  # the items of a generator expression are given at once
-    if source is UNKNOWN or isinstance(source, Instance):
-        return UNKNOWN
-    return next(source, *args[1:])
-
-
-@natives.native(issubclass, own=True)
-def _issubclass(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if len(args) != 2 or not all(isinstance(item, type | UserClass) for item in args):
-        return UNKNOWN
-    inner, outer = args
-    if isinstance(inner, type) and isinstance(outer, type):
-        return issubclass(inner, outer)
-    known = isinstance(inner, UserClass) and inner.kind == "object"
-    return outer is object or outer in inner.mro if known else UNKNOWN
-
-
 def _enter_operator(name: str) -> None:
     @meaning(f"operator.{name}")
     def run(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -306,6 +306,34 @@ for _fold in (min, max, sum, any, all):
     native(_fold, own=True)(_make_fold(_fold))
 
 
+@native(iter, own=True)
+def _iter(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return iterate(m, args[0]) if len(args) == 1 else UNKNOWN
+
+
+@native(next, own=True)
+def _next(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) not in (1, 2) or args[0] is UNKNOWN:
+        return UNKNOWN
+    source = args[0]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
+        source = iterate(m, source)  # the items of a generator expression are given at once
+    if source is UNKNOWN or isinstance(source, Instance):
+        return UNKNOWN
+    return next(source, *args[1:])
+
+
+@native(issubclass, own=True)
+def _issubclass(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if len(args) != 2 or not all(isinstance(item, type | UserClass) for item in args):
+        return UNKNOWN
+    inner, outer = args
+    if isinstance(inner, type) and isinstance(outer, type):
+        return issubclass(inner, outer)
+    known = isinstance(inner, UserClass) and inner.kind == "object"
+    return outer is object or outer in inner.mro if known else UNKNOWN
+
+
 @native(isinstance, own=True)
 def _isinstance(m: Machine, frame: Frame, node: ast.AST, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if len(args) != 2 or kwargs:

@@ -1,0 +1,41 @@
+"""NKI430: a kernel writes a tensor for its caller and returns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.tensor import shared_hbm
+from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+
+
+def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+    """One finding, at the first write of the first such tensor.
+
+    Nothing is said of a kernel that writes an argument, whose results are there, or that has no results yet.
+    """
+    program = facts.program
+    if not facts.complete or program.observed or program.outputs:
+        return
+    events = facts.events
+    written = np.unique(events.buffer[events.is_out])
+    if any(program.buffers[number].kind != "temp" for number in written.tolist()):
+        return
+    read = set(np.unique(events.buffer[~events.is_out]).tolist())
+    for number in written.tolist():
+        buffer = program.buffers[number]
+        if buffer.space is shared_hbm and number not in read:
+            row = int(np.flatnonzero(events.is_out & (events.buffer == number))[0])
+            op = int(events.op[row])
+            yield facts.report(
+                "NKI430", op, f"{facts.name(op)}: writes {title(buffer)}, and the kernel returns nothing",
+                operand="dst",
+                limit="the results of a kernel are the tensors that it returns, and the arguments that it writes",
+                use="return the tensor at the end of the kernel", related=facts.made(buffer),
+            )  # fmt: skip
+            return
+
+
+RULE = ProgramRule(code="NKI430", check=check)
