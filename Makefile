@@ -12,6 +12,8 @@ READY := $(VENV)/.ready
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 N ?= 10000
+# The tests of a file stay together: they share servers and browsers.
+SPREAD ?= -n 2 --dist loadfile
 
 # An environment made in another folder (a copied checkout) counts as missing.
 ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
@@ -36,10 +38,10 @@ lab: $(READY) ## JupyterLab with the first example
 	@$(VENV)/bin/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) examples/01_first_kernel.ipynb
 
 test: lint $(READY) chromium ## lint, then every test that is not slow
-	@$(PY) -m pytest -q -m "not slow"
+	@$(PY) -m pytest -q -m "not slow" $(SPREAD)
 
 test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
-	@$(PY) -m pytest -q
+	@$(PY) -m pytest -q $(SPREAD)
 
 $(VENV)/.frameworks: requirements/frameworks.txt $(READY)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt

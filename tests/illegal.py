@@ -277,19 +277,25 @@ def strided_partitions(attack: Attack) -> Illegal | None:
 
 
 def run_time_address(attack: Attack) -> Illegal | None:
-    """An address computed at run time where the instruction takes none."""
-    name = attack.operand(lambda operand, part: not operand.indirect and _on_chip(operand, part))
+    """Columns that a list chooses at run time, where the instruction or the target takes none."""
+    lists = attack.arch.generation >= 4
+
+    def takes_none(operand: Operand, part: Part) -> bool:
+        return _on_chip(operand, part) and attack.space(part) != "hbm" and not (operand.indirect and lists)
+
+    name = attack.operand(takes_none)
     if not name:
         return None
     part = attack.call.parts[name]
     columns = _row_bytes(part.shape, "uint8")
     if (columns + 2) * DTYPES[part.dtype].nbytes > attack.arch.psum_partition_bytes:
         return None
-    lane = attack.fresh("sbuf", "int32", (1, 1))
-    row = columns + 2
-    text = f".ap([[{row}, {part.shape[0]}], [1, {columns}]], offset=0, scalar_offset=INDEX, indirect_dim=1)"
-    made = attack.fresh(attack.space(part), part.dtype, (part.shape[0], row), text, (part.shape[0], columns), lane)
-    return attack.refused(attack.call.but(**{name: made}), ["NKI309"], name, f"{name} with a run-time address")
+    rows = part.shape[0]
+    index = attack.fresh("sbuf", "uint16", (rows, columns))
+    text = f".indirect(INDEX, {columns})"
+    made = attack.fresh(attack.space(part), part.dtype, (rows, columns + 2), text, (rows, columns), index)
+    codes = ["NKI309", "NKI226"]
+    return attack.refused(attack.call.but(**{name: made}), codes, name, f"{name} with columns from a list")
 
 
 _JUNK: dict[str, tuple[str, ...]] = {

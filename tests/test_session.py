@@ -252,7 +252,7 @@ def test_a_zero_dimensional_array_is_a_number() -> None:
         (1j, "argument b is a complex"),
         (memoryview(b"abc"), "argument b is a memoryview"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_an_argument_that_no_kernel_takes_is_named(value: Any, says: str) -> None:
     def kernel(a, b):
@@ -309,7 +309,8 @@ def test_a_list_is_fine_in_the_dialect_of_beta_1() -> None:
     def kernel(pair):
         return add(pair[0], pair[1])
 
-    assert not execute(kernel, [ones(4, 3), ones(4, 3)], dialect="legacy").diagnostics
+    found = execute(kernel, [ones(4, 3), ones(4, 3)], dialect="legacy").diagnostics
+    assert {item.code for item in found} <= {"NKI336"}  # the result is made in a function that the kernel calls
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,7 @@ class Tracker:
         self._scanned = 0
         self._said: set[tuple[str, int, int]] = set()
         self._renewals = 0
+        self._other_names: dict[int, Buffer] = {}
         self._finished = False
         self._parts: list[_Parts] = []  # by variant
 
@@ -391,6 +392,14 @@ class Tracker:
         name = self.program.variants[self.program.op_variant[index]].instruction.name
         what = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
         if region is None or not region.touches(view):
+            if ("NKI301", self.program.op_site[index], 0) in self._said:
+                return
+            other = self._other_name(view.buffer)
+            if other is not None:
+                self._say("NKI302", index, view.buffer, f"{name}: {what} is read, and only {_title(other)} in the same "
+                          "memory is written", operand, "tensors placed over each other are the same memory",
+                          "read that tensor, with .view and .reshape as another one", view)  # fmt: skip
+                return
             self._say("NKI301", index, view.buffer, f"{name}: {what} is read and nothing has written it", operand,
                       "memory is undefined until an instruction writes it",
                       "write it first, with nisa.dma_copy, nisa.memset or a computation", view)  # fmt: skip
@@ -401,6 +410,23 @@ class Tracker:
         self._say("NKI302", index, view.buffer, message,
                   operand, "memory is undefined until an instruction writes it",
                   "initialise the whole tile, or read only the part that is written", view)  # fmt: skip
+
+    def _other_name(self, buffer: Buffer) -> Buffer | None:
+        """A written tensor in the memory of `buffer`, of another extent, shape or dtype: meant to be the same bytes.
+
+        One of the same form is what an allocator gave the bytes to before: reading on is a forgotten write.
+        """
+        known = self._other_names.get(buffer.id)
+        if known is not None or buffer.address is None:
+            return known
+        form = (buffer.address, buffer.shape, buffer.dtype)
+        for other in self.program.buffers:
+            if (other.address, other.shape, other.dtype) == form or not _overlap(buffer, other):
+                continue
+            if other.id in self._whole or other.id in self._written:
+                self._other_names[buffer.id] = other
+                return other
+        return None
 
     def _never_multiplied(self, index: int, view: View) -> None:
         name = self.program.variants[self.program.op_variant[index]].instruction.name
@@ -424,6 +450,15 @@ class Tracker:
             help="copy every tile of the result to it with nisa.dma_copy",
         )
         self.result.diagnostics.append(placed(item, made) if made is not None else item)
+
+
+def _overlap(one: Buffer, other: Buffer) -> bool:
+    """Whether two placed tensors have bytes in common."""
+    if one.address is None or other.address is None or (one.space, one.core) != (other.space, other.core):
+        return False
+    (row, byte), (other_row, other_byte) = one.address, other.address
+    rows = row < other_row + other.partitions and other_row < row + one.partitions
+    return rows and byte < other_byte + other.partition_bytes and other_byte < byte + one.partition_bytes
 
 
 _Parts = tuple[tuple[int, ...], tuple[int, ...], int, tuple[str, ...]]

@@ -130,7 +130,10 @@ def _under_one_name(facts: ProgramFacts) -> Mask:
     Who reads a placed tensor through another name reads what nothing has written under that name.
     """
     aliased = any(item.code in ("NKI301", "NKI302") for item in facts.coverage.diagnostics)
-    return np.array([buffer.address is None or not aliased for buffer in facts.program.buffers], bool)
+    alone = np.array([buffer.address is None or not aliased for buffer in facts.program.buffers], bool)
+    if any(buffer.address is not None for buffer in facts.program.buffers):
+        alone[facts.allocation.overlaps.ravel()] = False  # both live, in the same bytes
+    return alone
 
 
 def _outside(facts: ProgramFacts) -> Mask:

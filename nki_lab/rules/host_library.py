@@ -13,11 +13,17 @@ _LIBRARIES: Final = frozenset({"numpy", "torch", "jax", "ml_dtypes"})
 _ACCEPTED: Final = frozenset({"finfo", "iinfo", "dtype"})
 """They give numbers and dtypes of the language."""
 
+_CONSTANT: Final = "nki.language.shared_constant"
+"""It takes an array of the host."""
+
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
-    """One finding for each such call that the module's imports make plain."""
-    for node in facts.find(ast.Call):
-        name = facts.dotted(node.func)
+    """One finding for each such call that the module's imports make plain, but for the arrays of constants."""
+    calls = [(node, facts.dotted(node.func)) for node in facts.find(ast.Call)]
+    constants = {part for node, name in calls if name.endswith(_CONSTANT) for part in ast.walk(node)}
+    for node, name in calls:
+        if node in constants:
+            continue
         if name.partition(".")[0] in _LIBRARIES and name.rpartition(".")[2] not in _ACCEPTED:
             yield facts.report(
                 "NKI130",

@@ -29,7 +29,8 @@ def syntax_findings(function: Callable[..., Any], dialect: Dialect) -> tuple[Dia
     key = (code.co_filename, code, dialect)  # equal code objects of two files are equal
     known = _found.get(key)
     if known is None:
-        known = _found[key] = tuple(_check(function, code, dialect))
+        found = _check(function, code, dialect)
+        known = _found[key] = tuple(item for item in found if item.severity != "hint")  # those are for who edits
         if len(_found) > _KEPT:
             _found.popitem(last=False)
     return known

@@ -69,7 +69,7 @@ def _unsaid(monkeypatch: pytest.MonkeyPatch) -> None:
         nki.jit(debug_kernel=True, show_compiler_tb=True, experimental_flags="x", additional_compile_opt="--y"),
         nki.simulate,
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_every_way_to_decorate_gives_a_kernel(decorate: Any) -> None:
     made = decorate(plain)

@@ -133,6 +133,21 @@ def test_a_partly_written_tile_says_how_much_is_missing() -> None:
     assert "40 element" in found.message
 
 
+@pytest.mark.parametrize(
+    ("other", "code"),
+    [
+        ("(8, 8), nl.uint32, address=(0, 64)", "NKI302"), ("(8, 2, 4), nl.float32, address=(0, 64)", "NKI302"),
+        ("(8, 8), nl.float32, address=(0, 64)", "NKI301"), ("(8, 4), nl.uint32, address=(0, 80)", "NKI302"),
+        ("(8, 8), nl.uint32, address=(0, 96)", "NKI301"), ("(8, 8), nl.uint32", "NKI301"),
+    ],
+)  # fmt: skip
+def test_a_tensor_in_the_place_of_another_holds_what_is_there(other: str, code: str) -> None:
+    made = f"x = nl.ndarray((8, 8), nl.float32, address=(0, 64))\nz = nl.ndarray({other})\n"
+    (found,) = findings(f"{made}nisa.dma_copy(x, a)\ny = nl.ndarray((8, 8), z.dtype)\nnisa.tensor_copy(y[:, 0:4], "
+                        "z.reshape((8, z.size // 8))[:, 0:4])")  # fmt: skip
+    assert (found.code, found.operand, found.line) == (code, "src", 6)
+
+
 def test_missing_elements_are_counted_in_elements_of_a_reinterpreted_tile() -> None:
     (found,) = findings(
         "x = nl.ndarray((8, 8), nl.float32)\nnisa.memset(x.view(nl.uint8)[:, 0:6], 0)\ny = nl.load(a)\n"

@@ -83,12 +83,18 @@ def test_rows_with_a_name_of_their_own_are_followed() -> None:
     "launch",
     [
         "def test_k():\n    with pytest.raises(AssertionError, match='axis'):\n        k(np.zeros((4, 3)))",
+        "class TestK(unittest.TestCase):\n    def test_k(self):\n        with self.assertRaises(ValueError):\n            k(a)",
         "@pytest.mark.xfail\ndef test_k():\n    k(np.zeros((4, 3)))",
         "@pytest.mark.xfail(reason='later')\nclass TestK:\n    def test_k(self):\n        k(np.zeros((4, 3)))",
     ],
 )
 def test_launches_that_are_meant_to_be_refused_are_none(launch: str) -> None:
-    assert not known(f"import pytest\n{KERNEL}{launch}\n")
+    assert not known(f"import pytest\nimport unittest\n{KERNEL}a = np.zeros((4, 3))\n{launch}\n")
+
+
+def test_tests_of_a_test_case_are_followed() -> None:
+    test = "class TestK(TestCase):\n    def test_k(self):\n        self.assertTrue(k(np.zeros((4, 3))).any())\n"
+    assert known(f"from unittest import TestCase\n{KERNEL}{test}") == ["(float32[4,3])"]
 
 
 def test_launches_after_an_expected_refusal_are_found() -> None:

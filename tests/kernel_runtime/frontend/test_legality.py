@@ -169,3 +169,19 @@ def test_other_things_are_none(number: str) -> None:
 def test_every_target_name_is_known() -> None:
     for target in TARGETS:
         assert not trace(TILE + "nisa.memset(x, 0.0)", target)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "tensor_tensor(dst=x[:, 0:8], data1=x[:, 0:8], data2={view}, op=nl.add)",
+        "tensor_tensor(dst={view}, data1=x[:, 0:8], data2=x[:, 8:16], op=nl.add)",
+        "tensor_scalar(dst=x, data=x, op0=nl.add, operand0={view}[:, 0:1])",
+        "activation(dst=x, op=nl.exp, data=x, scale={view}[:, 0:1])",
+        "max8(dst=x[:, 0:8], src={view})",
+    ],
+)
+def test_every_operand_may_begin_where_a_register_says(call: str) -> None:
+    start = "lane = nisa.register_alloc(3)\nnisa.dma_copy(x, a)\n"
+    view = "x.reshape((128, 8, 8)).select(1, lane)"
+    assert not trace(f"{TILE}{start}nisa.{call.format(view=view)}")

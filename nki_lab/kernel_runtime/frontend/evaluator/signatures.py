@@ -174,7 +174,7 @@ def _machine(module: ModuleSource, budget: Budget, library: Library | None) -> M
         kwargs.get("shape", args[0] if args else UNKNOWN), kwargs.get("dtype", args[1] if len(args) > 1 else None)
     ))  # fmt: skip
     numpy = numpy_namespace(modules.pop("numpy"))
-    modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": _pytest()}
+    modules |= {"nki_lab": Namespace("nki_lab", lab), "pytest": _pytest(), "unittest": _unittest()}
     return Machine(module, budget, Imports(numpy, modules), host=True, library=library)
 
 
@@ -231,6 +231,12 @@ def _pytest() -> Namespace:
     raises = Special("raises", lambda m, _f, _n, _args, _kwargs: _Raising(m))
     row = Special("param", lambda _m, _f, _n, args, _kwargs: _Row(args))
     return Namespace("pytest", {"mark": _MARK, "raises": raises, "param": row})
+
+
+def _unittest() -> Namespace:
+    raises = Special("assertRaises", lambda m, _f, _n, _args, _kwargs: _Raising(m))
+    methods = {"assertRaises": raises, "assertRaisesRegex": raises}
+    return Namespace("unittest", {"TestCase": UserClass("TestCase", (), "unknown", methods)})
 
 
 def _failing(_m: Machine, _frame: Any, _node: ast.AST, args: list[Any], _kwargs: dict[str, Any]) -> Any:
