@@ -135,11 +135,12 @@ def move(nodes: Iterable[ast.AST], count: int) -> None:
     """Move trees down by `count` lines."""
     stack = list(nodes) if count else []
     while stack:
-        fields = vars(stack.pop())
-        if "lineno" in fields:
-            fields["lineno"] += count
-            fields["end_lineno"] += count
-        for value in fields.values():
+        node = stack.pop()
+        if "lineno" in node._attributes:
+            node.lineno += count  # type: ignore[attr-defined]
+            node.end_lineno += count  # type: ignore[attr-defined]
+        for name in node._fields:  # not vars(node): tools that explain tracebacks set the parents of nodes there
+            value = getattr(node, name, None)
             if isinstance(value, ast.AST):
                 stack.append(value)
             elif isinstance(value, list):

@@ -92,6 +92,16 @@ def test_a_decorator_is_not_left_alone() -> None:
     assert [node.name for node in found.tree.body if isinstance(node, ast.FunctionDef)] == ["__unread__"]
 
 
+def test_parents_that_other_tools_set_at_shared_nodes_are_not_followed() -> None:
+    load = ast.parse("x").body[0].value.ctx  # type: ignore[attr-defined] # one object in all trees
+    load.parent = ast.parse("y = x").body[0]
+    load.parent.parent = load
+    try:
+        assert faults(facts(MODULE + '\n\ndef f():\n    """\n' + MODULE))
+    finally:
+        del load.parent
+
+
 def test_an_open_docstring_takes_what_it_takes_and_no_more_time() -> None:
     found = facts(MODULE + '\n\ndef f():\n    """\n' + MODULE)
     assert faults(found)

@@ -154,7 +154,10 @@ def test_psum_accumulation_needs_no_fill(execute: Any, names_of: Any, start: str
     np.testing.assert_allclose(done.outputs, source.T @ source, rtol=1e-5)
     assert names_of(done).count("nc_matmul") == 3
     assert set(names_of(done)) == {"nc_matmul", "dma_copy", "tensor_copy"}
-    assert {item.code for item in done.diagnostics} <= {"NKI336", "NKI337"}  # a helper makes the output, branches the sum
+    assert {item.code for item in done.diagnostics} <= {
+        "NKI336",
+        "NKI337",
+    }  # a helper makes the output, branches the sum
 
 
 def test_accumulation_into_a_part_keeps_the_zeros_around_it(execute: Any, names_of: Any) -> None:
