@@ -20,6 +20,7 @@ from nki_lab.cli.replacing import replace_file
 from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.collector import seldom_collected
 from nki_lab.kernel_runtime.frontend.evaluator import Library, Signature
 from nki_lab.query import Document, Examination, Question
 from nki_lab.query.fixing import fixed, no_worse
@@ -103,7 +104,8 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     document = Document(job.file)
     document.update(source)
     question = Question(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
-    return document.examine(question)
+    with seldom_collected():
+        return document.examine(question)
 
 
 def _findings(job: Job, source: bytes | Sequence[str]) -> list[Diagnostic]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.kernel_runtime.collector import seldom_collected
 from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
 from nki_lab.kernel_runtime.frontend.target import choice
 from nki_lab.kernel_runtime.options import Options
@@ -57,7 +58,8 @@ def check(
     question = Question(
         arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=library or _library_of(file)
     )
-    return list(examine(facts, check_syntax(facts), question, Memory()).findings)
+    with seldom_collected():
+        return list(examine(facts, check_syntax(facts), question, Memory()).findings)
 
 
 def _source_of(path: Any, source: Any, function: Any) -> tuple[str | bytes, str, str, int]:

@@ -7,13 +7,13 @@ from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.collector import seldom_collected
 from nki_lab.kernel_runtime.frontend.scheduling import Pair
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session.call import Call
-from nki_lab.session.collector import seldom_collected
 from nki_lab.session.outcome import Execution, OnError
 
 

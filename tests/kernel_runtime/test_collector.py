@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nki_lab.session.collector import seldom_collected
+from nki_lab.kernel_runtime.collector import seldom_collected
 
 
 @pytest.fixture(autouse=True)
