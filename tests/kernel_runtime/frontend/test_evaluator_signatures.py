@@ -84,12 +84,19 @@ def test_rows_with_a_name_of_their_own_are_followed() -> None:
     [
         "def test_k():\n    with pytest.raises(AssertionError, match='axis'):\n        k(np.zeros((4, 3)))",
         "class TestK(unittest.TestCase):\n    def test_k(self):\n        with self.assertRaises(ValueError):\n            k(a)",
+        "try:\n    k(np.zeros((4, 3)))\nexcept (KeyError, AssertionError):\n    pass",
         "@pytest.mark.xfail\ndef test_k():\n    k(np.zeros((4, 3)))",
         "@pytest.mark.xfail(reason='later')\nclass TestK:\n    def test_k(self):\n        k(np.zeros((4, 3)))",
     ],
 )
 def test_launches_that_are_meant_to_be_refused_are_none(launch: str) -> None:
     assert not known(f"import pytest\nimport unittest\n{KERNEL}a = np.zeros((4, 3))\n{launch}\n")
+
+
+@pytest.mark.parametrize("kinds", ["", " Exception", " ImportError", " Exception as error"])
+def test_launches_whose_every_failure_is_caught_are_launches(kinds: str) -> None:
+    text = f"{KERNEL}try:\n    k(np.zeros((4, 3)))\nexcept{kinds}:\n    raise\n"
+    assert known(text) == ["(float32[4,3])"]
 
 
 def test_tests_of_a_test_case_are_followed() -> None:

@@ -69,18 +69,23 @@ def build_try(node: ast.Try, scope: Scope) -> Statement:
     """A try: faults in its body go to the handlers that would catch them in a run."""
     body, orelse, final = (statements.build_block(part, scope) for part in (node.body, node.orelse, node.finalbody))
     handlers = [_handler(item, scope) for item in node.handlers]
+    expected = any(_is_refusal(item.type) for item in node.handlers)
 
     def run(frame: Frame) -> Signal:
         m = frame.m
         m.guards += bool(handlers)
         signal: Signal = None
         thrown: Thrown | None = None
+        launched = m.launched
+        if expected and launched is not None:
+            m.launched = lambda *_: None  # a kernel that is launched in there is meant to be refused
         try:
             signal = body(frame)
         except Thrown as caught:
             thrown = caught
         finally:
             m.guards -= bool(handlers)
+            m.launched = launched
         if thrown is None:
             signal = orelse(frame) if signal is None else signal
         else:
@@ -88,6 +93,18 @@ def build_try(node: ast.Try, scope: Scope) -> Statement:
         return final(frame) or signal
 
     return run
+
+
+def _is_refusal(kinds: ast.expr | None) -> bool:
+    """Whether a handler names an error with which kernels are refused; whoever catches all of them expects none."""
+    if isinstance(kinds, ast.Tuple):
+        return any(_is_refusal(item) for item in kinds.elts)
+    name = kinds.attr if isinstance(kinds, ast.Attribute) else getattr(kinds, "id", "")
+    return name in _REFUSALS
+
+
+_REFUSALS = frozenset(("AssertionError", "IndexError", "NkiError", "RuntimeError", "SyntaxError", "TypeError",
+                       "ValueError"))  # fmt: skip
 
 
 def _handled(frame: Frame, node: ast.Try, handlers: list[Any], thrown: Thrown) -> Signal:
