@@ -12,8 +12,9 @@ READY := $(VENV)/.ready
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 N ?= 10000
-# The tests of a file stay together: they share servers and browsers.
+# The tests of a file stay together. Those of servers and browsers, which wait for other processes, run alone.
 SPREAD ?= -n 2 --dist loadfile
+ALONE := tests/browser tests/lsp
 
 # An environment made in another folder (a copied checkout) counts as missing.
 ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
@@ -38,10 +39,12 @@ lab: $(READY) ## JupyterLab with the first example
 	@$(VENV)/bin/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) examples/01_first_kernel.ipynb
 
 test: lint $(READY) chromium ## lint, then every test that is not slow
-	@$(PY) -m pytest -q -m "not slow" $(SPREAD)
+	@$(PY) -m pytest -q -m "not slow" $(SPREAD) $(ALONE:%=--ignore=%)
+	@$(PY) -m pytest -q -m "not slow" $(ALONE)
 
 test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
-	@$(PY) -m pytest -q $(SPREAD)
+	@$(PY) -m pytest -q $(SPREAD) $(ALONE:%=--ignore=%)
+	@$(PY) -m pytest -q $(ALONE)
 
 $(VENV)/.frameworks: requirements/frameworks.txt $(READY)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt

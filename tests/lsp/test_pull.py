@@ -66,6 +66,6 @@ def test_a_question_can_be_taken_back(asking: Client, uri: str) -> None:
 def test_an_editor_that_cannot_be_asked_to_ask_again_gets_everything_at_once() -> None:
     client = connect()
     client.initialize({"textDocument": {"diagnostic": {}}})
-    client.open("file:///k.py", SLOW.replace("100000", "30"))
+    client.open("file:///k.py", SLOW.replace("100000", "3"))
     assert codes(client.pulled("file:///k.py")["items"]) == []
     assert client.leave() == 0
