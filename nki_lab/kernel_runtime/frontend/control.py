@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.context import current, is_ours
+from nki_lab.kernel_runtime.frontend.context import current, is_ours, user_frame
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.frontend.issue import Builder, OpenLoop, placed, site_at
 from nki_lab.kernel_runtime.frontend.passes import variable_at, way_out, while_at
@@ -170,9 +170,7 @@ def asked(builder: Builder, register: VirtualRegister) -> bool | None:
 
     None where the register is tested by anything else, or where there is no source text to tell.
     """
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        frame = frame.f_back
+    frame = user_frame()
     if frame is None:
         return None
     place = site_at(frame.f_code, frame.f_lasti)

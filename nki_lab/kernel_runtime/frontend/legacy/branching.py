@@ -6,11 +6,10 @@ The two are told apart by the bytecode of the user's code.
 from __future__ import annotations
 
 import dis
-import sys
 from types import CodeType
-from typing import Any, Final
+from typing import Final
 
-from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.frontend.context import user_frame
 
 _known: dict[tuple[CodeType, int], bool] = {}
 _ASIDE: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})
@@ -18,9 +17,7 @@ _ASIDE: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})
 
 def branches() -> bool:
     """Whether the innermost user code tests what it asks about: in `if`, `while`, `assert`, `a if b else c`, `not`."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        frame = frame.f_back
+    frame = user_frame()
     if frame is None:
         return False
     key = (frame.f_code, frame.f_lasti)

@@ -7,11 +7,9 @@ may have another dtype. The two are told apart by the bytecode of the assignment
 from __future__ import annotations
 
 import dis
-import sys
 from types import CodeType
-from typing import Any
 
-from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.frontend.context import user_frame
 
 _PRODUCERS = ("CALL", "BINARY_OP", "UNARY", "COMPARE_OP", "PRECALL")
 _STORES = {"STORE_SUBSCR": 2, "STORE_SLICE": 3, "BINARY_OP": 0}  # how many operands stand above the value
@@ -21,9 +19,7 @@ _known: dict[tuple[CodeType, int], bool] = {}
 
 def assigns_temporary() -> bool:
     """Whether the innermost statement of user code stores or adds a value that it has just computed."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and is_ours(frame):
-        frame = frame.f_back
+    frame = user_frame()
     if frame is None:
         return False
     key = (frame.f_code, frame.f_lasti)
