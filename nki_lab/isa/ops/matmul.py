@@ -361,6 +361,7 @@ class nc_transpose:
                       accepts={}, refuses={"dst": "psum float32 128x64"})  # fmt: skip
 
     example = {"dst": "psum bfloat16 128x64", "data": "sbuf bfloat16 64x128"}
+    history = {"stationary": "data"}
 
     def choose(use: Use) -> str:
         return _transpose_engine(use)

@@ -171,11 +171,9 @@ def _start_latency(arch: Arch, descriptors: str, variant: Variant, trigger: int)
 
 
 def _stationary(variant: Variant) -> int:
-    """Position of the tile that is loaded into the array before streaming; a transpose loads its own."""
-    if variant.engine != "tensor":
-        return -1
-    name = variant.instruction.history.get("stationary", "data")
-    return variant.names.index(name) if name in variant.names else -1
+    """Return the position of the tile that is loaded into the array before streaming, -1 of an op that loads none."""
+    name = variant.instruction.history.get("stationary")
+    return variant.names.index(name) if name in variant.names and variant.engine == "tensor" else -1
 
 
 def _table(variant: Variant, history: Any) -> str | None:
