@@ -3,7 +3,11 @@
 A declaration is a class body under `@instruction(...)`. Its attributes are operands (`out`, `arg`, `attr`), limits
 (`limit`, `predicate`), and the faces `numerics`, `cost`, `legacy` and `example`. Reading it gives the checker its
 rules, the simulator its arithmetic, the timing walk its cycles, the editor its hover and the tests their strategies.
-A face is a value or `Unmodelled(reason)`; a missing or doubled one raises at import.
+A face is a value or `Unmodelled(reason)`; a missing, doubled or unknown one raises at import.
+
+Further faces say which part an instruction plays, as far as it plays one: `role`, `contraction`, `accumulation`,
+`fills`, `register_value`, `keeps_state`, `merges`, `synchronizes`. Readers ask for these and never for a name, so that
+an instruction of one's own is treated like the ones that are here.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -40,6 +44,15 @@ class Register(NamedTuple):
 
     def __repr__(self) -> str:
         return f"r{self.number}"
+
+
+RegisterValues = Sequence[int | None]
+"""Contents of the registers by number; None where they are not known."""
+
+
+def content_of(values: RegisterValues, source: Register | int) -> int | None:
+    """Return a constant, or what a register holds as far as that is known."""
+    return values[source.number] if isinstance(source, Register) else source
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +268,17 @@ class Use:
         }
         self.engine = ""
 
+    @property
+    def name(self) -> str:
+        """Name of the instruction."""
+        return self.instruction.name
+
+    @property
+    def index_order(self) -> str:
+        """Order in which the elements of an index tensor count: `rows` or `columns`."""
+        order: str = self.instruction.history.get("index_order", "rows")
+        return order
+
     def space(self, operand: str) -> str:
         """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
         view = self.types.get(operand)
@@ -272,14 +296,82 @@ def _memory(space: str) -> str:
 Engine = str | Callable[[Use], str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """A matrix product: dst = stationary.T @ moving over their partitions; the fields name the operands.
+
+    `plain(use)` is true where a call computes exactly that, in float32: not in transpose mode or with packed rows.
+    """
+
+    dst: str = "dst"
+    stationary: str = "stationary"
+    moving: str = "moving"
+    plain: Callable[[Use], bool]
+
+    def needed(self) -> dict[str, str]:
+        """Return the role that each operand has which this names."""
+        return {self.dst: "out", self.stationary: "in", self.moving: "in"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulation:
+    """A result, `operand`, in which an instruction can add up.
+
+    `mode(use)` is True where the call adds to it, False where it overwrites it, and None where it adds to the elements
+    that an accumulating instruction has written before and overwrites the others.
+    """
+
+    operand: str = "dst"
+    mode: Callable[[Use], bool | None]
+
+    def needed(self) -> dict[str, str]:
+        """Return the role that each operand has which this names."""
+        return {self.operand: "out"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """Numbers of its own that an instruction writes to all of dst; the attribute `operand` decides about them.
+
+    `bounds(use)` are the least and the largest of them, None where a register decides.
+    """
+
+    operand: str
+    bounds: Callable[[Use], tuple[float, float] | None]
+
+    def needed(self) -> dict[str, str]:
+        """Return the role that each operand has which this names."""
+        return {"dst": "out", self.operand: "attr"}
+
+
+class Synchronization(NamedTuple):
+    """The other core that a call waits for: calls of one instruction on one `channel` are paired in their order.
+
+    An exchange sends what it reads to core `send_to`, and writes what core `receive_from` reads.
+    """
+
+    channel: tuple[int, ...] = ()
+    send_to: int | None = None
+    receive_from: int | None = None
+
+
+Role = Literal["", "copy"]
+"""`copy`: dst == src, cast to dst's dtype, and nothing else."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instruction:
     """A declared instruction; the frozen result of `@instruction`.
 
-    `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
-    they were. `meets(use)` is what it waits for the other core of the launch under, None where it does not wait; one
-    that meets and writes nothing `only_orders`: it touches no element of its operands, and later accesses of them wait
-    for it. `warns(use)` are findings that do not stop it.
+    `merges(use)` tells whether it leaves elements of its results as they were, `keeps_state(use)` whether it leaves
+    something in the engine's own registers that later instructions read. `synchronizes(use)` is how it waits for the
+    other core of the launch, None where it does not; an instruction that waits and writes nothing `only_orders`: it
+    touches no element of its operands, and later accesses of them wait for it. `warns(use)` are findings that do not
+    stop it.
+
+    An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
+    writes from the registers' contents before, None where these do not tell; without it the value is data, which only
+    a run knows.
     """
 
     index: int
@@ -301,14 +393,38 @@ class Instruction:
     until: int | None
     release: str
     history: Mapping[str, Any]
-    accumulates: Callable[[Use], bool] | None
+    role: Role
+    contraction: Contraction | None
+    accumulation: Accumulation | None
+    fills: Fill | None
+    register_value: Callable[[Use, RegisterValues], int | None] | None
     merges: Callable[[Use], bool] | None
-    meets: Callable[[Use], tuple[Any, ...] | None] | None
+    keeps_state: Callable[[Use], bool] | None
+    synchronizes: Callable[[Use], Synchronization | None] | None
     only_orders: bool
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensors: tuple[str, ...] = field(default=())
+    register_out: str = ""
+
+    @property
+    def writes_register(self) -> bool:
+        """Whether calls write a register: the attribute `register_out`."""
+        return bool(self.register_out)
+
+    @property
+    def loads_register(self) -> bool:
+        """Whether calls write a register with a value that only a run knows."""
+        return bool(self.register_out) and self.register_value is None
+
+    def accumulates(self, use: Use) -> bool:
+        """Whether a call may add to what is in its result."""
+        return self.accumulation is not None and self.accumulation.mode(use) is not False
+
+    def updates(self, use: Use) -> bool:
+        """Whether a call may use, or leave in place, what is in its results: it accumulates or merges."""
+        return self.accumulates(use) or (self.merges is not None and self.merges(use))
 
     @property
     def arguments(self) -> Mapping[str, Operand]:
@@ -386,6 +502,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
     _check_letters(name, operands, limits)
     _check_references(name, operands, predicates, own["example"])
+    _check_roles(name, own, operands)
     return Instruction(
         index=len(TABLE),
         name=name,
@@ -406,14 +523,20 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         until=until,
         release=release,
         history=own.get("history", {}),
-        accumulates=own.get("accumulates"),
+        role=own.get("role", ""),
+        contraction=own.get("contraction"),
+        accumulation=own.get("accumulation"),
+        fills=own.get("fills"),
+        register_value=own.get("register_value"),
         merges=own.get("merges"),
-        meets=own.get("meets"),
-        only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
+        keeps_state=own.get("keeps_state"),
+        synchronizes=own.get("synchronizes"),
+        only_orders="synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
         warns=own.get("warns"),
         see=see,
         groups=groups,
         tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
+        register_out=next((key for key, operand in operands.items() if operand.kind == "register_out"), ""),
     )
 
 
@@ -456,6 +579,40 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
     required = {key for key, operand in operands.items() if operand.default is REQUIRED}
     if lacking := sorted(required - set(example)):
         raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
+
+
+def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Operand]) -> None:
+    """The body holds operands, limits and known faces, and the faces name operands that fit."""
+    parts = (Operand, Several, Limit, Predicate)
+    strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)} - _KNOWN
+    if strange:
+        raise ValueError(f"instruction {name} has unknown faces: {', '.join(sorted(strange))}")
+    needed = {"dst": "out", "src": "in"} if "role" in own else {}
+    if needed and (own["role"] != "copy" or {key for key, item in operands.items() if item.is_tensor} != set(needed)):
+        raise ValueError(f"instruction {name}: role is 'copy', with no tensors but dst and src")
+    for face, kind in _KINDS.items():
+        if face in own and not isinstance(own[face], kind):
+            raise ValueError(f"instruction {name}: {face} is no {kind.__name__}")
+        if face in own and kind is not Callable:
+            needed |= own[face].needed()
+    for key, part in needed.items():
+        if key not in operands or operands[key].role != part:
+            raise ValueError(f"instruction {name}: a face needs {key!r} as an operand of role {part!r}")
+    registers = sum(operand.kind == "register_out" for operand in operands.values())
+    if registers > 1 or ("register_value" in own and not registers):
+        raise ValueError(
+            f"instruction {name} writes {registers} registers: one, of which register_value tells, or none"
+        )
+
+
+_KNOWN: Final = {"choose", *Instruction.__dataclass_fields__}
+"""Attributes of a declaration's body beside operands and limits."""
+
+_KINDS: Final[Mapping[str, Any]] = {
+    "contraction": Contraction,
+    "accumulation": Accumulation,
+    "fills": Fill,
+} | dict.fromkeys(("register_value", "merges", "keeps_state", "synchronizes", "warns"), Callable)
 
 
 def _float32(_use: Use) -> str:

@@ -43,7 +43,7 @@ def _interrupted(facts: ProgramFacts) -> Iterator[Addition]:
     in_psum = np.array([buffer.space is psum for buffer in program.buffers], bool)
     rows = np.flatnonzero(in_psum[events.buffer])
     by_view = rows[np.argsort(events.view[rows], kind="stable")]
-    matmul = np.array([item.instruction.accumulates is not None for item in program.variants], bool)[facts.variant]
+    matmul = np.array([item.instruction.accumulation is not None for item in program.variants], bool)[facts.variant]
     told: set[tuple[int, bool]] = set()
     for order, key in ((by_view, events.view), (rows, events.buffer)):
         ops = events.op[order]

@@ -129,7 +129,7 @@ def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]
 
 def _adds_up(variant: Variant) -> bool:
     """Whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
-    if variant.instruction.accumulates is not None:
+    if variant.instruction.accumulation is not None:
         return True
     attrs = variant.use.attrs
     op = attrs.get("op", attrs.get("reduce_op"))

@@ -7,8 +7,9 @@ from math import isfinite
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
+from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.constants import constants, filled, first_ops
+from nki_lab.rules.constants import constants, first_ops
 from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
 
 
@@ -36,17 +37,19 @@ def _beyond(variant: Variant) -> tuple[str, float, str] | None:
     dst = variant.use.dtypes.get("dst")
     if dst is None or not dst.is_float or dst.nbytes > 2:
         return None
-    if variant.instruction.name == "iota":
-        value = max(filled(variant), key=abs)
-        return ("pattern", value, "the tile is filled up to") if abs(value) > dst.max_finite else None
+    fill = variant.instruction.fills
+    if fill is not None and (bounds := fill.bounds(variant.use)) is not None:
+        value = max(bounds, key=abs)
+        what = "the tile is filled with" if bounds[0] == bounds[1] else "the tile is filled up to"
+        return (fill.operand, value, what) if _is_beyond(value, dst) else None
     for name, value in constants(variant):
-        if not isfinite(value) or abs(value) <= dst.max_finite:
-            continue
-        if variant.instruction.name == "memset":
-            return name, value, "the tile is filled with"
-        if name == _last_limit(variant):
+        if _is_beyond(value, dst) and name == _last_limit(variant):
             return name, value, "values are limited to"
     return None
+
+
+def _is_beyond(value: float, dtype: DType) -> bool:
+    return isfinite(value) and abs(value) > dtype.max_finite
 
 
 def _last_limit(variant: Variant) -> str:

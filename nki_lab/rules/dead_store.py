@@ -65,7 +65,7 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
 
 def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
     """The places whose matmuls write over each other's products; one that is repeated as it is warms the engine up."""
-    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
+    matmul = np.array([item.instruction.accumulation is not None for item in facts.program.variants], bool)
     site = facts.program.op_site
     told: set[int] = set()
     for row in np.flatnonzero(dead & (killer >= 0) & matmul[facts.variant[events.op]]).tolist():
@@ -167,10 +167,9 @@ def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
 
 def _has_effects(variant: Variant) -> bool:
     """Whether an instruction does more than write its results: to registers, or with the other core."""
-    instruction, attrs = variant.instruction, variant.use.attrs
-    if instruction.meets is not None or any(item.kind == "register_out" for item in instruction.operands.values()):
-        return True
-    return "registers" in instruction.history and getattr(attrs.get("reduce_cmd"), "name", "idle") != "idle"
+    instruction = variant.instruction
+    keeps = instruction.keeps_state is not None and instruction.keeps_state(variant.use)
+    return keeps or instruction.writes_register or instruction.synchronizes is not None
 
 
 def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str) -> Diagnostic:

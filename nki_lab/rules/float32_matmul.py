@@ -50,17 +50,19 @@ def check(timed: TimedFacts) -> Iterator[Diagnostic]:
 
 
 def _is_float32(variant: Variant) -> bool:
-    use = variant.use
+    product, use = variant.instruction.contraction, variant.use
     return (
-        variant.instruction.name == "nc_matmul" and use.dtypes["moving"] is F32 and use.dtypes["stationary"] is F32
-        and not use.attrs["is_transpose"]
+        product is not None and product.plain(use)
+        and use.dtypes[product.moving] is F32 and use.dtypes[product.stationary] is F32
     )  # fmt: skip
 
 
 def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     """The cost of a matmul of the same shape in bfloat16."""
     use: Use = copy(variant.use)
-    use.dtypes = use.dtypes | {"moving": BF16, "stationary": BF16}
+    product = variant.instruction.contraction
+    assert product is not None
+    use.dtypes = use.dtypes | {product.moving: BF16, product.stationary: BF16}
     assert callable(variant.instruction.cost)
     found = variant.instruction.cost(use.arch, use)
     clock = use.arch.ghz(variant.engine)
@@ -81,8 +83,7 @@ def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
 
 
 def _widens(variant: Variant) -> bool:
-    dtypes = variant.use.dtypes
-    return variant.instruction.name in ("tensor_copy", "dma_copy") and dtypes["src"] is BF16
+    return variant.instruction.role == "copy" and variant.use.dtypes["src"] is BF16
 
 
 RULE = TimedRule(code="NKI702", check=check)

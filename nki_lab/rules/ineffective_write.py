@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.spec import TABLE
 from nki_lab.rules.facts import Rule, SyntaxFacts
 from nki_lab.rules.scopes import FunctionNode
-
-_WRITERS: Final = frozenset({"register_load", "register_move"})
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -29,9 +27,13 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
 
 def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Diagnostic]:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and facts.dotted(inner.func).rpartition(".")[2] in _WRITERS:
-            named = [item.value for item in inner.keywords if item.arg == "dst"]
-            target = next(iter([*inner.args[:1], *named]), None)
+        if isinstance(inner, ast.Call):
+            called = TABLE.get(facts.dotted(inner.func).rpartition(".")[2])
+            if called is None or not called.writes_register:
+                continue
+            place = list(called.arguments).index(called.register_out)
+            named = [item.value for item in inner.keywords if item.arg == called.register_out]
+            target = next(iter([*inner.args[place : place + 1], *named]), None)
             if isinstance(target, ast.Name) and target.id == counter:
                 yield facts.report(
                     "NKI128",

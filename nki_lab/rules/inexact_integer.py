@@ -9,7 +9,7 @@ from typing import Any
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import F32, DType
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.constants import constants, filled, first_ops
+from nki_lab.rules.constants import constants, first_ops
 from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
 
 
@@ -38,11 +38,12 @@ def _inexact(variant: Variant) -> tuple[str, int, DType] | None:
     dst = variant.use.dtypes.get("dst")
     if dst is None:
         return None
-    if variant.instruction.name == "iota":
-        if not dst.is_float:
+    fill = variant.instruction.fills
+    if fill is not None:
+        low, high = fill.bounds(variant.use) or (0, 0)
+        if not dst.is_float or low == high:  # one number is as the author writes it
             return None
-        low, high = filled(variant)
-        return next((("pattern", value, dst) for value in (high, low) if _missed(value, dst)), None)
+        return next(((fill.operand, int(value), dst) for value in (high, low) if _missed(value, dst)), None)
     if not dst.is_integer or variant.instruction.precision(variant.use) != "float32":
         return None
     return next(((name, int(value), F32) for name, value in constants(variant) if _missed(value, F32)), None)

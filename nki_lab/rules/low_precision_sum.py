@@ -52,7 +52,7 @@ def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, 
     op, view, is_out = accesses.op[rows], accesses.view[rows], accesses.is_out[rows]
     pair = op * max(len(facts.program.views), 1) + view
     # What a matmul adds to is no operand of its own.
-    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
+    matmul = np.array([item.instruction.accumulation is not None for item in facts.program.variants], bool)
     kept = is_out & (matmul[facts.variant][op] | np.isin(pair, pair[~is_out]))
     return op[kept], view[kept]
 
@@ -62,7 +62,7 @@ def _adds(variant: Variant) -> bool:
     dtype = variant.use.dtypes.get("dst")
     if dtype is None or not dtype.is_float or dtype.nbytes > 2:
         return False
-    if variant.instruction.accumulates is not None:
+    if variant.instruction.accumulation is not None:
         return variant.instruction.accumulates(variant.use)
     attrs = variant.use.attrs
     ops = [attrs.get(name) for name in ("op", "op0", "op1", "reduce_op")]

@@ -8,6 +8,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.dtype import F32
+from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
 
@@ -54,9 +55,10 @@ def _narrows(variant: Variant) -> bool:
 
 
 def _widens(variant: Variant) -> bool:
-    """Whether an instruction does nothing but make float32 of fewer bits."""
-    dtypes = variant.use.dtypes
-    return variant.instruction.name == "tensor_copy" and dtypes["dst"] is F32 and dtypes["src"] is not F32
+    """Whether an instruction does nothing but make float32 of fewer bits, on the chip."""
+    use = variant.use
+    copies = variant.instruction.role == "copy" and HBM not in use.spaces()
+    return copies and use.dtypes["dst"] is F32 and use.dtypes["src"] is not F32
 
 
 RULE = ProgramRule(code="NKI502", check=check)

@@ -167,10 +167,7 @@ def _events(program: Program, accesses: Accesses) -> Events:
 
 def _leaves_some(variant: Variant) -> bool:
     """Whether an instruction may leave elements of its result as they were, or add to them."""
-    instruction, use = variant.instruction, variant.use
-    if use.attrs.get("oob_mode") is enums.oob_mode.skip:
-        return True
-    return any(test is not None and test(use) for test in (instruction.merges, instruction.accumulates))
+    return variant.use.attrs.get("oob_mode") is enums.oob_mode.skip or variant.instruction.updates(variant.use)
 
 
 def title(buffer: Buffer) -> str:

@@ -29,7 +29,7 @@ def touched(program: Program) -> list[tuple[set[Any], set[Any]]]:
         writes: set[Any] = set()
         for view, is_out in zip(op.views, op.variant.outs, strict=True):
             (writes if is_out else reads).update(places(view))
-            if is_out and op.variant.instruction.accumulates is not None:
+            if is_out and op.variant.instruction.accumulation is not None:
                 reads.update(places(view))
             if view.indirect is not None and hasattr(view.indirect.index, "_view"):
                 reads.update(places(program.views[view.indirect.index._view]))
@@ -161,7 +161,7 @@ def test_a_reader_names_the_last_op_of_its_lane_that_it_reads_from(kernel: Drawn
     found, _ = scheduled(program)
     sets = touched(program)
     for op in range(len(program)):
-        matmul = program.op(op).variant.instruction.accumulates is not None
+        matmul = program.op(op).variant.instruction.accumulation is not None
         if matmul:
             continue
         wanted = -1

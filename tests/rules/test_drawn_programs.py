@@ -28,7 +28,7 @@ def unread_writes(program: Program) -> set[int]:
     writers: set[int] = set()
     for op in program.ops():
         pairs = list(zip(op.views, op.variant.outs, strict=True))
-        adds = op.variant.instruction.accumulates is not None
+        adds = op.variant.instruction.accumulation is not None
         for view, out in pairs:
             if not out or adds:
                 used |= {waiting[view.buffer.id, at] for at in elements(view) if (view.buffer.id, at) in waiting}

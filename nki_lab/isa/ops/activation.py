@@ -14,7 +14,7 @@ from nki_lab.isa.alu import ALU, AluOp, identity_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
-from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
 from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 _COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
@@ -112,7 +112,8 @@ class activation:
                         refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
-    history = {"activation_table": "op", "registers": "scalar"}
+    history = {"activation_table": "op"}
+    keeps_state = commands_registers
 
     def exact(use: Use) -> bool:
         plain = use.attrs["scale"] == 1.0 and use.types["bias"] is None and not use.attrs["bias"]
@@ -171,7 +172,7 @@ class activation_reduce:
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "reduce_op": "add",
                "reduce_res": "sbuf float32 128x1"}  # fmt: skip
-    history = {"activation_table": "op", "registers": "scalar"}
+    history = {"activation_table": "op"}
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _activate(out.dst, ins, use)
@@ -278,7 +279,8 @@ class activate2:
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
                "op0": "multiply", "op1": "add"}  # fmt: skip
-    history = {"activation_table": "op", "registers": "scalar"}
+    history = {"activation_table": "op"}
+    keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, source, dst = use.attrs, ins.data, out.dst
@@ -362,7 +364,7 @@ class exponential:
                         refuses={"reduce_init": 1.0})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
-    history = {"registers": "vector"}
+    keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, dst = use.attrs, out.dst

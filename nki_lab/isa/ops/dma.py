@@ -176,6 +176,7 @@ class dma_copy:
                        refuses={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float32 128x512"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "src": "hbm float32 128x512"}
+    role = "copy"
 
     def precision(use: Use) -> str:
         return "native" if use.dtypes["dst"] is use.dtypes["src"] else "float32"

@@ -19,6 +19,8 @@ from nki_lab.isa.spec import (
     ONCHIP,
     PSUM,
     SBUF,
+    Accumulation,
+    Contraction,
     Cost,
     Legacy,
     Use,
@@ -99,6 +101,11 @@ def _tiling(use: Use) -> str | None:
     return None
 
 
+def _is_plain(use: Use) -> bool:
+    """Whether a call is neither a transpose nor packs contraction rows."""
+    return not use.attrs["is_transpose"] and use.attrs["perf_mode"] is matmul_perf_mode.none
+
+
 def _double_row_rules(use: Use) -> str | None:
     if not _double_row(use):
         return None
@@ -170,8 +177,8 @@ class nc_matmul:
     perf_mode = attr("enum", "double_row multiplies two 8-bit rows a cycle", default=matmul_perf_mode.none,
                      enum=matmul_perf_mode)  # fmt: skip
 
-    contraction = limit("K <= pmax", "NKI211", operand="stationary",
-                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    depth = limit("K <= pmax", "NKI211", operand="stationary",
+                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
     double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
                            _double_row_rules, operand="perf_mode", target="trn2",
                            help="pack two contraction rows a partition, or drop perf_mode",
@@ -235,11 +242,9 @@ class nc_matmul:
                                "stationary": "sbuf float32 128x64"})  # fmt: skip
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
-    history = {"stationary": "stationary", "accumulation": "dst"}
-
-    def accumulates(use: Use) -> bool:
-        """Whether a call may read dst: everything but accumulate=False."""
-        return use.attrs["accumulate"] is not False
+    history = {"stationary": "stationary"}
+    contraction = Contraction(plain=_is_plain)
+    accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
 
     def exact(use: Use) -> bool:
         return bool(use.attrs["is_transpose"]) and use.arch.generation >= 3

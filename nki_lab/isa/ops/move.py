@@ -27,7 +27,7 @@ from nki_lab.isa.ops.cycles import (
     scalar_factor,
 )
 from nki_lab.isa.ops.register import integer_of
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Register, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Fill, Legacy, Register, Use, arg, attr, instruction, out, predicate
 
 
 def same_dtype(use: Use, dst: str, src: str) -> bool:
@@ -65,6 +65,7 @@ class tensor_copy:
                       refuses={"src": "sbuf float32 128x512 picked", "engine": enums.engine.gpsimd})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
+    role = "copy"
 
     def choose(use: Use) -> str:
         return "vector"
@@ -127,6 +128,7 @@ class memset:
                            refuses={"dst": "sbuf int32 128x512", "value": 2.5})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "value": 0.0}
+    fills = Fill(operand="value", bounds=lambda use: (use.attrs["value"], use.attrs["value"]))
 
     def choose(use: Use) -> str:
         return "vector"
@@ -184,6 +186,16 @@ def _int32(use: Use) -> str | None:
     return None
 
 
+def _counted(use: Use) -> tuple[int, int] | None:
+    """The least and the largest number that `iota` counts to."""
+    offset = use.attrs["offset"]
+    if isinstance(offset, Register):
+        return None
+    lanes = (use.attrs["channel_multiplier"], use.types["dst"].partitions)
+    ends = [int(step * (num - 1)) for step, num in (*use.attrs["pattern"], lanes)]
+    return offset + sum(min(0, end) for end in ends), offset + sum(max(0, end) for end in ends)
+
+
 @instruction(engine="gpsimd", see="NKI API, nki.isa.iota")
 class iota:
     """dst[p, ...] = offset + p * channel_multiplier + the affine pattern of its free dimensions, in int32.
@@ -205,6 +217,7 @@ class iota:
                      accepts={"channel_multiplier": 2**31 - 1}, refuses={"channel_multiplier": 2**31})  # fmt: skip
 
     example = {"dst": "sbuf int32 128x512", "pattern": [[1, 512]]}
+    fills = Fill(operand="pattern", bounds=_counted)
 
     def precision(use: Use) -> str:
         dtype = use.dtypes["dst"]

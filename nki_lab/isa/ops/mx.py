@@ -32,7 +32,20 @@ from nki_lab.isa.dtype import (
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.shapes import by_partition
-from nki_lab.isa.spec import PSUM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
+from nki_lab.isa.spec import (
+    PSUM,
+    SBUF,
+    Accumulation,
+    Cost,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    instruction,
+    limit,
+    out,
+    predicate,
+)
 
 _FORMATS: Final = (FP8_E5M2_X4, FP8_E4M3FN_X4, FP4_E2M1FN_X4)
 _SCALES: Final = (FP8_E8M0, UINT8)
@@ -217,8 +230,8 @@ class nc_matmul_mx:
     accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
                       choices=(None, True, False))  # fmt: skip
 
-    contraction = limit("K <= pmax", "NKI211", operand="stationary",
-                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    depth = limit("K <= pmax", "NKI211", operand="stationary",
+                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
     quadrants = predicate("NKI211", "K is a multiple of 32 partitions", _quadrants("stationary"),
                           operand="stationary", help="pad the operands to whole quadrants",
                           accepts={"stationary": "sbuf float8_e4m3fn_x4 32x64",
@@ -255,12 +268,9 @@ class nc_matmul_mx:
     example = {"dst": "psum float32 64x512", "stationary": "sbuf float8_e4m3fn_x4 128x64",
                "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",
                "moving_scale": "sbuf uint8 128x512"}  # fmt: skip
-    history = {"stationary": "stationary", "accumulation": "dst"}
+    history = {"stationary": "stationary"}
+    accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
-
-    def accumulates(use: Use) -> bool:
-        """Whether a call may read dst: everything but accumulate=False."""
-        return use.attrs["accumulate"] is not False
 
     def precision(use: Use) -> str:
         return "native"

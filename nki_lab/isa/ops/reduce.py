@@ -16,7 +16,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F32, INTEGERS
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.elementwise import alu_ops, operand_given, stage, unary_stage
-from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
 from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
@@ -218,7 +218,7 @@ class tensor_scalar_reduce:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "reduce_op": "add", "reduce_res": "sbuf float32 128x1"}  # fmt: skip
-    history = {"registers": "vector"}
+    keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs

@@ -23,6 +23,11 @@ def commanded(*names: str) -> Callable[[Use], str | None]:
     return test
 
 
+def commands_registers(use: Use) -> bool:
+    """Whether a call leaves something in the accumulation registers."""
+    return use.attrs["reduce_cmd"] is not enums.reduce_cmd.idle
+
+
 def initial_given(operand: str, neutral: float | None = None) -> Callable[[Use], str | None]:
     """Test: a start value is given with load_reduce and only then; `neutral` is the number that says nothing."""
 

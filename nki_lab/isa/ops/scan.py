@@ -15,7 +15,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, INT32, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
 from nki_lab.isa.ops.elementwise import alu_ops, stage
-from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
+from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
 from nki_lab.isa.ops.shapes import one_in_sbuf
 from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
@@ -158,7 +158,7 @@ class tensor_scalar_cumulative:
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512", "op0": "multiply", "op1": "add",
                "imm0": 2.0}  # fmt: skip
-    history = {"registers": "vector"}
+    keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, rows = use.attrs, out.dst.shape[0]

@@ -17,7 +17,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, FLOATS, FP8_E8M0, INT8, INT16, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.register import integer_of
-from nki_lab.isa.ops.registers import commanded, lanes_of, started
+from nki_lab.isa.ops.registers import commanded, commands_registers, lanes_of, started
 from nki_lab.isa.ops.shapes import by_partition, one_dtype, one_in_sbuf
 from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Register, Use, arg, attr, instruction, out
 from nki_lab.isa.spec import predicate as rule
@@ -100,9 +100,9 @@ class range_select:
     maximum = rule("NKI215", "reduce_op is nl.maximum", _only("reduce_op", "maximum"), operand="reduce_op",
                    help="reduce dst with nisa.tensor_reduce instead", accepts={"reduce_op": "maximum"},
                    refuses={"reduce_op": "add"})  # fmt: skip
-    fills = rule("NKI012", "on_false_value is the lowest float32", _false_value, operand="on_false_value",
-                 help="leave it out, or use nisa.select_reduce for other values",
-                 accepts={"on_false_value": -3.4028235e38}, refuses={"on_false_value": 0.0})  # fmt: skip
+    fill = rule("NKI012", "on_false_value is the lowest float32", _false_value, operand="on_false_value",
+                help="leave it out, or use nisa.select_reduce for other values",
+                accepts={"on_false_value": -3.4028235e38}, refuses={"on_false_value": 0.0})  # fmt: skip
     indices = rule("NKI220", "indices are integers that float32 holds: up to 2^24", _range, operand="range_start",
                    help="shift the bounds instead", accepts={"range_start": 2**24 - 512},
                    refuses={"range_start": 2**24 - 511})  # fmt: skip
@@ -112,7 +112,7 @@ class range_select:
 
     example = {"dst": "sbuf float32 128x512", "on_true_tile": "sbuf float32 128x512", "comp_op0": "greater_equal",
                "comp_op1": "less", "bound0": "sbuf float32 128x1", "bound1": "sbuf float32 128x1"}  # fmt: skip
-    history = {"registers": "vector"}
+    keeps_state = commands_registers
 
     shapes = by_partition
 
@@ -170,7 +170,7 @@ class select_reduce:
 
     example = {"dst": "sbuf float32 128x512", "predicate": "sbuf uint8 128x512", "on_true": "sbuf float32 128x512",
                "on_false": 0.0}  # fmt: skip
-    history = {"registers": "vector"}
+    keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs

@@ -14,7 +14,7 @@ from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.dma import copy_cost
-from nki_lab.isa.spec import HBM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import HBM, SBUF, Cost, Synchronization, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 ELEMENTS: Final = 256
 """Most elements a partition that GpSimd's own DMA engine moves: 1024 bytes of 4-byte, 512 of 2-byte, 256 of 1-byte
@@ -79,8 +79,9 @@ class sendrecv:
     def exact(use: Use) -> bool:
         return True
 
-    def meets(use: Use) -> tuple[Any, ...] | None:
-        return ("sendrecv", use.attrs["pipe_id"])
+    def synchronizes(use: Use) -> Synchronization:
+        attrs = use.attrs
+        return Synchronization((attrs["pipe_id"],), attrs["send_to_rank"], attrs["recv_from_rank"])
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         # A core that sends to itself; what goes to the other one is brought there by the walker, which sees both.
@@ -128,8 +129,8 @@ class core_barrier:
     def precision(use: Use) -> str:
         return "native"
 
-    def meets(use: Use) -> tuple[Any, ...] | None:
-        return ("core_barrier",) if len(use.attrs["cores"]) > 1 else None
+    def synchronizes(use: Use) -> Synchronization | None:
+        return Synchronization() if len(use.attrs["cores"]) > 1 else None
 
     def warns(use: Use) -> list[Diagnostic]:
         found = []

@@ -16,7 +16,7 @@ from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend.context import outside
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
 from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place
-from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View
+from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
     MemoryRegion,
@@ -372,8 +372,7 @@ class Builder:
 
     def _has_met(self) -> bool:
         """Whether something waits for the other core: then values depend on what has yet to be specialised."""
-        tests = [(item.instruction.meets, item.use) for item in self.program.variants]
-        return any(meets is not None and meets(use) is not None for meets, use in tests)
+        return any(synchronization(item) is not None for item in self.program.variants)
 
     def sync(self) -> None:
         """Record what is held back: nothing, here."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError, Related, diagnose, error_of
 from nki_lab.kernel_runtime.frontend.issue import placed, span_of
-from nki_lab.kernel_runtime.ir import Program, Site, View
+from nki_lab.kernel_runtime.ir import Program, Site, View, synchronization
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Column = NDArray[np.int64]
@@ -29,10 +29,9 @@ def meeting_ops(program: Program) -> dict[int, Key]:
     """The ops that wait for the other core, and under what: those of one kind meet in their order."""
     keys: dict[int, Key] = {}
     for variant in program.variants:
-        test = variant.instruction.meets
-        key = None if test is None else test(variant.use)
-        if key is not None:
-            keys[variant.id] = key
+        found = synchronization(variant)
+        if found is not None:
+            keys[variant.id] = (variant.instruction.name, *found.channel)
     if not keys:
         return {}
     rows = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
@@ -136,8 +135,7 @@ class _Joining:
         for view in row.views:
             if view.indirect is not None and isinstance(view.indirect.index, NkiTensor):
                 used.add(view.indirect.index._buffer.id)
-        written = {view.buffer.id for view, out in zip(row.views, row.variant.outs, strict=True) if out}
-        return used, written
+        return used, {view.buffer.id for view in row.writes}
 
     def _offers(self, side: _Side) -> dict[Key, int]:
         """What the other core can meet: the first op of each key that the core has come to."""
@@ -188,13 +186,12 @@ class _Joining:
                                   "data is one tensor in shared HBM on both cores",
                                   "allocate it with buffer=nl.shared_hbm, on both cores alike")  # fmt: skip
             return
-        ranks = [(op.variant.use.attrs["send_to_rank"], op.variant.use.attrs["recv_from_rank"]) for op in (left, right)]
+        waits = [synchronization(op.variant) for op in (left, right)]
+        ranks = [(item.send_to, item.receive_from) for item in waits if item is not None]
         if ranks == [(1, 1), (0, 0)]:
             self.exchanged.append((a, b))
             for op, other in ((left, right), (right, left)):
-                dst, src = op.operand("dst"), other.operand("src")
-                assert dst is not None
-                assert src is not None
+                (dst,), (src,) = op.writes, other.reads
                 if _kind(dst) != _kind(src):
                     raise self._apart(a, b, f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
                                       f"{program.core_of(other.index)} sends {_kind(src)}",

@@ -120,10 +120,10 @@ def dying(program: Program, survey: Survey, keep: Array) -> dict[int, list[int]]
 
 
 def copies_as_it_is(variant: Variant) -> bool:
-    """Whether a variant is a DMA that neither converts nor follows indices."""
+    """Whether a variant is a copy that neither converts nor follows indices."""
     types = variant.use.types
     return (
-        variant.instruction.name == "dma_copy"
+        variant.instruction.role == "copy"
         and variant.use.dtypes["dst"] is variant.use.dtypes["src"]
         and types["src"].indirect is None
         and types["dst"].indirect is None

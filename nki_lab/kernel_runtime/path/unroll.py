@@ -220,11 +220,11 @@ class _MovedViews:
             for view in program.views
             if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
         }
-        # What moves between registers has no value to show; an instruction reads one register beside its addresses.
+        # What writes registers has no value to show; another instruction reads one register beside its addresses.
         self._named = {
             v.id: next(iter(read.items()))
             for v in program.variants
-            if v.instruction.name != "register_move" and (read := registers_read(v))
+            if not v.instruction.writes_register and (read := registers_read(v))
         }
         found: list[tuple[int, int, int]] = []
         if registers:

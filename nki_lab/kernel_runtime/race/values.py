@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.ir import Program, Variant, View, registers_of
+from nki_lab.kernel_runtime.ir import Program, Variant, View, register_written, registers_of
 from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
 
@@ -86,14 +86,12 @@ class _Numbering:
         inputs += [self._address(view, core) for view in views if view.indirect is not None]
         named = registers_of(variant)
         inputs += [self._register(register, core) for register in named]
-        keeps = any(callable(test) and test(variant.use) for test in (variant.instruction.accumulates,
-                                                                      variant.instruction.merges))  # fmt: skip
-        if keeps:
+        if variant.instruction.updates(variant.use):
             inputs += [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if is_out]
         number = hash((self.kinds[variant.id], *inputs)) & _WORD
         self._write_all(op, variant, views, core, number)
-        if named and isinstance(written := variant.use.attrs.get("dst"), Register):
-            self.registers[core, written.number] = number
+        if variant.instruction.writes_register:
+            self.registers[core, register_written(variant)] = number
 
     def _receive(self, op: int, variant: Variant, views: list[View], core: int) -> None:
         """An exchange: what comes is what the other core has where it sends from; the first of the two does both."""

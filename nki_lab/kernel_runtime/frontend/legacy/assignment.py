@@ -140,7 +140,7 @@ def inplace(builder: LegacyBuilder, name: str, tensor: NkiTensor, other: Any) ->
         return tensor
     if (
         held is not None and name == "add" and held.instruction is not None
-        and held.instruction.accumulates is not None and tensor._buffer.space is MemoryRegion.psum
+        and held.instruction.accumulation is not None and tensor._buffer.space is MemoryRegion.psum
     ):  # fmt: skip
         foreign = builder.writers.get(tensor._buffer.id, 0) & OTHER
         if redirect(builder, held, tensor, other, accumulate=True if foreign else None):

@@ -178,7 +178,7 @@ class LegacyBuilder(Builder):
             done = super().issue(instruction, part, fixed, name)
         if self.places_tensors:
             self._demand_constants(instruction)
-        kind = writer_kind(instruction, live)
+        kind = writer_kind(self.program.variants[self.program.op_variant[-1]])
         writers = self.writers
         for place in out_positions(instruction):
             value = live[place]
@@ -211,7 +211,7 @@ class LegacyBuilder(Builder):
             if value.__class__ is NkiTensor and value._buffer.id < 0 and value._buffer in self._zeros:
                 buffer = value._buffer
                 whole = value.size == buffer.partitions * buffer.row_elements and value._dtype is buffer.dtype
-                if instruction.accumulates is not None and value is live[result_position(instruction)] and whole:
+                if instruction.accumulation is not None and value is live[result_position(instruction)] and whole:
                     del self._zeros[buffer]
                 else:
                     self._fill_zeros(buffer)

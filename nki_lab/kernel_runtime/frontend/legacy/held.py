@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend.legality import live_names
+from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Box = tuple[tuple[int, int], ...]
@@ -60,7 +61,9 @@ def out_positions(instruction: Instruction) -> tuple[int, ...]:
     return _positions(instruction)[1]
 
 
-def writer_kind(instruction: Instruction, live: tuple[Any, ...]) -> int:
-    if instruction.accumulates is not None:
+def writer_kind(variant: Variant) -> int:
+    """Return the kind of writer that a recorded instruction is."""
+    instruction = variant.instruction
+    if instruction.accumulation is not None:
         return MATMUL
-    return ZERO if instruction.name == "memset" and live[-1] == 0 else OTHER
+    return ZERO if instruction.fills is not None and instruction.fills.bounds(variant.use) == (0, 0) else OTHER
