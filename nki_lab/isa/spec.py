@@ -93,6 +93,9 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
         rows: Callable[[Use], Any] | None = None) -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
+    `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
+    other faces find the type of the view or the number in `use.value(name)`.
+
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
     """
     if optional and default is REQUIRED and not explicit:
@@ -254,6 +257,11 @@ class Use:
             name: None if view is None else view.dtype for name, view in types.items()
         }
         self.engine = ""
+
+    def value(self, operand: str) -> Any:
+        """An operand as the call gave it: the type of its view, a number in its place, or None."""
+        view = self.types.get(operand)
+        return self.attrs.get(operand) if view is None else view
 
     def space(self, operand: str) -> str:
         """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
