@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -221,6 +221,20 @@ class Cost:
     confidence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a DMA transfer gets under way: which `queues` take it, who writes its descriptors, which engine triggers it.
+
+    Descriptors are `static` (written before the kernel starts; no engine is the `trigger`), or written at run time by
+    `hardware` on behalf of the triggering engine, or by `software` on GpSimd. A queue has transfers of one kind of
+    descriptors and one trigger. `queues` names a group of them: `load` or `store`, a `priority`, or the trigger.
+    """
+
+    queues: str
+    descriptors: Literal["static", "hardware", "software"]
+    trigger: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legacy:
     """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
@@ -287,7 +301,8 @@ class Instruction:
     `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
     they were. `meets(use)` is what it waits for the other core of the launch under, None where it does not wait; one
     that meets and writes nothing `only_orders`: it touches no element of its operands, and later accesses of them wait
-    for it. `warns(use)` are findings that do not stop it.
+    for it. `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `warns(use)` are
+    findings that do not stop it.
     """
 
     index: int
@@ -313,6 +328,7 @@ class Instruction:
     merges: Callable[[Use], bool] | None
     meets: Callable[[Use], tuple[Any, ...] | None] | None
     only_orders: bool
+    dma_route: Callable[[Use], Route] | None
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -389,6 +405,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
     if len(engines) > 1 and "choose" not in own:
         raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
+    if ("dma" in engines) != ("dma_route" in own):
+        raise ValueError(f"instruction {name}: the DMA engines, and no others, need a dma_route(use)")
     undocumented = [key for key, operand in operands.items() if not operand.doc]
     if undocumented:
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
@@ -418,6 +436,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         merges=own.get("merges"),
         meets=own.get("meets"),
         only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
+        dma_route=own.get("dma_route"),
         warns=own.get("warns"),
         see=see,
         groups=groups,

@@ -210,9 +210,9 @@ def _pair(use: Use) -> str | None:
 
 
 def _swaps(use: Use) -> str | None:
-    for stage in "01":
-        if use.attrs[f"reverse{stage}"] and _named(use, f"op{stage}") == "bypass":
-            return f"reverse{stage}=True and op{stage} is skipped"
+    for place in "01":
+        if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
+            return f"reverse{place}=True and op{place} is skipped"
     return None
 
 
