@@ -301,8 +301,12 @@ class Instruction:
     `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
     they were. `meets(use)` is what it waits for the other core of the launch under, None where it does not wait; one
     that meets and writes nothing `only_orders`: it touches no element of its operands, and later accesses of them wait
-    for it. `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `warns(use)` are
-    findings that do not stop it.
+    for it. `warns(use)` are findings that do not stop it.
+
+    `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `work(use)` counts what
+    one execution does, in `work_unit`: the elements of the largest operand unless the declaration says otherwise.
+    `flops(use)` are its multiplications and additions, `transpose_flops(use)` those of a transpose that the array does
+    as a product.
     """
 
     index: int
@@ -329,6 +333,10 @@ class Instruction:
     meets: Callable[[Use], tuple[Any, ...] | None] | None
     only_orders: bool
     dma_route: Callable[[Use], Route] | None
+    work: Callable[[Use], int]
+    work_unit: str
+    flops: Callable[[Use], int]
+    transpose_flops: Callable[[Use], int]
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -437,6 +445,10 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         meets=own.get("meets"),
         only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
         dma_route=own.get("dma_route"),
+        work=own.get("work", _elements),
+        work_unit=own.get("work_unit", "elements"),
+        flops=own.get("flops", _zero),
+        transpose_flops=own.get("transpose_flops", _zero),
         warns=own.get("warns"),
         see=see,
         groups=groups,
@@ -487,6 +499,14 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
 
 def _float32(_use: Use) -> str:
     return "float32"
+
+
+def _zero(_use: Use) -> int:
+    return 0
+
+
+def _elements(use: Use) -> int:
+    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
 
 
 def _inexact(_use: Use) -> bool:

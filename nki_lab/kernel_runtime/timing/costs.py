@@ -22,8 +22,7 @@ class VariantCost:
     """Cost of a variant.
 
     `interval`: from its start until its lane takes the next, `latency`: from its start until its result is visible.
-    Both in picoseconds; of a DMA both are its time at the full rate. `work` counts elements, or multiply-adds of a
-    matrix product.
+    Both in picoseconds; of a DMA both are its time at the full rate. `work` is as declared.
 
     Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; the engine
     that has its descriptors made (`generator`, empty for static ones), how long that takes (`trigger`), and how long
@@ -74,7 +73,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         )
     cost = declared(arch, variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
-    work = _work(variant)
+    work = variant.instruction.work(variant.use)
     if variant.instruction.dma_route is not None:
         route = variant.instruction.dma_route(variant.use)
         time, trigger = picoseconds(cost.fixed_ns), _trigger(arch, route, cost)
@@ -97,15 +96,6 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         ports=_ports(arch, variant),
         banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
     )
-
-
-def _work(variant: Variant) -> int:
-    """Elements of the largest operand; multiply-adds where a moving tile meets a stationary one."""
-    types = variant.use.types
-    if "stationary" in variant.names and "moving" in variant.names:
-        stationary, dst = types["stationary"], types["dst"]
-        return int(stationary.partitions * stationary.free_size * dst.free_size)
-    return max((int(types[name].partitions * types[name].free_size) for name in variant.names), default=0)
 
 
 def _engines(arch: Arch, variant: Variant) -> int:
