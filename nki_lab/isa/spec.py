@@ -106,6 +106,9 @@ def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
         rows: Callable[[Use], Any] | None = None) -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
+    `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
+    other faces find the type of the view or the number in `use.value(name)`.
+
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
     """
     if optional and default is REQUIRED and not explicit:
@@ -231,6 +234,20 @@ class Cost:
     confidence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a DMA transfer gets under way: which `queues` take it, who writes its descriptors, which engine triggers it.
+
+    Descriptors are `static` (written before the kernel starts; no engine is the `trigger`), or written at run time by
+    `hardware` on behalf of the triggering engine, or by `software` on GpSimd. A queue has transfers of one kind of
+    descriptors and one trigger. `queues` names a group of them: `load` or `store`, a `priority`, or the trigger.
+    """
+
+    queues: str
+    descriptors: Literal["static", "hardware", "software"]
+    trigger: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legacy:
     """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
@@ -278,6 +295,11 @@ class Use:
         """Order in which the elements of an index tensor count: `rows` or `columns`."""
         order: str = self.instruction.history.get("index_order", "rows")
         return order
+
+    def value(self, operand: str) -> Any:
+        """An operand as the call gave it: the type of its view, a number in its place, or None."""
+        view = self.types.get(operand)
+        return self.attrs.get(operand) if view is None else view
 
     def space(self, operand: str) -> str:
         """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
@@ -372,6 +394,11 @@ class Instruction:
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
     a run knows.
+
+    `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `work(use)` counts what
+    one execution does, in `work_unit`: the elements of the largest operand unless the declaration says otherwise.
+    `flops(use)` are its multiplications and additions, `transpose_flops(use)` those of a transpose that the array does
+    as a product.
     """
 
     index: int
@@ -402,6 +429,11 @@ class Instruction:
     keeps_state: Callable[[Use], bool] | None
     synchronizes: Callable[[Use], Synchronization | None] | None
     only_orders: bool
+    dma_route: Callable[[Use], Route] | None
+    work: Callable[[Use], int]
+    work_unit: str
+    flops: Callable[[Use], int]
+    transpose_flops: Callable[[Use], int]
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -497,6 +529,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
     if len(engines) > 1 and "choose" not in own:
         raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
+    if ("dma" in engines) != ("dma_route" in own):
+        raise ValueError(f"instruction {name}: the DMA engines, and no others, need a dma_route(use)")
     undocumented = [key for key, operand in operands.items() if not operand.doc]
     if undocumented:
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
@@ -532,6 +566,11 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         keeps_state=own.get("keeps_state"),
         synchronizes=own.get("synchronizes"),
         only_orders="synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
+        dma_route=own.get("dma_route"),
+        work=own.get("work", _elements),
+        work_unit=own.get("work_unit", "elements"),
+        flops=own.get("flops", _zero),
+        transpose_flops=own.get("transpose_flops", _zero),
         warns=own.get("warns"),
         see=see,
         groups=groups,
@@ -617,6 +656,14 @@ _KINDS: Final[Mapping[str, Any]] = {
 
 def _float32(_use: Use) -> str:
     return "float32"
+
+
+def _zero(_use: Use) -> int:
+    return 0
+
+
+def _elements(use: Use) -> int:
+    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
 
 
 def _inexact(_use: Use) -> bool:

@@ -14,6 +14,7 @@ from nki_lab.isa.alu import ALU, AluOp, identity_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
+from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
 from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
@@ -32,8 +33,8 @@ def _bias_kind(use: Use) -> str | None:
     if bias is TF32:
         return "bias is tfloat32"
     if use.arch.generation == 2:
-        if use.attrs["bias"] is not None and use.attrs["bias"] != 0:
-            return f"bias is the number {use.attrs['bias']}, {use.arch.name} takes a tile of one column"
+        if bias is None and use.value("bias") not in (None, 0):
+            return f"bias is the number {use.value('bias')}, {use.arch.name} takes a tile of one column"
         if use.attrs["op"].name == "reciprocal" and bias is not None:
             return f"reciprocal takes no bias on {use.arch.name}"
     return None
@@ -51,16 +52,14 @@ def _command(use: Use) -> str | None:
 
 def _activate(dst: Any, ins: Any, use: Use) -> None:
     """dst = op(data * scale + bias)."""
-    attrs, source = use.attrs, ins.data
-    scale = ins.scale if ins.scale is not None else attrs["scale"]
-    if ins.scale is not None or scale != 1.0:
-        np.multiply(source, scale if ins.scale is not None else np.float32(scale), out=dst)
+    source = ins.data
+    if use.value("scale") != 1.0:
+        np.multiply(source, ins.scale, out=dst)
         source = dst
-    bias = ins.bias if ins.bias is not None else attrs["bias"]
-    if bias is not None and not (ins.bias is None and bias == 0):
-        np.add(source, bias if ins.bias is not None else np.float32(bias), out=dst)
+    if use.value("bias") not in (None, 0):
+        np.add(source, ins.bias, out=dst)
         source = dst
-    attrs["op"].apply(source, dst)
+    use.attrs["op"].apply(source, dst)
 
 
 def _accumulate(out: Any, use: Use, state: Any, command: enums.reduce_cmd) -> None:
@@ -116,7 +115,7 @@ class activation:
     keeps_state = commands_registers
 
     def exact(use: Use) -> bool:
-        plain = use.attrs["scale"] == 1.0 and use.types["bias"] is None and not use.attrs["bias"]
+        plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0)
         plain = plain and use.types["reduce_res"] is None
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
 
@@ -212,9 +211,9 @@ def _pair(use: Use) -> str | None:
 
 
 def _swaps(use: Use) -> str | None:
-    for stage in "01":
-        if use.attrs[f"reverse{stage}"] and _named(use, f"op{stage}") == "bypass":
-            return f"reverse{stage}=True and op{stage} is skipped"
+    for place in "01":
+        if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
+            return f"reverse{place}=True and op{place} is skipped"
     return None
 
 
@@ -284,19 +283,12 @@ class activate2:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, source, dst = use.attrs, ins.data, out.dst
-        for stage, tile in (("0", ins.imm0), ("1", ins.imm1)):
-            op: AluOp | None = attrs[f"op{stage}"]
-            if op is None or op.name == "bypass":
-                continue
-            number: Any = np.float32(attrs[f"imm{stage}"] or 0) if tile is None else tile
-            if attrs[f"reverse{stage}"]:
-                op.apply(number, source, dst)
-            else:
-                op.apply(source, number, dst)
-            source = dst
+        for place, given in (("0", ins.imm0), ("1", ins.imm1)):
+            if _named(use, f"op{place}") != "bypass":
+                operand = np.float32(0) if given is None else given
+                source = stage(source, attrs[f"op{place}"], operand, attrs[f"reverse{place}"], dst)
         if attrs["op"].parameter:
-            slope = np.float32(attrs["relu_param"]) if ins.relu_param is None else ins.relu_param
-            attrs["op"].apply(source, dst, slope)
+            attrs["op"].apply(source, dst, ins.relu_param)
         else:
             attrs["op"].apply(source, dst)
         _reduce2(out, use, state)
@@ -368,14 +360,13 @@ class exponential:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, dst = use.attrs, out.dst
-        np.subtract(ins.src, np.float32(attrs["max_value"]) if ins.max_value is None else ins.max_value, out=dst)
+        np.subtract(ins.src, ins.max_value, out=dst)
         np.exp(dst, out=dst)
         registers = lanes_of(state.vector_accumulators, use, "src")
         if attrs["reduce_cmd"] is enums.reduce_cmd.idle:
             registers[...] = np.nan
         else:
-            initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
-            first = started(registers, attrs["reduce_cmd"], 0, initial)
+            first = started(registers, attrs["reduce_cmd"], 0, ins.reduce_init)
             registers[...] = first + dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
         if out.reduce_res is not None:
             out.reduce_res[...] = registers.reshape(out.reduce_res.shape)

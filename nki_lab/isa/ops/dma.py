@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     SBUF,
     Cost,
     Legacy,
+    Route,
     Unmodelled,
     Use,
     arg,
@@ -111,6 +112,33 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     )
 
 
+def route_of(use: Use) -> Route:
+    """How a transfer gets under way, by its addresses and the arguments that choose descriptors and trigger.
+
+    Index vectors, and on targets without descriptor hardware registers too, need software (NKI descriptor generation
+    guide); `dge_mode.none` cannot express run-time addresses (same page). Hardware descriptors have the queue of the
+    engine that triggers them, Sync or Scalar, software ones that of GpSimd (NKI DMA overview).
+
+    inferred: `dge_mode.unknown` is hardware triggered by Sync where there is hardware, of which the Trainium2
+    architecture guide recommends to use as much as possible; the profiles of the kernel optimization tutorial show no
+    static transfer, loads triggered by Sync, and the rate of hardware descriptors. guess: the compiler spreads these
+    transfers, like static ones, over queues by direction, and gives each `priority` one queue.
+    """
+    mode = use.attrs.get("dge_mode", _MODES.unknown)
+    dynamic = {view.indirect for view in use.types.values() if view is not None} - {None}
+    hardware = use.arch.dge_instances > 0
+    if mode is _MODES.swdge or dynamic - {"scalar"} or (dynamic and not hardware):
+        return Route("gpsimd", "software", "gpsimd")
+    if mode is _MODES.hwdge or dynamic:
+        trigger = "scalar" if use.attrs.get("engine") is enums.engine.scalar else "sync"
+        return Route(trigger, "hardware", trigger)
+    direction = "store" if use.space("dst") == HBM else "load"
+    if mode is _MODES.none or not hardware:
+        return Route(direction, "static")
+    priority = use.attrs.get("priority")
+    return Route(direction if priority is None else f"priority {priority}", "hardware", "sync")
+
+
 def rows_of_busiest(arch: Arch, view: Any) -> int:
     """Most partitions of an on-chip view that one DMA engine serves."""
     share = arch.dma_partitions_per_engine
@@ -186,6 +214,8 @@ class dma_copy:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
+
+    dma_route = route_of
 
     def cost(arch: Arch, use: Use) -> Cost:
         return copy_cost(arch, use.types["dst"], use.types["src"])
@@ -352,6 +382,8 @@ class dma_transpose:
         else:
             np.copyto(out.dst, moved, where=kept)
 
+    dma_route = route_of
+
     def cost(arch: Arch, use: Use) -> Cost:
         plain = copy_cost(arch, use.types["src"], use.types["src"])
         share = 0.5 if use.space("src") == SBUF else 0.9
@@ -470,6 +502,8 @@ class dma_compute:
         for term in more:
             total += np.asarray(term, np.float32).reshape(total.shape)
         np.copyto(out.dst, total.reshape(out.dst.shape))
+
+    dma_route = route_of
 
     def cost(arch: Arch, use: Use) -> Cost:
         views: list[Any] = [use.types[name] for name in _given(use)]

@@ -58,7 +58,7 @@ def _bitvec_integers(*names: str) -> Any:
             if dtype is not None and dtype not in INTEGERS:
                 return f"{bits[0]}=nl.{use.attrs[bits[0]].name} works on bits of integers, {operand} is {dtype.name}"
         for name in bits:
-            number = use.attrs.get(name.replace("op", "operand"))
+            number = use.value(name.replace("op", "operand"))
             if isinstance(number, float) and not number.is_integer():
                 return f"{name}=nl.{use.attrs[name].name} works on bits of integers, its operand is {number}"
         return None
@@ -185,12 +185,13 @@ _QUICK = ("add", "multiply", "subtract")
 def operand_given(op: str, operand: str) -> Any:
     def test(use: Use) -> str | None:
         code = _op(use, op)
-        given = use.types.get(operand) is not None or use.attrs.get(operand) is not None
+        value = use.value(operand)
+        given = value is not None
         if code is None:
             return f"{operand} is given without {op}" if given else None
         if code.arity == 2 and not given:
             return f"{op}=nl.{code.name} takes two inputs and {operand} is missing"
-        if code.arity == 1 and given and use.attrs.get(operand) != 0:
+        if code.arity == 1 and given and value != 0:
             return f"{op}=nl.{code.name} takes one input and {operand} is given"
         return None
 
@@ -310,8 +311,8 @@ class tensor_scalar:
         data, first, second, target = ins.data, ins.operand0, ins.operand1, out.dst
         if target.dtype.kind != "f":
             data, first, second, target = _one_width(data, first, second, target)
-        source = stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
-        source = stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
+        source = stage(data, attrs["op0"], first, attrs["reverse0"], target)
+        source = stage(source, attrs["op1"], second, attrs["reverse1"], target)
         if source is not out.dst:
             np.copyto(out.dst, source, casting="unsafe")
 
@@ -337,26 +338,23 @@ def _one_width(*arrays: Any) -> tuple[Any, ...]:
 
     guess: an engine sees narrower integers with zeros in front, and dst keeps the low bits.
     """
-    kinds = {array.dtype for array in arrays if array is not None}
+    kinds = {array.dtype for array in arrays if isinstance(array, np.ndarray)}
     if len(kinds) == 1:
         return arrays
     wide = max(kinds, key=lambda kind: int(kind.itemsize))
-    given = (None if array is None else array.astype(wide) for array in arrays[:-1])
+    given = (array.astype(wide) if isinstance(array, np.ndarray) else array for array in arrays[:-1])
     return (*given, np.empty(arrays[-1].shape, wide))
 
 
-def stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
+def stage(source: Any, op: AluOp | None, other: Any, reverse: bool, out: Any) -> Any:
     """One stage of a scalar pipeline, written to out; a skipped stage gives its source back."""
     if op is None:
         return source
     if op.arity == 1:
         op.apply(source, None, out)
         return out
-    other = tile if tile is not None else number
-    if out.dtype.kind in "iu" and tile is None:
-        other = np.array(int(number) & (2 ** (8 * out.dtype.itemsize) - 1), dtype=out.dtype)
-    elif tile is None:
-        other = np.float32(other)
+    if out.dtype.kind in "iu" and not isinstance(other, np.ndarray):
+        other = np.array(int(other) & (2 ** (8 * out.dtype.itemsize) - 1), dtype=out.dtype)
     if reverse:
         op.apply(other, source, out)
     else:
@@ -407,8 +405,7 @@ class scalar_tensor_tensor:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        staged = stage(ins.data, attrs["op0"], attrs.get("operand0"), ins.operand0, attrs["reverse0"],
-                       np.empty(out.dst.shape, np.float32))  # fmt: skip
+        staged = stage(ins.data, attrs["op0"], ins.operand0, attrs["reverse0"], np.empty(out.dst.shape, np.float32))
         if attrs["reverse1"]:
             attrs["op1"].apply(ins.operand1, staged, out.dst)
         else:

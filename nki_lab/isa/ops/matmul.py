@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
 from nki_lab.isa.spec import (
@@ -34,6 +34,16 @@ from nki_lab.isa.spec import (
 
 _PE_DTYPES = (F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP8_E4M3FN)
 _WIDE = (F32, TF32)
+
+
+MULTIPLY_ADDS: Final = "multiply-adds"
+
+
+def multiply_adds(use: Use) -> int:
+    """Each number of the stationary tile meets each column of dst once, in the double-row mode too."""
+    stationary, result = use.types["stationary"], use.types["dst"]
+    numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype in PACKED else 1)
+    return int(numbers * result.free_size)
 
 
 def _double_row(use: Use) -> bool:
@@ -246,6 +256,15 @@ class nc_matmul:
     contraction = Contraction(plain=_is_plain)
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
 
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 0 if use.attrs["is_transpose"] else 2 * multiply_adds(use)
+
+    def transpose_flops(use: Use) -> int:
+        return 2 * multiply_adds(use) if use.attrs["is_transpose"] else 0
+
     def exact(use: Use) -> bool:
         return bool(use.attrs["is_transpose"]) and use.arch.generation >= 3
 
@@ -370,6 +389,10 @@ class nc_transpose:
 
     def choose(use: Use) -> str:
         return _transpose_engine(use)
+
+    def transpose_flops(use: Use) -> int:
+        """As the Tensor Engine does it: a product with an identity."""
+        return 2 * use.dims["P"] ** 2 * use.dims["F"] if use.engine == "tensor" else 0
 
     def precision(use: Use) -> str:
         return "native"

@@ -31,6 +31,7 @@ from nki_lab.isa.dtype import (
     DType,
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.matmul import MULTIPLY_ADDS, multiply_adds
 from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import (
     PSUM,
@@ -289,6 +290,12 @@ class nc_matmul_mx:
         cycles = max(min(arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
         return Cost(interval=float(cycles), latency=cycles + arch.matmul_latency_cycles, source=_GUIDE,
                     confidence="documented")  # fmt: skip
+
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 2 * multiply_adds(use)
 
     legacy = Unmodelled("Beta 1 has no MX formats")
 

@@ -180,9 +180,7 @@ class rand2:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        low = np.float32(use.attrs["min"]) if ins.min is None else ins.min
-        high = np.float32(use.attrs["max"]) if ins.max is None else ins.max
-        out.dst[...] = (high - low) * u + low
+        out.dst[...] = (ins.max - ins.min) * u + ins.min
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst") / STREAMS["vector"],
@@ -238,8 +236,7 @@ class dropout:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        prob = np.float32(use.attrs["prob"]) if ins.prob is None else ins.prob
-        np.copyto(out.dst, np.where(u < prob, ins.data.dtype.type(0), ins.data))
+        np.copyto(out.dst, np.where(u < ins.prob, ins.data.dtype.type(0), ins.data))
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))

@@ -222,13 +222,12 @@ class tensor_scalar_reduce:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        result = stage(ins.data, attrs["op0"], attrs["operand0"], ins.operand0, False, out.dst)
+        result = stage(ins.data, attrs["op0"], ins.operand0, False, out.dst)
         if result is not out.dst:
             np.copyto(out.dst, result)
         op: AluOp = attrs["reduce_op"]
         registers = lanes_of(state.vector_accumulators, use, "data")
-        initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
-        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), initial)
+        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), ins.reduce_init)
         reduced = np.empty(len(first), np.float32)
         op.reduce(out.dst, tuple(range(1, out.dst.ndim)), reduced)
         op.apply(first, reduced, first)

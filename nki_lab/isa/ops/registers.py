@@ -32,8 +32,7 @@ def initial_given(operand: str, neutral: float | None = None) -> Callable[[Use],
     """Test: a start value is given with load_reduce and only then; `neutral` is the number that says nothing."""
 
     def test(use: Use) -> str | None:
-        number = use.attrs.get(operand)
-        given = use.types.get(operand) is not None or (number is not None and number != neutral)
+        given = use.value(operand) not in (None, neutral)
         loads = use.attrs["reduce_cmd"] is enums.reduce_cmd.load_reduce
         if given and not loads:
             return f"{operand} is given and reduce_cmd.{use.attrs['reduce_cmd'].name} does not load it"

@@ -81,7 +81,7 @@ class tensor_tensor_scan:
         left = np.ascontiguousarray(ins.data0.reshape(rows, -1).T)
         right = np.ascontiguousarray(ins.data1.reshape(rows, -1).T)
         start = np.empty(rows, np.float32)
-        start[...] = attrs["initial"] if ins.initial is None else ins.initial.reshape(-1)
+        start[...] = np.reshape(ins.initial, -1)
         result = np.empty(left.shape, np.float32)
         reverse = (bool(attrs["reverse0"]), bool(attrs["reverse1"]))
         _scan(attrs["op0"], attrs["op1"], left, right, start, reverse, result)
@@ -162,11 +162,11 @@ class tensor_scalar_cumulative:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, rows = use.attrs, out.dst.shape[0]
-        given = stage(ins.src, attrs["op0"], attrs["imm0"], ins.imm0, False, np.empty(ins.src.shape, np.float32))
+        given = stage(ins.src, attrs["op0"], ins.imm0, False, np.empty(ins.src.shape, np.float32))
         op: AluOp = attrs["op1"]
         registers = lanes_of(state.vector_accumulators, use, "src")
         origin = np.float32(0) if op.name == "subtract" else identity_of(op, np.dtype(np.float32))
-        first = started(registers, attrs["reduce_cmd"], origin, attrs["imm1"] if ins.imm1 is None else ins.imm1)
+        first = started(registers, attrs["reduce_cmd"], origin, ins.imm1)
         moving = np.ascontiguousarray(given.reshape(rows, -1).T)
         result = np.empty(moving.shape, np.float32)
         held = first

@@ -173,10 +173,8 @@ class select_reduce:
     keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        attrs = use.attrs
-        mask = (ins.predicate != 0) != attrs["reverse_pred"]
-        other = np.float32(attrs["on_false"]) if ins.on_false is None else ins.on_false
-        _select_max(out, np.where(mask, ins.on_true, other), use, state, "on_true")
+        mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
+        _select_max(out, np.where(mask, ins.on_true, ins.on_false), use, state, "on_true")
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"), source="not published: as range_select",
@@ -317,14 +315,11 @@ class tensor_copy_predicated:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
-        if ins.src is not None:
-            np.copyto(out.dst, ins.src, where=mask, casting="unsafe")
-            return
-        number = use.attrs["src"]
-        if out.dst.dtype.kind in "iu":
+        source = ins.src
+        if use.types["src"] is None and out.dst.dtype.kind in "iu":
             info = np.iinfo(out.dst.dtype)
-            number = int(np.clip(np.rint(number), info.min, info.max))
-        np.copyto(out.dst, np.asarray(number).astype(out.dst.dtype), where=mask)
+            source = int(np.clip(np.rint(source), info.min, info.max))
+        np.copyto(out.dst, np.asarray(source, out.dst.dtype), where=mask)
 
     def cost(arch: Arch, use: Use) -> Cost:
         mixed = PSUM in (use.space("src"), use.space("predicate"))

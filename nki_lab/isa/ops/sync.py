@@ -13,8 +13,21 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.ops.dma import copy_cost
-from nki_lab.isa.spec import HBM, SBUF, Cost, Synchronization, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.dma import copy_cost, route_of
+from nki_lab.isa.spec import (
+    HBM,
+    SBUF,
+    Cost,
+    Route,
+    Synchronization,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    instruction,
+    out,
+    predicate,
+)
 
 ELEMENTS: Final = 256
 """Most elements a partition that GpSimd's own DMA engine moves: 1024 bytes of 4-byte, 512 of 2-byte, 256 of 1-byte
@@ -86,6 +99,11 @@ class sendrecv:
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         # A core that sends to itself; what goes to the other one is brought there by the walker, which sees both.
         np.copyto(out.dst, ins.src)
+
+    def dma_route(use: Use) -> Route:
+        if use.attrs["dma_engine"] is _DMA.gpsimd_dma:  # "implies GpSimd as trigger"
+            return Route("gpsimd", "software", "gpsimd")
+        return route_of(use)
 
     def cost(arch: Arch, use: Use) -> Cost:
         plain = copy_cost(arch, use.types["dst"], use.types["src"])
