@@ -281,10 +281,11 @@ class Builder:
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
         known = self._views.get(key)
         if known is None:
-            if indirect is not None and isinstance(indirect.index, VirtualRegister):
-                self.require_own(indirect.index)
-            elif indirect is not None:
-                self.view_of(indirect.index)
+            index = None if indirect is None else indirect.index
+            if isinstance(index, VirtualRegister):
+                self.require_own(index)
+            elif isinstance(index, NkiTensor):
+                self.view_of(index)
             views = self.program.views
             known = self._views[key] = len(views)
             full = (

@@ -15,7 +15,7 @@ import numpy as np
 from nki_lab.isa.spec import Register
 from nki_lab.kernel_runtime.ir import Program, Variant, View, register_written, registers_of
 from nki_lab.kernel_runtime.race.order import Column
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
+from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 _WORD: Final = (1 << 64) - 1
 
@@ -153,9 +153,9 @@ class _Numbering:
     def _address(self, view: View, core: int) -> int:
         assert view.indirect is not None
         index = view.indirect.index
-        if isinstance(index, NkiTensor):
-            return self._read(self.program.views[index._view], core)
-        return self._register(Register(index.id), core)
+        if isinstance(index, VirtualRegister):
+            return self._register(Register(index.id), core)
+        return self._read(self.program.views[index._view], core)
 
     def _register(self, register: Register, core: int) -> int:
         """What a register holds; each core has its own, and numbers them in the order in which it comes to them."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.frontend.legacy.index import Grid, Index
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, make_view, row_major
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, StridedView, make_view, row_major
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
@@ -120,7 +120,7 @@ def grid_of(buffer: Buffer, blocks: Blocks, tile_shape: tuple[int, ...]) -> Bloc
     shape = blocks.sizes + tile_shape
     view = make_view(buffer, shape, row_major(shape), 0, buffer.dtype)
     grid = object.__new__(BlockTensor)
-    for slot in NkiTensor.__slots__:
+    for slot in StridedView.__slots__:
         setattr(grid, slot, getattr(view, slot))
     grid._extra = blocks
     return grid

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.legacy.index import Index
-from nki_lab.kernel_runtime.tensor import NkiTensor, sbuf
+from nki_lab.kernel_runtime.tensor import Indirect, NkiTensor, sbuf
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, dynamic_select
+from nki_lab.kernel_runtime.tensor.indirect import dynamic_select
 
 
 class MovedIndex:

@@ -14,10 +14,10 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index
 from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
 from nki_lab.kernel_runtime.frontend.legacy.moving import MovedIndex, record_of
-from nki_lab.kernel_runtime.tensor import NkiTensor, make_view
+from nki_lab.kernel_runtime.tensor import Indirect, NkiTensor, StridedView, make_view
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, resolve
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, moved, vector_select
+from nki_lab.kernel_runtime.tensor.indirect import moved, vector_select
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 
 
@@ -220,7 +220,7 @@ def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None =
     if inside:
         return view
     lazy = object.__new__(OutsideView)
-    for slot in NkiTensor.__slots__:
+    for slot in StridedView.__slots__:
         setattr(lazy, slot, getattr(view, slot))
     return lazy
 
