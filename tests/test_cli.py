@@ -286,17 +286,20 @@ def test_a_profile_as_json_has_the_names_of_the_contract(kernels: str, capsys: p
 
 
 def test_a_profile_is_written_in_every_form(kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    places = {name: tmp_path / name for name in ("report.html", "trace.pftrace", "run.nkirec")}
+    places = {name: tmp_path / name for name in ("report.html", "trace.pftrace", "run.nkirec", "profile", "tables")}
     given = ["--html", str(places["report.html"]), "--perfetto", str(places["trace.pftrace"]),
-             "--save", str(places["run.nkirec"])]  # fmt: skip
+             "--save", str(places["run.nkirec"]), "--explorer", str(places["profile"]),
+             "--csv", str(places["tables"])]  # fmt: skip
     assert cli.main(["profile", f"{kernels}::double", *DOUBLE, *given, "--format", "json"]) == 0
     makespan = json.loads(said(capsys)[0])["makespan_ns"]
     assert places["report.html"].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert places["trace.pftrace"].stat().st_size > 100
     assert nki_lab.open(places["run.nkirec"]).summary.makespan_ns == makespan
+    assert len(nki_lab.open(places["profile"]).recording) == 3
+    assert {file.name for file in places["tables"].iterdir()} == {"instructions.csv", "lanes.csv", "lines.csv"}
 
 
-@pytest.mark.parametrize("option", ["--html", "--perfetto", "--save"])
+@pytest.mark.parametrize("option", ["--html", "--perfetto", "--save", "--explorer", "--csv"])
 def test_a_place_that_cannot_be_written_is_said_and_nothing_else(
     option: str, kernels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -558,5 +561,9 @@ def test_the_page_of_a_saved_run_is_written_where_it_is_wanted(
     Recording(synthetic(20), {"kernel": "k"}).save(tmp_path / "k.nkirec")
     assert cli.main(["view", str(tmp_path / "k.nkirec"), "--html", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").is_file()
+    folders = [str(tmp_path / "profile"), str(tmp_path / "tables")]
+    assert cli.main(["view", str(tmp_path / "k.nkirec"), "--explorer", folders[0], "--csv", folders[1]]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == folders
+    assert len(nki_lab.open(folders[0]).recording) == 20
     assert cli.main(["view", str(tmp_path / "none"), "--html", str(tmp_path / "other.html")]) == 1
     assert "NKI018" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
-from nki_lab.export.parquet import write_profile
+from nki_lab.kernel_runtime.recording import Recording
 
 
 @nki.jit
@@ -295,10 +295,21 @@ def test_exports_of_an_opened_run_are_those_of_the_run(tmp_path: Path) -> None:
 
 def test_a_profile_of_neuron_explorer_opens_as_a_run(tmp_path: Path) -> None:
     run = nki_lab.run(product, ones(64, 32), ones(64, 16), target="trn2")
-    write_profile(run.recording, tmp_path / "profile")
-    opened = nki_lab.open(tmp_path / "profile")
+    opened = nki_lab.open(run.to_explorer(tmp_path / "profile"))
     assert opened.target == "trn2"
     assert {"dma read", "nc_matmul"} <= set(opened.recording.texts("ops", "name"))
+
+    def rows(recording: Recording) -> list[tuple[str, int, int, int]]:
+        """Lane, begin, and duration in the nanoseconds that a profile keeps, and line; one of a transfer it has not."""
+        found = [recording.row(number) for number in range(len(recording))]
+        base = min(row.start for row in found) // 1000
+        return sorted(
+            (row.lane, row.start // 1000 - base, (row.start + row.duration) // 1000 - row.start // 1000,
+             0 if row.lane.startswith("dma") else row.line)
+            for row in found
+        )  # fmt: skip
+
+    assert rows(opened.recording) == rows(run.recording)
     assert "Neuron Explorer profile" in opened.to_html(tmp_path / "report.html").read_text(encoding="utf-8")
     assert opened.report().startswith("product on trn2: ")
 
@@ -312,7 +323,7 @@ def test_saving_again_replaces_what_was_there(tmp_path: Path) -> None:
 
 def test_a_run_that_failed_has_no_recording_but_a_report(tmp_path: Path) -> None:
     failed = nki_lab.run(add, np.ones(3), np.ones(3), on_error="report")
-    for act in (failed.save, failed.to_html, failed.to_perfetto):
+    for act in (failed.save, failed.to_html, failed.to_perfetto, failed.to_explorer, failed.to_csv):
         with pytest.raises(NkiError, match="NKI023 the run of add has no recording"):
             act(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -74,15 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     profile.add_argument("--trip-count", action="append", default=[], metavar="NAME=N", dest="trip_counts",
                          help="how often a device loop runs, by its line, variable or body; once for each")  # fmt: skip
     profile.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
-    profile.add_argument("--html", metavar="FILE", help="write a report that any browser shows, without a network")
-    profile.add_argument("--perfetto", metavar="FILE", help="write a trace for the Perfetto viewer")
-    profile.add_argument("--save", metavar="FOLDER", help="save the recording, for nki_lab.open")
+    kernels.take_exports(profile)
 
-    view = command("view", _view, "show a saved recording in the browser, as a page that needs no network")
+    view = command("view", _view, "show a saved recording in the browser, or write it in another form")
     view.add_argument(
         "recording", metavar="RECORDING", help="the folder of a saved run, or of a Neuron Explorer profile"
     )
-    view.add_argument("--html", metavar="FILE", help="write the page there, and open nothing")
+    kernels.take_exports(view)
 
     page = command("explain", _explain, "print the page of a code, or what an instruction takes")
     page.add_argument("name", metavar="CODE|NAME", help="NKI213, moving-limit, nc_matmul")
@@ -152,8 +150,9 @@ def _view(arguments: argparse.Namespace) -> int:
     from nki_lab.result import open as open_run
 
     run = open_run(arguments.recording)
-    if arguments.html:
-        print(run.to_html(arguments.html))
+    files = kernels.written(run, arguments)
+    if files:
+        print(*files, sep="\n")
         return 0
     import tempfile
     import webbrowser

@@ -14,7 +14,7 @@ from typing import Any, Final
 from nki_lab.cli.report import version
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
-                   "libcst", "perfetto", "numba", "torch", "jax")  # fmt: skip
+                   "libcst", "perfetto", "torch", "jax")  # fmt: skip
 """What nki_lab needs always, for notebooks, for editors, for exports, and what it can work with."""
 
 EXTENSION: Final = Path("share", "jupyter", "labextensions", "nki-lab", "package.json")

@@ -8,11 +8,22 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.program import as_data
 from nki_lab.cli.scripts import execute, readable, status_of
 from nki_lab.diagnostic import diagnose, error_of
+
+if TYPE_CHECKING:
+    from nki_lab.result import Recorded
+
+_EXPORTS: Final = {
+    "html": ("FILE", "write a report that any browser shows, without a network"),
+    "perfetto": ("FILE", "write a trace for the Perfetto viewer"),
+    "explorer": ("FOLDER", "write the tables of a Neuron Explorer profile"),
+    "csv": ("FOLDER", "write tables for a spreadsheet: instructions, lanes, lines of source"),
+    "save": ("FOLDER", "save the recording, for nki_lab.open"),
+}
 
 
 def compile_program(arguments: argparse.Namespace) -> int:
@@ -39,17 +50,26 @@ def profile(arguments: argparse.Namespace) -> int:
     kernel, values = found
     counts = dict(trip_count_of(text) for text in arguments.trip_counts)
     done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
-    for path, write in (
-        (arguments.html, done.to_html), (arguments.perfetto, done.to_perfetto), (arguments.save, done.save)
-    ):  # fmt: skip
-        if path:
-            write(path)
+    written(done, arguments)
     if arguments.format == "json":
         findings = [item.as_dict() for item in done.diagnostics]
         print(json.dumps({"kernel": done.name, **done.summary, "diagnostics": findings}, indent=1))
     else:
         print(done.report(), end="")
     return 0
+
+
+def take_exports(parser: argparse.ArgumentParser) -> None:
+    """Have a command take the files and folders that a recording is written to."""
+    for form, (place, text) in _EXPORTS.items():
+        parser.add_argument(f"--{form}", metavar=place, help=text)
+
+
+def written(run: Recorded, arguments: argparse.Namespace) -> list[Path]:
+    """Write the recording in each form that the command line asks for."""
+    chosen = {form: getattr(arguments, form) for form in _EXPORTS}
+    writers = {form: run.save if form == "save" else getattr(run, f"to_{form}") for form in chosen}
+    return [writers[form](path) for form, path in chosen.items() if path]
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]] | int:

@@ -1,57 +1,92 @@
-"""A recording as a table for a spreadsheet: one line a row, in order of time."""
+"""Write a recording as tables for a spreadsheet: instructions in order of time, lanes, and lines of source."""
 
 from __future__ import annotations
 
 import csv
-import io
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from nki_lab.export.files import replacing
+from nki_lab.export.files import replacing_folder
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import pieces
+from nki_lab.kernel_runtime.recording.digest import digest
 
-HEADER: Final = (
+INSTRUCTIONS: Final = (
     "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
     "waited_for", "setup_ns", "setup_for", "work", "bytes", "confidence", "critical", "file", "line", "iteration",
 )  # fmt: skip
-"""The columns. Times are nanoseconds, exact to the picosecond; `critical` is 1 on the critical path."""
+LANES: Final = ("core", "lane", "rows", "busy_ns", "critical_ns", "empty_ns")
+LINES: Final = ("file", "line", "function", "rows", "busy_ns", "critical_ns", "work_ns")
+"""The columns. Times are nanoseconds, exact to the picosecond. `critical` is 1 on the critical path, `critical_ns` the
+time on it. Tables of lanes and of lines have a column more for each reason to wait: of a line, on the critical path."""
 
 _COLUMNS: Final = (
     "lane", "op", "start", "duration", "ready", "setup", "stall", "setup_stall", "work", "bytes", "confidence", "site",
     "iteration",
 )  # fmt: skip
-_LINES: Final = 8192
+_AT_ONCE: Final = 8192
 
 
 def write(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write the rows as comma-separated values, in UTF-8. Raises NKI021 if the file cannot be written."""
+    """Write `instructions.csv`, `lanes.csv` and `lines.csv`, in UTF-8, into the folder `path`.
+
+    They replace earlier ones. Raises NKI021 if they cannot be written, as into a folder that holds other files.
+    """
+    found = digest(recording)
+    lanes = (
+        ((lane.core, lane.name, lane.rows, _ns(lane.busy), _ns(lane.critical), _ns(lane.empty)), lane.waits)
+        for lane in found.lanes
+    )
+    lines = (
+        ((one.file, one.line, one.function, one.rows, _ns(one.busy), _ns(one.critical), _ns(one.work)), one.waits)
+        for one in found.lines
+    )
+    tables = {
+        "instructions": (INSTRUCTIONS, _instructions(recording)),
+        "lanes": _with_waits(LANES, lanes),
+        "lines": _with_waits(LINES, lines),
+    }
+    with replacing_folder(path, [f"{name}.csv" for name in tables]) as folder:
+        for name, (header, rows) in tables.items():
+            with (folder / f"{name}.csv").open("x", encoding="utf-8", newline="") as stream:
+                out = csv.writer(stream)
+                out.writerow(header)
+                out.writerows(rows)
+
+
+def _with_waits(
+    header: Sequence[str], rows: Iterable[tuple[tuple[object, ...], Mapping[str, int]]]
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Add a column for each reason to wait that occurs."""
+    known = list(rows)
+    reasons = sorted({reason for _, waits in known for reason in waits})
+    table = [(*fields, *(_ns(waits.get(reason, 0)) for reason in reasons)) for fields, waits in known]
+    return (*header, *(f"{reason}_ns" for reason in reasons)), table
+
+
+def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
+    """Give the lines of the table of instructions, in the order of `INSTRUCTIONS`."""
     rows, waits = recording.rows, recording.waits()
     critical = np.zeros(len(recording), bool)
     critical[recording.critical_path[:]] = True
     names, details = recording.texts("ops", "name"), recording.texts("ops", "detail")
     places = _places(recording)
-    with replacing(path) as stream:
-        text = io.TextIOWrapper(stream, "utf-8", newline="")
-        out = csv.writer(text)
-        out.writerow(HEADER)
-        for low, high in pieces(len(recording), _LINES):
-            order = recording.order[low:high]
-            columns = [rows[name][order].tolist() for name in _COLUMNS]
-            more = (range(low, high), order.tolist(), waits[order].tolist(), critical[order].tolist())
-            for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
-                lane, op, start, duration, ready, setup, stall, prepared, work, moved, sure, site, loop = fields
-                passes = ", ".join(f"{name}={value}" for name, value in recording.iteration(row)) if loop >= 0 else ""
-                where = recording.lanes[lane]
-                line = (
-                    step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
-                    _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
-                    schema.CONFIDENCES[sure], int(marked), *places[site], passes,
-                )  # fmt: skip
-                out.writerow(line)
-        text.detach()  # which writes out what is left
+    for low, high in pieces(len(recording), _AT_ONCE):
+        order = recording.order[low:high]
+        columns = [rows[name][order].tolist() for name in _COLUMNS]
+        more = (range(low, high), order.tolist(), waits[order].tolist(), critical[order].tolist())
+        for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
+            lane, op, start, duration, ready, setup, stall, prepared, work, moved, sure, site, loop = fields
+            iteration = ", ".join(f"{name}={value}" for name, value in recording.iteration(row)) if loop >= 0 else ""
+            where = recording.lanes[lane]
+            yield (
+                step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
+                _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
+                schema.CONFIDENCES[sure], int(marked), *places[site], iteration,
+            )  # fmt: skip
 
 
 def _ns(picoseconds: int) -> str:

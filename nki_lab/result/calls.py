@@ -174,7 +174,7 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
 
     folder = Path(path)
     if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
-        from nki_lab.export.parquet import read_profile
+        from nki_lab.export.explorer.reading import read_profile
 
         return SavedRun(read_profile(folder).recording, folder)
     return SavedRun(Recording.open(folder), folder)

@@ -59,6 +59,23 @@ class Recorded:
         html.write(self.recording, path)
         return Path(path)
 
+    def to_explorer(self, path: str | os.PathLike[str]) -> Path:
+        """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
+
+        `nki_lab.open` reads the folder as a run again, to the nanosecond.
+        """
+        from nki_lab.export.explorer.writing import write_profile
+
+        write_profile(self.recording, path)
+        return Path(path)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> Path:
+        """Write `instructions.csv`, `lanes.csv` and `lines.csv` into a folder, in place of earlier ones."""
+        from nki_lab.export import csv
+
+        csv.write(self.recording, path)
+        return Path(path)
+
     def view(self, *, step: int | None = None) -> Visualizer:
         """The visualizer as a widget of this notebook, at a step where one is given.
 

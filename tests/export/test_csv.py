@@ -14,17 +14,21 @@ from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn
 
 
-def lines(recording: Recording) -> list[dict[str, str]]:
+def tables_of(recording: Recording) -> dict[str, list[dict[str, str]]]:
+    """The written tables by name, a dictionary for each line."""
     with tempfile.TemporaryDirectory() as where:
-        csv.write(recording, Path(where) / "run.csv")
-        with (Path(where) / "run.csv").open(encoding="utf-8", newline="") as stream:
-            return list(reader.DictReader(stream))
+        csv.write(recording, Path(where) / "tables")
+        found = {}
+        for file in (Path(where) / "tables").iterdir():
+            with file.open(encoding="utf-8", newline="") as stream:
+                found[file.stem] = list(reader.DictReader(stream))
+        return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(drawn())
 def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
-    found = lines(recording)
+    found = tables_of(recording)["instructions"]
     assert [int(line["row"]) for line in found] == recording.order[:].tolist()
     critical = set(recording.critical_path[:].tolist())
     for step, line in enumerate(found):
@@ -44,6 +48,25 @@ def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
         assert line["critical"] == str(int(row.number in critical))
 
 
-def test_an_empty_run_has_a_header_only(tmp_path: Path) -> None:
-    csv.write(Recording({}), tmp_path / "run.csv")
-    assert (tmp_path / "run.csv").read_bytes().decode() == ",".join(csv.HEADER) + "\r\n"
+@settings(max_examples=30)
+@given(drawn())
+def test_lanes_and_lines_of_source_add_up_to_the_run(recording: Recording) -> None:
+    found = tables_of(recording)
+    for lane, line in zip(recording.lanes, found["lanes"], strict=True):
+        assert (line["lane"], line["core"]) == (lane.name, str(lane.core))
+        waits = {name: time for name, time in line.items() if name not in csv.LANES}
+        total = sum(Fraction(time) for time in (line["busy_ns"], line["empty_ns"], *waits.values()))
+        assert total * 1000 == recording.makespan
+    assert sum(int(line["rows"]) for line in found["lanes"]) == len(recording)
+    placed = sum(bool(line["file"]) for line in found["instructions"])
+    assert sum(int(line["rows"]) for line in found["lines"]) == placed
+
+
+def test_an_empty_run_has_headers_only(tmp_path: Path) -> None:
+    csv.write(Recording({}), tmp_path / "tables")
+    found = {file.name: file.read_bytes().decode() for file in (tmp_path / "tables").iterdir()}
+    assert found == {
+        "instructions.csv": ",".join(csv.INSTRUCTIONS) + "\r\n",
+        "lanes.csv": ",".join(csv.LANES) + "\r\n",
+        "lines.csv": ",".join(csv.LINES) + "\r\n",
+    }

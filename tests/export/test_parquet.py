@@ -15,15 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.export.explorer.placing import apart
+from nki_lab.export.explorer.reading import read_profile
 from nki_lab.export.explorer.tables import DEPENDENCIES, TABLES, arrow_schema
 from nki_lab.export.explorer.totals import merged
-from nki_lab.export.parquet import read_profile, write_profile
+from nki_lab.export.explorer.writing import write_profile
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording, schema
 from tests.recordings import Tables, drawn, synthetic, tables
 
+Rows = dict[str, list[dict[str, Any]]]
 
-def profile_of(recording: Recording, where: str | Path) -> dict[str, list[dict[str, Any]]]:
+
+def profile_of(recording: Recording, where: str | Path) -> Rows:
     """The tables of a profile written from a recording, as rows."""
     folder = Path(where) / "profile"
     write_profile(recording, folder)
@@ -33,25 +36,24 @@ def profile_of(recording: Recording, where: str | Path) -> dict[str, list[dict[s
 # Written
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(drawn())
-def test_tables_have_the_form_of_a_profile(recording: Recording) -> None:
+def test_a_profile_has_the_form_and_the_contents_of_its_recording(recording: Recording) -> None:
     with tempfile.TemporaryDirectory() as where:
-        profile_of(recording, where)
-        for file in (Path(where) / "profile").iterdir():
-            found = pq.read_schema(file)
-            assert found.equals(arrow_schema(file.stem))
-            table = pq.read_table(file)
-            assert len(table)
-            for field in TABLES[file.stem]:
-                assert not field.required or table.column(field.name).null_count == 0
+        write_profile(recording, Path(where) / "profile")
+        tables_written = {file.stem: pq.read_table(file) for file in (Path(where) / "profile").iterdir()}
+    for name, table in tables_written.items():
+        assert table.schema.equals(arrow_schema(name))
+        assert len(table)
+        for field in TABLES[name]:
+            assert not field.required or table.column(field.name).null_count == 0
+    found = {name: table.to_pylist() for name, table in tables_written.items()}
+    every_row_is_an_instruction_or_a_transfer(recording, found)
+    rows_of_a_lane_stay_apart_in_nanoseconds(found)
+    dependencies_are_flows_of_their_kind(recording, found.get("Flow", []))
 
 
-@settings(max_examples=40)
-@given(drawn())
-def test_every_row_is_an_instruction_or_a_transfer(recording: Recording) -> None:
-    with tempfile.TemporaryDirectory() as where:
-        found = profile_of(recording, where)
+def every_row_is_an_instruction_or_a_transfer(recording: Recording, found: Rows) -> None:
     instructions, transfers = found.get("Instruction", []), found.get("DmaPacketAggregated", [])
     assert sorted(one["id"] for one in instructions + transfers) == list(range(len(recording)))
     for one in instructions + transfers:
@@ -74,11 +76,7 @@ def test_every_row_is_an_instruction_or_a_transfer(recording: Recording) -> None
     ]
 
 
-@settings(max_examples=40)
-@given(drawn())
-def test_rows_of_a_lane_stay_apart_in_nanoseconds(recording: Recording) -> None:
-    with tempfile.TemporaryDirectory() as where:
-        found = profile_of(recording, where)
+def rows_of_a_lane_stay_apart_in_nanoseconds(found: Rows) -> None:
     by_lane = defaultdict(list)
     for table, key in (("Instruction", "engine"), ("DmaPacketAggregated", "queue_name")):
         for one in found.get(table, []):
@@ -88,11 +86,7 @@ def test_rows_of_a_lane_stay_apart_in_nanoseconds(recording: Recording) -> None:
         assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
-@settings(max_examples=40)
-@given(drawn())
-def test_dependencies_are_flows_of_their_kind(recording: Recording) -> None:
-    with tempfile.TemporaryDirectory() as where:
-        found = profile_of(recording, where).get("Flow", [])
+def dependencies_are_flows_of_their_kind(recording: Recording, found: list[dict[str, Any]]) -> None:
     edges = recording.table("edges")
     kinds = {lane.number: ("instruction", "dma_block")[lane.kind == "dma"] for lane in recording.lanes}
     lane = recording.rows["lane"][:].tolist()
@@ -194,10 +188,17 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.rglob("*")] == ["mine", "notes.txt"]
 
 
+def test_an_earlier_profile_is_replaced_whole(tmp_path: Path) -> None:
+    for count in (300, 30):
+        write_profile(Recording(synthetic(count)), tmp_path / "p")
+    assert len(read_profile(tmp_path / "p").recording) == 30
+    assert [file.name for file in tmp_path.iterdir()] == ["p"]
+
+
 # There and back
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(tables())
 def test_what_maps_comes_back(given_tables: Tables) -> None:
     """To the nanosecond, which here is exact: times are made multiples of one."""

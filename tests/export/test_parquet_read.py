@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.export.parquet import Profile, read_profile
+from nki_lab.export.explorer.reading import Profile, read_profile
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import LaneRows, Recording
 from tests.recordings import synthetic

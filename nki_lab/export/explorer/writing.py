@@ -8,8 +8,6 @@ is null, or a neutral value where the profile's schema wants one.
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer import memory, operands, totals
 from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
-from nki_lab.export.files import unwritten
+from nki_lab.export.files import replacing_folder
 from nki_lab.export.perfetto import dma_rate
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Lane, Recording
@@ -31,25 +29,13 @@ _ROWS = 1 << 15
 
 
 def write_profile(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write the recording as a profile into the folder `path`, which must not exist yet or be empty.
+    """Write the recording as a profile into the folder `path`, in place of an earlier profile.
 
-    Raises NKI021 if it cannot be written. A recording whose summary names no known target gets no tables of memory
-    fullness, which are in percent of a chip's memory, and no Metadata.
+    Raises NKI021 if it cannot be written, as into a folder that holds other files. A recording whose summary names no
+    known target gets no tables of memory fullness, which are in percent of a chip's memory, and no Metadata.
     """
-    folder = Path(path)
-    draft = folder.with_name(f".{folder.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        try:
-            draft.mkdir(parents=True)
-            _write(recording, draft)
-            draft.replace(folder)
-        except BaseException:
-            shutil.rmtree(draft, ignore_errors=True)
-            raise
-    except OSError as error:
-        if isinstance(error, NkiError):
-            raise
-        raise unwritten(folder, error) from error
+    with replacing_folder(path, [f"{table}.parquet" for table in TABLES]) as folder:
+        _write(recording, folder)
 
 
 def _write(recording: Recording, folder: Path) -> None:

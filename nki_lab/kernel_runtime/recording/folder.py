@@ -197,7 +197,7 @@ def _foreign(folder: Path) -> NkiError:
         return unreadable(
             folder,
             "holds the tables of Neuron Explorer, not a recording",
-            "nki_lab.export.parquet.read_profile(folder) makes a recording of them",
+            "nki_lab.open(folder) opens them as a run",
         )
     return unreadable(folder, f"not a recording: there is no {MANIFEST}", "name the folder that a run was saved into")
 
