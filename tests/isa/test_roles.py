@@ -16,9 +16,10 @@ import pytest
 import nki_lab
 from nki_lab import query
 from nki_lab.diagnostic import NkiError
-from nki_lab.isa.dtype import dtype_of
+from nki_lab.isa.dtype import INT32, dtype_of
 from nki_lab.isa.ops.register import register_move, value_of
 from nki_lab.isa.spec import (
+    HBM,
     ONCHIP,
     PSUM,
     SBUF,
@@ -40,6 +41,8 @@ from nki_lab.isa.spec import (
 )
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.path import Path as ProgramPath
+from nki_lab.kernel_runtime.path import executed, known_path
 from nki_lab.kernel_runtime.recording import schema
 from tests.calls import kernel_of, traced
 
@@ -462,6 +465,48 @@ def test_a_register_value_that_nothing_declares_is_data_which_a_profile_does_not
     assert not profile.has_recording
     counted = nki_lab.profile(kernel, spec, target="trn2", trip_counts={"_": 6})
     assert counted.summary.instructions == 12
+
+
+STORED = """
+def kernel(a):
+    out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+    one, two = nisa.register_alloc(2), nisa.register_alloc(0)
+    for i in nl.dynamic_range(3):
+        nisa.register_move(two, i)
+        nisa.store_sum(out, one, two)
+    return out
+"""
+
+
+def test_every_register_that_an_instruction_reads_is_known_along_its_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def numerics(out: Any, ins: Any, use: Any, state: Any) -> None:
+        out.dst[...] = sum(value_of(state.values, use.attrs[name]) for name in ("left", "right"))
+
+    body = {
+        "__doc__": "dst = left + right, of two registers.",
+        "dst": out("N", (HBM,), "tensor of one element", dtypes=(INT32,)),
+        "left": attr("register", "first register"),
+        "right": attr("register", "second register"),
+        "example": {"dst": "hbm int32 1x1", "left": "register 1", "right": "register 2"},
+        "numerics": numerics,
+        "cost": register_move.cost,
+        "legacy": Unmodelled("Beta 1 has no registers"),
+        "precision": lambda use: "native",
+    }
+    try:
+        declared = instruction(engine="sync", see="this test")(type("store_sum", (), body))
+        enter(monkeypatch, declared)
+        run = nki_lab.run(Written(tmp_path / "one", STORED).function, np.zeros((1, 1), np.int32), target="trn2")
+    finally:
+        TABLE.pop("store_sum", None)
+    np.testing.assert_array_equal(run.outputs[0], [[4]])
+    path = known_path(run.program)
+    assert isinstance(path, ProgramPath)
+    program = executed(run.program, path)
+    uses = [op.variant.use for op in program.ops() if op.variant.instruction is declared]
+    assert [(use.attrs["left"], use.attrs["right"]) for use in uses] == [(2, 0), (2, 1), (2, 2)]
 
 
 def test_the_checker_knows_the_registers_that_a_new_instruction_writes(
