@@ -370,11 +370,8 @@ class nc_transpose:
     def choose(use: Use) -> str:
         return _transpose_engine(use)
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
