@@ -330,10 +330,6 @@ class Contraction:
     moving: str = "moving"
     plain: Callable[[Use], bool]
 
-    def needed(self) -> dict[str, str]:
-        """Return the role that each operand has which this names."""
-        return {self.dst: "out", self.stationary: "in", self.moving: "in"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accumulation:
@@ -346,10 +342,6 @@ class Accumulation:
     operand: str = "dst"
     mode: Callable[[Use], bool | None]
 
-    def needed(self) -> dict[str, str]:
-        """Return the role that each operand has which this names."""
-        return {self.operand: "out"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fill:
@@ -360,10 +352,6 @@ class Fill:
 
     operand: str
     bounds: Callable[[Use], tuple[float, float] | None]
-
-    def needed(self) -> dict[str, str]:
-        """Return the role that each operand has which this names."""
-        return {"dst": "out", self.operand: "attr"}
 
 
 class Synchronization(NamedTuple):
@@ -389,7 +377,8 @@ class Instruction:
     something in the engine's own registers that later instructions read. `synchronizes(use)` is how it waits for the
     other core of the launch, None where it does not; an instruction that waits and writes nothing `only_orders`: it
     touches no element of its operands, and later accesses of them wait for it. `warns(use)` are findings that do not
-    stop it.
+    stop it. `precision(use)` is `float32`, `native` or `bits`, and `exact(use)` tells whether results need no rounding;
+    a body may give both as constants.
 
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
@@ -547,8 +536,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         limits=limits,
         predicates=predicates,
         numerics=own["numerics"],
-        precision=own.get("precision", _float32),
-        exact=own.get("exact", _inexact),
+        precision=_of_call(own.get("precision", "float32")),
+        exact=_of_call(own.get("exact", False)),
         shapes=own.get("shapes"),
         cost=own["cost"],
         legacy=own["legacy"],
@@ -626,14 +615,14 @@ def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Opera
     strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)} - _KNOWN
     if strange:
         raise ValueError(f"instruction {name} has unknown faces: {', '.join(sorted(strange))}")
-    needed = {"dst": "out", "src": "in"} if "role" in own else {}
+    needed: dict[str, str] = {"dst": "out", "src": "in"} if "role" in own else {}
     if needed and (own["role"] != "copy" or {key for key, item in operands.items() if item.is_tensor} != set(needed)):
         raise ValueError(f"instruction {name}: role is 'copy', with no tensors but dst and src")
-    for face, kind in _KINDS.items():
-        if face in own and not isinstance(own[face], kind):
-            raise ValueError(f"instruction {name}: {face} is no {kind.__name__}")
-        if face in own and kind is not Callable:
-            needed |= own[face].needed()
+    for face, (kind, fields) in _KINDS.items():
+        if face in own:
+            if not isinstance(own[face], kind):
+                raise ValueError(f"instruction {name}: {face} is no {kind.__name__}")
+            needed |= {getattr(own[face], key): part for key, part in fields.items()}
     for key, part in needed.items():
         if key not in operands or operands[key].role != part:
             raise ValueError(f"instruction {name}: a face needs {key!r} as an operand of role {part!r}")
@@ -647,15 +636,12 @@ def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Opera
 _KNOWN: Final = {"choose", *Instruction.__dataclass_fields__}
 """Attributes of a declaration's body beside operands and limits."""
 
-_KINDS: Final[Mapping[str, Any]] = {
-    "contraction": Contraction,
-    "accumulation": Accumulation,
-    "fills": Fill,
-} | dict.fromkeys(("register_value", "merges", "keeps_state", "synchronizes", "warns"), Callable)
-
-
-def _float32(_use: Use) -> str:
-    return "float32"
+_KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
+    "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
+    "accumulation": (Accumulation, {"operand": "out"}),
+    "fills": (Fill, {"operand": "attr"}),
+} | dict.fromkeys(("register_value", "merges", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+"""What a face is, and the roles of the operands that its fields name."""
 
 
 def _zero(_use: Use) -> int:
@@ -666,5 +652,6 @@ def _elements(use: Use) -> int:
     return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
 
 
-def _inexact(_use: Use) -> bool:
-    return False
+def _of_call(face: Any) -> Callable[[Use], Any]:
+    """Return a face that may be a constant as a function of the call."""
+    return face if callable(face) else lambda _use: face

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -233,6 +233,10 @@ class Program:
         variant = self.variants[self.op_variant[index]]
         views = tuple(self.views[i] for i in self.access_view[start : start + len(variant.names)])
         return Op(index, variant, views, self.sites[self.op_site[index]], self.op_names.get(index, ""))
+
+    def variants_where(self, test: Callable[[Variant], bool]) -> NDArray[np.bool_]:
+        """Return of each variant whether it passes a test."""
+        return np.fromiter(map(test, self.variants), bool, len(self.variants))
 
     def ops(self) -> Iterator[Op]:
         """The rows in program order, as readable nodes."""

@@ -52,7 +52,7 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     if not affine or not len(facts.once(_by_view).op):
         return
     passes = np.array((parent, value, site_of), np.int64).T
-    sums = np.array([_adds_up(variant) for variant in program.variants], bool)[facts.variant]
+    sums = program.variants_where(_adds_up)[facts.variant]
     for site in affine:
         yield from _loop(facts, site, passes, sums)
 

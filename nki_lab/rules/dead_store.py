@@ -65,10 +65,9 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
 
 def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
     """The places whose matmuls write over each other's products; one that is repeated as it is warms the engine up."""
-    matmul = np.array([item.instruction.accumulation is not None for item in facts.program.variants], bool)
     site = facts.program.op_site
     told: set[int] = set()
-    for row in np.flatnonzero(dead & (killer >= 0) & matmul[facts.variant[events.op]]).tolist():
+    for row in np.flatnonzero(dead & (killer >= 0) & facts.can_accumulate[events.op]).tolist():
         op, other = int(events.op[row]), int(killer[row])
         place = int(site[op])
         if place not in told and place == site[other] and _read_views(facts, op) != _read_views(facts, other):
@@ -160,8 +159,8 @@ def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
     count = len(facts.program)
     written = np.bincount(events.op[events.is_out], minlength=count)
     wasted = np.bincount(events.op[dead], minlength=count)
-    idle = np.array([not _has_effects(variant) for variant in facts.program.variants], bool)
-    found: Mask = (wasted == written) & (written > 0) & idle[facts.variant]
+    busy = facts.program.variants_where(_has_effects)
+    found: Mask = (wasted == written) & (written > 0) & ~busy[facts.variant]
     return found
 
 

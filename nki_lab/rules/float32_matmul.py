@@ -75,7 +75,7 @@ def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
     accesses = facts.accesses
     read = np.zeros(len(program.buffers), bool)
     read[accesses.buffer[ops[accesses.op] & ~accesses.is_out]] = True
-    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    widens = program.variants_where(_widens)
     writes = read[accesses.buffer] & accesses.is_out
     filled = np.zeros(len(program.buffers), bool)
     filled[accesses.buffer[writes]] = True

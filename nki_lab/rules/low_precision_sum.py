@@ -22,7 +22,7 @@ TOLERATED: Final = 1 / 16
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     """One finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
     program = facts.program
-    adding = np.array([_adds(variant) for variant in program.variants], bool)
+    adding = program.variants_where(_adds)
     if not adding.any():
         return
     op, view = _additions(facts, adding)
@@ -52,8 +52,7 @@ def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, 
     op, view, is_out = accesses.op[rows], accesses.view[rows], accesses.is_out[rows]
     pair = op * max(len(facts.program.views), 1) + view
     # What a matmul adds to is no operand of its own.
-    matmul = np.array([item.instruction.accumulation is not None for item in facts.program.variants], bool)
-    kept = is_out & (matmul[facts.variant][op] | np.isin(pair, pair[~is_out]))
+    kept = is_out & (facts.can_accumulate[op] | np.isin(pair, pair[~is_out]))
     return op[kept], view[kept]
 
 

@@ -17,8 +17,8 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
     float32 is made."""
     program = facts.program
-    narrows = np.array([_narrows(variant) for variant in program.variants], bool)
-    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    narrows = program.variants_where(_narrows)
+    widens = program.variants_where(_widens)
     if not (facts.complete and narrows.any() and widens.any()):
         return
     accesses = facts.accesses

@@ -102,10 +102,14 @@ class ProgramFacts:
     def overwrites(self) -> NDArray[np.bool_]:
         """The ops that leave nothing of what was in their results: no accumulation, no merging, no row left out."""
         program = self.program
-        plain = [not _leaves_some(variant) for variant in program.variants]
-        out = np.array(plain, bool)[self.variant] if len(program) else np.zeros(0, bool)
+        out = ~program.variants_where(_leaves_some)[self.variant]
         out[[op for op, added in self.coverage.add.items() if added is False]] = True
         return out
+
+    @cached_property
+    def can_accumulate(self) -> NDArray[np.bool_]:
+        """The ops of instructions that can add up in a result, as matmuls do."""
+        return self.program.variants_where(lambda item: item.instruction.accumulation is not None)[self.variant]
 
     @cached_property
     def in_loop(self) -> NDArray[np.bool_]:

@@ -238,7 +238,7 @@ def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
 
 def _roles(program: Program) -> np.ndarray[Any, Any]:
     accesses = access_columns(program, indices=False)
-    accumulating = np.array([v.instruction.accumulates(v.use) for v in program.variants], bool)
+    accumulating = program.variants_where(lambda item: item.instruction.accumulates(item.use))
     variants = np.frombuffer(program.op_variant, np.uint32)
     role = accesses.is_out.astype(np.uint8)
     if len(role):

@@ -141,8 +141,7 @@ class quantize_mx:
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def merges(use: Use) -> bool:
         return True
@@ -273,8 +272,7 @@ class nc_matmul_mx:
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""

@@ -144,8 +144,7 @@ class rng:
     def choose(use: Use) -> str:
         return "vector"
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
@@ -231,8 +230,7 @@ class dropout:
         dtype = use.dtypes["data"]
         return "native" if dtype is not None and dtype.kind in ("int", "uint", "bool") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
@@ -252,8 +250,7 @@ class set_rng_seed:
 
     example = {"src_seeds": "sbuf uint32 1x1"}
 
-    def precision(use: Use) -> str:
-        return "bits"
+    precision = "bits"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
@@ -307,8 +304,7 @@ class rand_set_state:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _generators(state, use.engine)[_lanes(use, "src_seeds")] = ins.src_seeds
@@ -338,8 +334,7 @@ class rand_get_state:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _generators(state, use.engine)[_lanes(use, "dst")]

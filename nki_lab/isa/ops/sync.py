@@ -86,11 +86,8 @@ class sendrecv:
     example = {"src": "sbuf float32 128x128", "dst": "sbuf float32 128x128", "send_to_rank": 1, "recv_from_rank": 1,
                "pipe_id": 0}  # fmt: skip
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def synchronizes(use: Use) -> Synchronization:
         attrs = use.attrs
@@ -144,8 +141,7 @@ class core_barrier:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def synchronizes(use: Use) -> Synchronization | None:
         return Synchronization() if len(use.attrs["cores"]) > 1 else None

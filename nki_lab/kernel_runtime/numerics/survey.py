@@ -35,7 +35,7 @@ class Survey:
         op, _, buffer, is_out = access_columns(program)
         self._accesses, self._is_out = (op, buffer), is_out
         variants = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-        matmul = np.array([v.instruction.contraction is not None for v in program.variants], bool)
+        matmul = program.variants_where(lambda item: item.instruction.contraction is not None)
         by_matmul = matmul[variants[op]] if len(op) else np.zeros(0, bool)
         self.writes = np.bincount(buffer[is_out], minlength=buffers)
         self.first_write = _extreme(np.minimum, _NEVER, buffer[is_out], op[is_out], buffers)

@@ -135,7 +135,7 @@ def _stored(program: Program, survey: Survey) -> frozenset[int]:
     views, options = program.views, program.options
     if not options.precise or any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip):
         return frozenset()
-    plain = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    plain = program.variants_where(copies_as_it_is)
     out = set()
     for buffer in {tensor._buffer for tensor in program.outputs}:
         if buffer.on_chip or buffer.dtype is not BF16 or buffer.kind != "output":
@@ -148,7 +148,7 @@ def _stored(program: Program, survey: Survey) -> frozenset[int]:
 
 def _elided(program: Program, survey: Survey, shadowed: Array, keep: Array) -> dict[int, slabs.Window]:
     """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
-    candidates = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    candidates = program.variants_where(copies_as_it_is)
     windows: dict[int, slabs.Window] = {}
     if not candidates.any():
         return windows

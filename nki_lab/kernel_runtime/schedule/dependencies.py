@@ -81,7 +81,7 @@ def _again(variant: Variant) -> bool:
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-    adds = np.array([_again(item) for item in program.variants], bool)
+    adds = program.variants_where(_again)
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
