@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,13 @@ from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, I
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
 from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, Cost, Implicit, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 _COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
+
+
+_COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
+"""Columns that Beta 1 does not convert."""
 
 
 def _known_function(use: Use) -> str | None:
@@ -38,6 +42,14 @@ def _bias_kind(use: Use) -> str | None:
         if use.attrs["op"].name == "reciprocal" and bias is not None:
             return f"reciprocal takes no bias on {use.arch.name}"
     return None
+
+
+def _bias_constant(use: Use) -> tuple[Implicit, ...]:
+    """Without a bias tile the engine adds a column of constants."""
+    if use.types["bias"] is not None:
+        return ()
+    text = f"{use.instruction.name} has no bias tile"
+    return (Implicit(operand="bias", text=text, help="pass a column of zeros as bias"),)
 
 
 def _reduce_op(use: Use) -> str | None:
@@ -113,6 +125,9 @@ class activation:
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
     history = {"activation_table": "op", "registers": "scalar"}
 
+    elementwise = True
+    implicit_operands = _bias_constant
+
     def exact(use: Use) -> bool:
         plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0)
         plain = plain and use.types["reduce_res"] is None
@@ -133,11 +148,7 @@ class activation:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("bias", "scale", "reduce_op", "reduce_res", "reduce_cmd"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -172,6 +183,8 @@ class activation_reduce:
                "reduce_res": "sbuf float32 128x1"}  # fmt: skip
     history = {"activation_table": "op", "registers": "scalar"}
 
+    implicit_operands = _bias_constant
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _activate(out.dst, ins, use)
         _accumulate(out, use, state, enums.reduce_cmd.reset_reduce)
@@ -183,11 +196,7 @@ class activation_reduce:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("reduce_op", "reduce_res", "bias", "scale"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(

@@ -26,7 +26,7 @@ from nki_lab.isa.ops.cycles import (
     scalar_factor,
 )
 from nki_lab.isa.ops.shapes import one_in_sbuf
-from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
 
 
 def _op(use: Use, name: str) -> AluOp | None:
@@ -131,6 +131,8 @@ class tensor_tensor:
     example = {"dst": "sbuf float32 128x512", "data1": "sbuf float32 128x512", "data2": "sbuf float32 128x512",
                "op": "add"}  # fmt: skip
 
+    elementwise = True
+
     def choose(use: Use) -> str:
         if use.attrs["op"].name == "power":
             return "gpsimd"
@@ -173,9 +175,7 @@ class tensor_tensor:
         factor = 1 / arch.vector_fast_tensor_tensor if fast else 1.0
         return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
 
-    legacy = Legacy(
-        result=lambda v: (v["data1"].shape, None, "sbuf"), order=("data1", "data2", "op"), keywords=("engine",)
-    )
+    legacy = Legacy(result=lambda v: (v["data1"].shape, None, SBUF), order=("data1", "data2", "op"))
 
 
 # The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
@@ -252,7 +252,7 @@ class tensor_scalar:
 
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    op0 = attr("alu", "operator of the first stage, or None to skip it")
+    op0 = attr("alu", "operator of the first stage, or None to skip it", optional=True)
     operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, optional=True,
                    default=None)  # fmt: skip
     reverse0 = attr("bool", "compute operand0 op0 data", default=False)
@@ -297,6 +297,8 @@ class tensor_scalar:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0}
 
+    elementwise = True
+
     def choose(use: Use) -> str:
         names = {op.name for op in (_op(use, "op0"), _op(use, "op1")) if op is not None}
         return "gpsimd" if names & {"rsqrt", "power"} and PSUM not in use.spaces() else "vector"
@@ -326,11 +328,7 @@ class tensor_scalar:
         factor = copy_factor(arch, use, "dst", "data")
         return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
-        keywords=("engine",),
-    )
+    legacy = Legacy(order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"))
 
 
 def _one_width(*arrays: Any) -> tuple[Any, ...]:
@@ -403,6 +401,9 @@ class scalar_tensor_tensor:
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "op1": "add", "operand1": "sbuf float32 128x512"}  # fmt: skip
 
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
         staged = stage(ins.data, attrs["op0"], ins.operand0, attrs["reverse0"], np.empty(out.dst.shape, np.float32))
@@ -419,11 +420,7 @@ class scalar_tensor_tensor:
         )  # fmt: skip
         return engine_cost(arch, use, n if quick else 2 * n)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("data", "op0", "operand0", "op1", "operand1", "reverse0", "reverse1"),
-    )
+    legacy = Legacy()
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.reciprocal")
@@ -435,6 +432,8 @@ class reciprocal:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512"}
 
+    elementwise = True
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.divide(np.float32(1), ins.data, out=out.dst)
 
@@ -443,4 +442,4 @@ class reciprocal:
         cycles = arch.reciprocal_cycles * free_size(use, "dst")
         return engine_cost(arch, use, cycles, source=fact.source, confidence=fact.confidence)
 
-    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))
+    legacy = Legacy(order=("data",))

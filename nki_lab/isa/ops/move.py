@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS
+from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS, dtype_of
 from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     DOC_226,
@@ -66,6 +66,9 @@ class tensor_copy:
 
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
 
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
+
     def choose(use: Use) -> str:
         return "vector"
 
@@ -95,7 +98,7 @@ class tensor_copy:
             return engine_cost(arch, use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
         return engine_cost(arch, use, n, source=DOC_226)
 
-    legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src",), keywords=("engine",))
+    legacy = Legacy(order=("src",))
 
 
 def _value_kind(use: Use) -> str | None:
@@ -113,6 +116,15 @@ def _value_kind(use: Use) -> str | None:
     return None
 
 
+def _plain_number(values: dict[str, Any]) -> None:
+    """Beta 1 takes NumPy's numbers, and whole floats for tiles of integers."""
+    number = values["value"]
+    if isinstance(number, np.generic):
+        number = number.item()
+    whole = dtype_of(values["dtype"]).is_integer and isinstance(number, float) and number.is_integer()
+    values["value"] = int(number) if whole else number
+
+
 @instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.memset")
 class memset:
     """dst[...] = value, a compile-time constant of the kind of dst's dtype."""
@@ -127,6 +139,8 @@ class memset:
                            refuses={"dst": "sbuf int32 128x512", "value": 2.5})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "value": 0.0}
+
+    elementwise = True
 
     def choose(use: Use) -> str:
         return "vector"
@@ -156,8 +170,8 @@ class memset:
         return engine_cost(arch, use, n / 2 if half else n)
 
     legacy = Legacy(
-        result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("shape", "value", "dtype"),
-        keywords=("engine",),
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("shape", "value", "dtype"),
+        forms={"shape": "shape"}, adapt=_plain_number,
     )  # fmt: skip
 
 
@@ -231,4 +245,7 @@ class iota:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("expr", "dtype"))
+    legacy = Legacy(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("expr", "dtype"), forms={"expr": "index"},
+        without=("pattern", "offset", "channel_multiplier"),
+    )  # fmt: skip

@@ -73,6 +73,15 @@ def _integers(use: Use) -> str | None:
     return "negate is arithmetic and op is a bit operator" if use.attrs.get("negate") else None
 
 
+def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = tuple(values["data"].shape)
+    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
+    if values.get("keepdims"):
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+    return kept if len(kept) > 1 else (*kept, 1)
+
+
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_reduce")
 class tensor_reduce:
     """dst = reduction of data over its last free dimension(s), in float32.
@@ -129,20 +138,7 @@ class tensor_reduce:
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "maximum")
         return engine_cost(arch, use, n / 2 if fast else n)
 
-    legacy = Legacy(
-        result=lambda v: (_legacy_shape(v), v["data"].dtype, "sbuf"),
-        order=("op", "data", "axis"),
-        keywords=("negate", "keepdims"),
-    )
-
-
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    shape = tuple(values["data"].shape)
-    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
-    if values.get("keepdims"):
-        return tuple(1 if i in axes else n for i, n in enumerate(shape))
-    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    return kept if len(kept) > 1 else (*kept, 1)
+    legacy = Legacy(shape=_legacy_shape, order=("op", "data", "axis"))
 
 
 _FOLDS = ("add", "multiply", "maximum", "minimum")
@@ -240,11 +236,7 @@ class tensor_scalar_reduce:
         return engine_cost(arch, use, max(free_size(use, "dst"), arch.min_initiation_interval)
                            + arch.min_initiation_interval)  # fmt: skip
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("data", "op0", "operand0", "reduce_op", "reduce_res", "reverse0"),
-    )
+    legacy = Legacy(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
 
 
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
@@ -297,4 +289,4 @@ class tensor_partition_reduce:
         return engine_cost(arch, use, cycles, source="not published, 'very slow': one element a cycle",
                            confidence="guess")  # fmt: skip
 
-    legacy = Legacy(result=lambda v: ((1, *tuple(v["data"].shape)[1:]), v["data"].dtype, "sbuf"), order=("op", "data"))
+    legacy = Legacy(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))

@@ -90,10 +90,7 @@ class tensor_tensor_scan:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, 2 * free_size(use, "dst"))
 
-    legacy = Legacy(
-        result=lambda v: (v["data0"].shape, v["data0"].dtype, "sbuf"),
-        order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"),
-    )
+    legacy = Legacy(order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"))
 
 
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -115,6 +112,12 @@ def _not_wide(use: Use) -> str | None:
     wide = [name for name in ("dst", "src") if use.dtypes[name] in (INT32, UINT32)]
     dtype = use.dtypes[wide[0]] if wide else None
     return None if dtype is None else f"{wide[0]} is {dtype.name}"
+
+
+def _only_loaded_start(values: dict[str, Any]) -> None:
+    """AWS's Beta 1 kernels pass a start with every command; only load_reduce reads it."""
+    if values.get("reduce_cmd") is not enums.reduce_cmd.load_reduce:
+        values.pop("imm1", None)
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_scalar_cumulative")
@@ -180,5 +183,4 @@ class tensor_scalar_cumulative:
         return engine_cost(arch, use, 2 * free_size(use, "dst"), source="not published: as tensor_tensor_scan, "
                            + DOC_226, confidence="guess")  # fmt: skip
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    keywords=("dst", "src", "op0", "op1", "imm0", "imm1", "reduce_cmd"))  # fmt: skip
+    legacy = Legacy(returns="", adapt=_only_loaded_start)

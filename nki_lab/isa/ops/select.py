@@ -128,12 +128,7 @@ class range_select:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(
-        result=lambda v: (v["on_true_tile"].shape, v["on_true_tile"].dtype, "sbuf"),
-        order=(),
-        keywords=("on_true_tile", "comp_op0", "comp_op1", "bound0", "bound1", "reduce_cmd", "reduce_res", "reduce_op",
-                  "range_start", "on_false_value"),
-    )  # fmt: skip
+    legacy = Legacy()
 
 
 _NARROW: Final = tuple(dtype for dtype in (*_FLOATS, INT8, INT16, UINT8, UINT16) if dtype is not TF32)
@@ -180,11 +175,7 @@ class select_reduce:
         return engine_cost(arch, use, free_size(use, "dst"), source="not published: as range_select",
                            confidence="inferred")  # fmt: skip
 
-    legacy = Legacy(
-        returns="",
-        result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-        keywords=("dst", "predicate", "on_true", "on_false", "reduce_res", "reduce_cmd", "reduce_op", "reverse_pred"),
-    )
+    legacy = Legacy(returns="")
 
 
 def _affine_pattern(use: Use) -> str | None:
@@ -226,7 +217,8 @@ class affine_select:
     dst = out("P F", (SBUF,), "selected elements, cast on write")
     pattern = attr("pattern", "[[step, num], ...], outermost first")
     channel_multiplier = attr("number", "step from one partition to the next")
-    on_true_tile = arg("P F", (SBUF,), "tile to select from")
+    on_true_tile = arg("P F", (SBUF,), "tile to select from",
+                       former="pass offset by keyword: since NKI 0.3 channel_multiplier stands third")  # fmt: skip
     on_false_value = attr("number", "number where the comparison fails")
     cmp_op = attr("alu", "comparison with 0", default=ALU["equal"])
     offset = attr("register_or_int", "value of the function at the first place, or a register that holds it",
@@ -267,9 +259,9 @@ class affine_select:
         return engine_cost(arch, use, free_size(use, "dst"))
 
     legacy = Legacy(
-        result=lambda v: (v["on_true_tile"].shape, v["on_true_tile"].dtype, "sbuf"),
-        order=("pred", "on_true_tile", "on_false_value"),
-    )
+        order=("pred", "on_true_tile", "on_false_value"), forms={"pred": "comparison"},
+        without=("pattern", "channel_multiplier", "cmp_op", "offset"),
+    )  # fmt: skip
 
 
 def _number_kind(use: Use) -> str | None:
@@ -325,8 +317,7 @@ class tensor_copy_predicated:
         mixed = PSUM in (use.space("src"), use.space("predicate"))
         return engine_cost(arch, use, free_size(use, "dst") * (1 if mixed else 2))
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    keywords=("src", "dst", "predicate", "reverse_pred"))  # fmt: skip
+    legacy = Legacy(returns="")
 
 
 __all__ = ["affine_select", "range_select", "select_reduce", "tensor_copy_predicated"]
