@@ -332,9 +332,6 @@ def _memory(space: str) -> str:
     return HBM if space.endswith(HBM) else str(space)
 
 
-Engine = str | Callable[[Use], str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instruction:
     """A declared instruction; the frozen result of `@instruction`.
@@ -358,7 +355,7 @@ class Instruction:
     name: str
     doc: str
     engines: tuple[str, ...]
-    engine: Engine
+    engine: Callable[[Use], str]
     operands: Mapping[str, Operand]
     limits: tuple[Limit, ...]
     predicates: tuple[Predicate, ...]
@@ -473,13 +470,13 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         name=name,
         doc=re.sub(r"\n    ", "\n", (body.__doc__ or "").strip()),
         engines=engines,
-        engine=own["choose"] if len(engines) > 1 else engines[0],
+        engine=_function(own.get("choose", engines[0])),
         operands=operands,
         limits=limits,
         predicates=predicates,
         numerics=own["numerics"],
-        precision=own.get("precision", _float32),
-        exact=own.get("exact", _inexact),
+        precision=_function(own.get("precision", "float32")),
+        exact=_function(own.get("exact", False)),
         shapes=own.get("shapes"),
         cost=own["cost"],
         legacy=_complete(own["legacy"], operands),
@@ -489,7 +486,7 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         release=release,
         history=own.get("history", {}),
         accumulates=own.get("accumulates"),
-        merges=own.get("merges"),
+        merges=None if "merges" not in own else _function(own["merges"]),
         meets=own.get("meets"),
         only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
         dma_route=own.get("dma_route"),
@@ -548,8 +545,9 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
         raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
 
 
-def _float32(_use: Use) -> str:
-    return "float32"
+def _function(face: Any) -> Callable[[Use], Any]:
+    """A face that a declaration gives as a function of the call, or as what it is for all calls."""
+    return face if callable(face) else lambda _use: face
 
 
 def _none(_use: Use) -> tuple[Implicit, ...]:
@@ -562,7 +560,3 @@ def _zero(_use: Use) -> int:
 
 def _elements(use: Use) -> int:
     return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
-
-
-def _inexact(_use: Use) -> bool:
-    return False

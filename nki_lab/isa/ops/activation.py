@@ -18,9 +18,6 @@ from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, initial_given, lanes_of, started
 from nki_lab.isa.spec import ONCHIP, Cost, Implicit, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
-_COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
-
-
 _COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
 """Columns that Beta 1 does not convert."""
 
@@ -55,11 +52,6 @@ def _bias_constant(use: Use) -> tuple[Implicit, ...]:
 def _reduce_op(use: Use) -> str | None:
     op = use.attrs["reduce_op"]
     return None if op is None or op.name == "add" else f"reduce_op=nl.{op.name}, the accumulator adds"
-
-
-def _command(use: Use) -> str | None:
-    command = use.attrs["reduce_cmd"]
-    return None if command in _COMMANDS else f"reduce_cmd.{command.name} is not a command of activation"
 
 
 def _activate(dst: Any, ins: Any, use: Use) -> None:
@@ -118,9 +110,7 @@ class activation:
     adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
                      help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
                      refuses={"reduce_op": "maximum"})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce", _command, operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce")
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
     history = {"activation_table": "op", "registers": "scalar"}
@@ -279,10 +269,7 @@ class activate2:
                           operand="reduce_op", help="use one of the five",
                           accepts={"reduce_op": "maximum", "reduce_cmd": enums.reduce_cmd.reset_reduce},
                           refuses={"reduce_op": "multiply", "reduce_cmd": enums.reduce_cmd.reset_reduce})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce",
-                        commanded("idle", "reset", "reduce", "reset_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.idle},
-                        refuses={"reduce_op": "add", "reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce", refuses={"reduce_op": "add"})
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
                "op0": "multiply", "op1": "add"}  # fmt: skip
@@ -353,14 +340,8 @@ class exponential:
     reduce_init = arg("P 1", ONCHIP, "start of the sum, with load_reduce only", scalar=True, dtypes=(F32,),
                       default=0.0)  # fmt: skip
 
-    command = predicate("NKI012", "reduce_cmd is idle, reset_reduce, reduce or load_reduce",
-                        commanded("idle", "reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.reset})  # fmt: skip
-    initial = predicate("NKI218", "reduce_init comes with load_reduce only", initial_given("reduce_init", 0.0),
-                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce, or leave it out",
-                        accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                        refuses={"reduce_init": 1.0})  # fmt: skip
+    command = commanded("idle", "reset_reduce", "reduce", "load_reduce")
+    initial = initial_given("reduce_init", 0.0)
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
     history = {"registers": "vector"}

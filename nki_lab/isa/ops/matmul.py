@@ -397,11 +397,8 @@ class nc_transpose:
         """As the Tensor Engine does it: a product with an identity."""
         return 2 * use.dims["P"] ** 2 * use.dims["F"] if use.engine == "tensor" else 0
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}

@@ -69,14 +69,12 @@ class tensor_copy:
     elementwise = True
     tolerated = {"dtype": "the dtype of dst decides"}
 
-    def choose(use: Use) -> str:
-        return "vector"
+    choose = "vector"
 
     def precision(use: Use) -> str:
         return "native" if same_dtype(use, "dst", "src") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
@@ -142,8 +140,7 @@ class memset:
 
     elementwise = True
 
-    def choose(use: Use) -> str:
-        return "vector"
+    choose = "vector"
 
     def warns(use: Use) -> list[Diagnostic]:
         dtype, value = use.dtypes["dst"], use.attrs["value"]

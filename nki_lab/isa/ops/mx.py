@@ -128,11 +128,8 @@ class quantize_mx:
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def merges(use: Use) -> bool:
-        return True
+    precision = "native"
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         kind: Any = use.dtypes["dst"]
@@ -263,8 +260,7 @@ class nc_matmul_mx:
         """Whether a call may read dst: everything but accumulate=False."""
         return use.attrs["accumulate"] is not False
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""

@@ -141,11 +141,8 @@ class rng:
 
     example = {"dst": "sbuf uint32 128x64"}
 
-    def choose(use: Use) -> str:
-        return "vector"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "vector"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
@@ -231,8 +228,7 @@ class dropout:
         dtype = use.dtypes["data"]
         return "native" if dtype is not None and dtype.kind in ("int", "uint", "bool") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
@@ -252,8 +248,7 @@ class set_rng_seed:
 
     example = {"src_seeds": "sbuf uint32 1x1"}
 
-    def precision(use: Use) -> str:
-        return "bits"
+    precision = "bits"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
@@ -304,11 +299,8 @@ class rand_set_state:
 
     example = {"src_seeds": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _generators(state, use.engine)[_lanes(use, "src_seeds")] = ins.src_seeds
@@ -335,11 +327,8 @@ class rand_get_state:
 
     example = {"dst": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _generators(state, use.engine)[_lanes(use, "dst")]

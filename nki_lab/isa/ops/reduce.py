@@ -190,9 +190,7 @@ class tensor_scalar_reduce:
     given = predicate("NKI218", "op0 comes with operand0", operand_given("op0", "operand0"), operand="operand0",
                       help="give the operand of an operator with two inputs", accepts={"operand0": 1.0},
                       refuses={"operand0": None})  # fmt: skip
-    known = predicate("NKI221", "op0 exists on the target", alu_ops("op0"), operand="op0", target="trn2",
-                      help="build it from operators that the target has", accepts={"op0": "maximum"},
-                      refuses={"op0": "abs_max"})  # fmt: skip
+    known = alu_ops("op0")
     unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", unary_stage, operand="op0",
                       help="use nisa.activation with reduce_op=nl.add", target="trn2",
                       accepts={"op0": "abs", "operand0": None},
@@ -203,14 +201,8 @@ class tensor_scalar_reduce:
     forward = predicate("NKI221", "reverse0 is not supported yet", _forward, operand="reverse0",
                         help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce", accepts={"reverse0": False},
                         refuses={"reverse0": True})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is reset_reduce, reduce or load_reduce",
-                        commanded("reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the three", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.idle})  # fmt: skip
-    initial = predicate("NKI218", "reduce_init comes with load_reduce, and only then", initial_given("reduce_init"),
-                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce and reduce_init, or "
-                        "neither", accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                        refuses={"reduce_init": 1.0})  # fmt: skip
+    command = commanded("reset_reduce", "reduce", "load_reduce")
+    initial = initial_given("reduce_init")
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "reduce_op": "add", "reduce_res": "sbuf float32 128x1"}  # fmt: skip

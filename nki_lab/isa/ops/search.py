@@ -63,8 +63,7 @@ class max8:
     example = {"dst": "sbuf float32 128x8", "src": "sbuf float32 128x512"}
     shapes = by_partition
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         src = ins.src

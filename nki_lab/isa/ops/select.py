@@ -106,9 +106,7 @@ class range_select:
     indices = rule("NKI220", "indices are integers that float32 holds: up to 2^24", _range, operand="range_start",
                    help="shift the bounds instead", accepts={"range_start": 2**24 - 512},
                    refuses={"range_start": 2**24 - 511})  # fmt: skip
-    command = rule("NKI012", "reduce_cmd is reset_reduce or reduce", commanded("reset_reduce", "reduce"),
-                   operand="reduce_cmd", help="use one of the two", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                   refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("reset_reduce", "reduce")
 
     example = {"dst": "sbuf float32 128x512", "on_true_tile": "sbuf float32 128x512", "comp_op0": "greater_equal",
                "comp_op1": "less", "bound0": "sbuf float32 128x1", "bound1": "sbuf float32 128x1"}  # fmt: skip
@@ -146,13 +144,8 @@ class select_reduce:
     maximum = rule("NKI215", "reduce_op is nl.maximum", _only("reduce_op", "maximum"), operand="reduce_op",
                    help="reduce dst with nisa.tensor_reduce instead", accepts={"reduce_op": "maximum"},
                    refuses={"reduce_op": "add"})  # fmt: skip
-    command = rule("NKI012", "reduce_cmd is idle, reset_reduce or reduce", commanded("idle", "reset_reduce", "reduce"),
-                   operand="reduce_cmd", help="use one of the three",
-                   accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
-                   refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
-    psum = rule("NKI223", "on_true and predicate are not both in PSUM", one_in_sbuf("on_true", "predicate"),
-                operand="predicate", help="copy one of them to SBUF first", accepts={"on_true": "psum float32 128x512"},
-                refuses={"on_true": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
+    command = commanded("idle", "reset_reduce", "reduce")
+    psum = one_in_sbuf("on_true", "predicate", "uint8")
 
     dst = out("P F", ONCHIP, "selected elements, cast on write")
     predicate = arg("P F", ONCHIP, "selects on_true where it is not zero", dtypes=(INT8, UINT8, INT16, UINT16))
@@ -281,9 +274,7 @@ class tensor_copy_predicated:
     one_dtype = rule("NKI207", "src and dst have one dtype", one_dtype("dst", "src"), operand="src",
                      help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 128x512"},
                      refuses={"src": "sbuf bfloat16 128x512"})  # fmt: skip
-    psum = rule("NKI223", "src and predicate are not both in PSUM", one_in_sbuf("src", "predicate"),
-                operand="predicate", help="copy one of them to SBUF first", accepts={"src": "psum float32 128x512"},
-                refuses={"src": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
+    psum = one_in_sbuf("src", "predicate", "uint8")
 
     number = rule("NKI202", "a number goes into tiles of plain dtypes", _number_kind, operand="dst",
                   help="copy from a tile of dst's dtype", accepts={"src": 1.0},
@@ -296,14 +287,12 @@ class tensor_copy_predicated:
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512", "predicate": "sbuf uint8 128x512"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def exact(use: Use) -> bool:
         return use.types["src"] is not None
 
-    def merges(use: Use) -> bool:
-        return True
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         mask = (ins.predicate != 0) != use.attrs["reverse_pred"]

@@ -73,11 +73,8 @@ class sendrecv:
     example = {"src": "sbuf float32 128x128", "dst": "sbuf float32 128x128", "send_to_rank": 1, "recv_from_rank": 1,
                "pipe_id": 0}  # fmt: skip
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def meets(use: Use) -> tuple[Any, ...] | None:
         return ("sendrecv", use.attrs["pipe_id"])
@@ -127,11 +124,8 @@ class core_barrier:
 
     example = {"data": "hbm float32 128x512", "cores": (0, 1)}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def meets(use: Use) -> tuple[Any, ...] | None:
         return ("core_barrier",) if len(use.attrs["cores"]) > 1 else None

@@ -488,14 +488,12 @@ def _engine(instruction: Instruction, use: Use) -> str:
     asked = use.attrs.get("engine")
     if instruction.engines == ("dma",):
         return "dma"
-    chosen = instruction.engine if isinstance(instruction.engine, str) else ""
     if isinstance(asked, enums.engine) and asked is not enums.engine.unknown:
         if asked.name not in instruction.engines:
             raise _refusal(instruction, "NKI208", f"engine.{asked.name} cannot run it", "engine", use.types,
                            f"engine is {', '.join(instruction.engines)} or unknown", "leave engine= out")  # fmt: skip
         chosen = asked.name
-    elif not chosen:
-        assert not isinstance(instruction.engine, str)
+    else:
         chosen = instruction.engine(use)
     reach = None if instruction.only_orders else ENGINE_REACH.get(chosen)
     for name, view in use.types.items():
