@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, I
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
 from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, Cost, Implicit, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
-_COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
+_COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
+"""Columns that Beta 1 does not convert."""
 
 
 def _known_function(use: Use) -> str | None:
@@ -40,14 +41,17 @@ def _bias_kind(use: Use) -> str | None:
     return None
 
 
+def _bias_constant(use: Use) -> tuple[Implicit, ...]:
+    """Without a bias tile the engine adds a column of constants."""
+    if use.types["bias"] is not None:
+        return ()
+    text = f"{use.instruction.name} has no bias tile"
+    return (Implicit(operand="bias", text=text, help="pass a column of zeros as bias"),)
+
+
 def _reduce_op(use: Use) -> str | None:
     op = use.attrs["reduce_op"]
     return None if op is None or op.name == "add" else f"reduce_op=nl.{op.name}, the accumulator adds"
-
-
-def _command(use: Use) -> str | None:
-    command = use.attrs["reduce_cmd"]
-    return None if command in _COMMANDS else f"reduce_cmd.{command.name} is not a command of activation"
 
 
 def _activate(dst: Any, ins: Any, use: Use) -> None:
@@ -106,13 +110,14 @@ class activation:
     adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
                      help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
                      refuses={"reduce_op": "maximum"})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce", _command, operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce")
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
     history = {"activation_table": "op"}
     keeps_state = commands_registers
+
+    elementwise = True
+    implicit_operands = _bias_constant
 
     def exact(use: Use) -> bool:
         plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0)
@@ -134,11 +139,7 @@ class activation:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("bias", "scale", "reduce_op", "reduce_res", "reduce_cmd"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -173,6 +174,8 @@ class activation_reduce:
                "reduce_res": "sbuf float32 128x1"}  # fmt: skip
     history = {"activation_table": "op"}
 
+    implicit_operands = _bias_constant
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _activate(out.dst, ins, use)
         _accumulate(out, use, state, enums.reduce_cmd.reset_reduce)
@@ -184,11 +187,7 @@ class activation_reduce:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("reduce_op", "reduce_res", "bias", "scale"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(
@@ -271,10 +270,7 @@ class activate2:
                           operand="reduce_op", help="use one of the five",
                           accepts={"reduce_op": "maximum", "reduce_cmd": enums.reduce_cmd.reset_reduce},
                           refuses={"reduce_op": "multiply", "reduce_cmd": enums.reduce_cmd.reset_reduce})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce",
-                        commanded("idle", "reset", "reduce", "reset_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.idle},
-                        refuses={"reduce_op": "add", "reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce", refuses={"reduce_op": "add"})
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
                "op0": "multiply", "op1": "add"}  # fmt: skip
@@ -346,14 +342,8 @@ class exponential:
     reduce_init = arg("P 1", ONCHIP, "start of the sum, with load_reduce only", scalar=True, dtypes=(F32,),
                       default=0.0)  # fmt: skip
 
-    command = predicate("NKI012", "reduce_cmd is idle, reset_reduce, reduce or load_reduce",
-                        commanded("idle", "reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.reset})  # fmt: skip
-    initial = predicate("NKI218", "reduce_init comes with load_reduce only", initial_given("reduce_init", 0.0),
-                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce, or leave it out",
-                        accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                        refuses={"reduce_init": 1.0})  # fmt: skip
+    command = commanded("idle", "reset_reduce", "reduce", "load_reduce")
+    initial = initial_given("reduce_init", 0.0)
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
     keeps_state = commands_registers

@@ -219,10 +219,7 @@ class dma_copy:
     def cost(arch: Arch, use: Use) -> Cost:
         return copy_cost(arch, use.types["dst"], use.types["src"])
 
-    legacy = Legacy(
-        result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), returns="", order=(),
-        keywords=("dst", "src", "mask", "dst_rmw_op", "oob_mode", "dge_mode", "unique_indices"),
-    )  # fmt: skip
+    legacy = Legacy(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
 
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -390,10 +387,8 @@ class dma_transpose:
         return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust)
 
     legacy = Legacy(
-        result=lambda v: (tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
-                          v["src"].dtype, "sbuf"),
-        order=("src",),
-        keywords=("axes",),
+        shape=lambda v: tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
+        order=("src",), without=("priority", "dge_mode", "oob_mode"),
     )  # fmt: skip
 
 
@@ -462,7 +457,8 @@ class dma_compute:
 
     dst = out("E", (SBUF, HBM), "destination, cast on write", indirect=True)
     srcs = several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
-    reduce_op = attr("alu", "nl.add")
+    reduce_op = attr("alu", "nl.add", former="write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the "
+                     "last two")  # fmt: skip
     scales = attr("any", "a factor for each source: 1.0, or None", default=None)
     unique_indices = attr("bool", "no row is named twice", default=True)
     oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,

@@ -26,7 +26,7 @@ from nki_lab.isa.ops.cycles import (
     scalar_factor,
 )
 from nki_lab.isa.ops.shapes import one_in_sbuf
-from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Predicate, Use, arg, attr, instruction, out, predicate
 
 
 def _op(use: Use, name: str) -> AluOp | None:
@@ -34,8 +34,8 @@ def _op(use: Use, name: str) -> AluOp | None:
     return op
 
 
-def alu_ops(*names: str) -> Any:
-    """Test: each named operator is an ALU operator of the right arity and known to the target."""
+def alu_ops(*names: str) -> Predicate:
+    """Limit: the target has each named operator."""
 
     def test(use: Use) -> str | None:
         for name in names:
@@ -44,7 +44,10 @@ def alu_ops(*names: str) -> Any:
                 return f"{name}=nl.{op.name} needs NeuronCore-v{op.since}, the target is {use.arch.name}"
         return None
 
-    return test
+    exist = "exists" if len(names) == 1 else "exist"
+    return predicate("NKI221", f"{' and '.join(names)} {exist} on the target", test, operand=names[0], target="trn2",
+                     help="build it from operators that the target has", accepts={names[0]: "maximum"},
+                     refuses={names[0]: "abs_max"})  # fmt: skip
 
 
 def _bitvec_integers(*names: str) -> Any:
@@ -115,21 +118,18 @@ class tensor_tensor:
     binary = predicate("NKI215", "op takes two inputs", _binary, operand="op",
                        help="use nisa.activation or nisa.tensor_scalar for operators of one input",
                        accepts={"op": "maximum"}, refuses={"op": "abs"})  # fmt: skip
-    known = predicate("NKI221", "op exists on the target", alu_ops("op"), operand="op", target="trn2",
-                      help="build it from operators that the target has", accepts={"op": "maximum"},
-                      refuses={"op": "abs_max"})  # fmt: skip
+    known = alu_ops("op")
     integers = predicate("NKI202", "bit operators work on integers", _bitvec_integers("op"), operand="op",
                          help="reinterpret the tiles with .view(nl.int32), or use an arithmetic operator",
                          accepts={"op": "bitwise_and", "dst": "sbuf int32 128x512", "data1": "sbuf int32 128x512",
                                   "data2": "sbuf int32 128x512"},
                          refuses={"op": "bitwise_and"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data1 and data2 are not both in PSUM", one_in_sbuf("data1", "data2"),
-                            operand="data2", help="copy one of them to SBUF first",
-                            accepts={"data2": "psum float32 128x512"},
-                            refuses={"data1": "psum float32 128x512", "data2": "psum float32 128x512"})  # fmt: skip
+    one_in_sbuf = one_in_sbuf("data1", "data2")
 
     example = {"dst": "sbuf float32 128x512", "data1": "sbuf float32 128x512", "data2": "sbuf float32 128x512",
                "op": "add"}  # fmt: skip
+
+    elementwise = True
 
     def choose(use: Use) -> str:
         if use.attrs["op"].name == "power":
@@ -173,9 +173,7 @@ class tensor_tensor:
         factor = 1 / arch.vector_fast_tensor_tensor if fast else 1.0
         return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
 
-    legacy = Legacy(
-        result=lambda v: (v["data1"].shape, None, "sbuf"), order=("data1", "data2", "op"), keywords=("engine",)
-    )
+    legacy = Legacy(result=lambda v: (v["data1"].shape, None, SBUF), order=("data1", "data2", "op"))
 
 
 # The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
@@ -252,7 +250,7 @@ class tensor_scalar:
 
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    op0 = attr("alu", "operator of the first stage, or None to skip it")
+    op0 = attr("alu", "operator of the first stage, or None to skip it", optional=True)
     operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, optional=True,
                    default=None)  # fmt: skip
     reverse0 = attr("bool", "compute operand0 op0 data", default=False)
@@ -267,9 +265,7 @@ class tensor_scalar:
     second = predicate("NKI218", "op1 comes with operand1", operand_given("op1", "operand1"), operand="operand1",
                        help="give the operand, or None for both", accepts={"op1": "add", "operand1": 1.0},
                        refuses={"op1": "add"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
-                      help="build it from operators that the target has", target="trn2",
-                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
+    known = alu_ops("op0", "op1")
     operators = predicate("NKI215", "op0 and op1 are operators of element-wise instructions", _stage_operators,
                           operand="op0", help="use an operator of the table Supported Math Operators",
                           accepts={"op0": "maximum"}, refuses={"op0": "average"})  # fmt: skip
@@ -296,6 +292,8 @@ class tensor_scalar:
                           refuses={"data": "sbuf int32 128x512 picked", "dst": "sbuf int32 128x512"})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0}
+
+    elementwise = True
 
     def choose(use: Use) -> str:
         names = {op.name for op in (_op(use, "op0"), _op(use, "op1")) if op is not None}
@@ -326,11 +324,7 @@ class tensor_scalar:
         factor = copy_factor(arch, use, "dst", "data")
         return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
-        keywords=("engine",),
-    )
+    legacy = Legacy(order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"))
 
 
 def _one_width(*arrays: Any) -> tuple[Any, ...]:
@@ -392,16 +386,14 @@ class scalar_tensor_tensor:
     arithmetic = predicate("NKI215", "op0 and op1 are arithmetic operators of two inputs", _both_given, operand="op0",
                            help="use nisa.tensor_scalar for one stage or for bit operators",
                            accepts={"op0": "subtract"}, refuses={"op0": "bitwise_and"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
-                      help="build it from operators that the target has", target="trn2",
-                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data and operand1 are not both in PSUM", one_in_sbuf("data", "operand1"),
-                            operand="operand1", help="copy one of them to SBUF first",
-                            accepts={"operand1": "psum float32 128x512"},
-                            refuses={"data": "psum float32 128x512", "operand1": "psum float32 128x512"})  # fmt: skip
+    known = alu_ops("op0", "op1")
+    one_in_sbuf = one_in_sbuf("data", "operand1")
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "op1": "add", "operand1": "sbuf float32 128x512"}  # fmt: skip
+
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
@@ -419,11 +411,7 @@ class scalar_tensor_tensor:
         )  # fmt: skip
         return engine_cost(arch, use, n if quick else 2 * n)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("data", "op0", "operand0", "op1", "operand1", "reverse0", "reverse1"),
-    )
+    legacy = Legacy()
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.reciprocal")
@@ -435,6 +423,8 @@ class reciprocal:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512"}
 
+    elementwise = True
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.divide(np.float32(1), ins.data, out=out.dst)
 
@@ -443,4 +433,4 @@ class reciprocal:
         cycles = arch.reciprocal_cycles * free_size(use, "dst")
         return engine_cost(arch, use, cycles, source=fact.source, confidence=fact.confidence)
 
-    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))
+    legacy = Legacy(order=("data",))

@@ -94,8 +94,7 @@ class nc_stream_shuffle:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    order=("src", "dst", "shuffle_mask"))  # fmt: skip
+    legacy = Legacy(returns="", order=("src", "dst", "shuffle_mask"))
 
 
 def _as_many(use: Use) -> str | None:
@@ -185,6 +184,14 @@ def _gathered(use: Use) -> str | None:
     return None if size == have else f"dst has {have} elements per partition, the indices give {size}"
 
 
+def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
+    rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
+    each = values.get("num_elem_per_idx") or 1
+    valid = values.get("num_valid_indices") or columns * _CORE
+    return (rows, columns, _CORE, each) if each > 1 and valid == columns * _CORE else (rows, valid * each)
+
+
 @instruction(engine="gpsimd", see="NKI API, nki.isa.local_gather")
 class local_gather:
     """dst[p] = the elements of src_buffer[p] at the indices of p's GpSimd core. Copied bit by bit.
@@ -241,18 +248,7 @@ class local_gather:
         # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
         return engine_cost(arch, use, _valid(use) * each * rate, confidence="inferred")
 
-    legacy = Legacy(
-        result=lambda v: (_legacy_shape(v), v["src_buffer"].dtype, "sbuf"),
-        order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"),
-    )  # fmt: skip
-
-
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
-    rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
-    each = values.get("num_elem_per_idx") or 1
-    valid = values.get("num_valid_indices") or columns * _CORE
-    return (rows, columns, _CORE, each) if each > 1 and valid == columns * _CORE else (rows, valid * each)
+    legacy = Legacy(shape=_legacy_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
 
 
 def _one_more(use: Use) -> str | None:
@@ -292,9 +288,7 @@ class nonzero_with_count:
 
     precision = "native"
     exact = True
-
-    def merges(use: Use) -> bool:
-        return True
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         first = -use.types["src"].start_partition % _CORE
@@ -349,5 +343,4 @@ class sequence_bounds:
         return engine_cost(arch, use, free_size(use, "segment_ids"), source="not published: one element a cycle",
                            confidence="guess")  # fmt: skip
 
-    legacy = Legacy(result=lambda v: ((1, 2, v["segment_ids"].shape[-1]), v["segment_ids"].dtype, "sbuf"),
-                    keywords=("segment_ids",))  # fmt: skip
+    legacy = Legacy(shape=lambda v: (1, 2, v["segment_ids"].shape[-1]))

@@ -22,6 +22,7 @@ from nki_lab.isa.spec import (
     Accumulation,
     Contraction,
     Cost,
+    Implicit,
     Legacy,
     Use,
     arg,
@@ -306,9 +307,7 @@ class nc_matmul:
         result=lambda v: (
             (_free(v["stationary"], v.get("perf_mode")), _free(v["moving"], v.get("perf_mode"))), F32, PSUM
         ),
-        order=("stationary", "moving"),
-        keywords=("is_stationary_onezero", "is_moving_onezero", "is_transpose", "tile_position", "tile_size",
-                  "perf_mode"),
+        order=("stationary", "moving"), without=("accumulate",),
     )  # fmt: skip
 
 
@@ -361,6 +360,13 @@ def _same_dtype(use: Use) -> str | None:
     return f"dst is {dst.name} and data is {data.name}, a transpose keeps the dtype"
 
 
+_IDENTITY: Final = Implicit(
+    operand="data",
+    text="the Tensor engine transposes by a product with an identity",
+    help="multiply by an identity of your own with nisa.nc_matmul, or transpose 32 x 32 on the Vector engine",
+)
+
+
 @instruction(engine=("tensor", "vector"), see="NKI API, nki.isa.nc_transpose")
 class nc_transpose:
     """dst[F, P] = data[P, F].T, with the free dimensions of data flattened.
@@ -389,6 +395,9 @@ class nc_transpose:
 
     def choose(use: Use) -> str:
         return _transpose_engine(use)
+
+    def implicit_operands(use: Use) -> tuple[Implicit, ...]:
+        return (_IDENTITY,) if use.engine == "tensor" else ()
 
     def transpose_flops(use: Use) -> int:
         """As the Tensor Engine does it: a product with an identity."""
@@ -424,5 +433,4 @@ class nc_transpose:
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
         order=("data",),
-        keywords=("engine",),
     )  # fmt: skip

@@ -142,9 +142,7 @@ class quantize_mx:
     shapes = by_partition
 
     precision = "native"
-
-    def merges(use: Use) -> bool:
-        return True
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         kind: Any = use.dtypes["dst"]

@@ -141,9 +141,7 @@ class rng:
 
     example = {"dst": "sbuf uint32 128x64"}
 
-    def choose(use: Use) -> str:
-        return "vector"
-
+    choose = "vector"
     precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
@@ -239,7 +237,7 @@ class dropout:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))
 
-    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data", "prob"))
+    legacy = Legacy(order=("data", "prob"))
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.set_rng_seed")
@@ -301,9 +299,7 @@ class rand_set_state:
 
     example = {"src_seeds": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
+    choose = "gpsimd"
     precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
@@ -331,9 +327,7 @@ class rand_get_state:
 
     example = {"dst": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
+    choose = "gpsimd"
     precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:

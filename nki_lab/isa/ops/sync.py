@@ -138,9 +138,7 @@ class core_barrier:
 
     example = {"data": "hbm float32 128x512", "cores": (0, 1)}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
+    choose = "gpsimd"
     precision = "native"
 
     def synchronizes(use: Use) -> Synchronization | None:

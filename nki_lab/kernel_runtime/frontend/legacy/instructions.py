@@ -20,7 +20,7 @@ from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.doors import describe
-from nki_lab.kernel_runtime.frontend.legacy.adapters import ADAPTERS
+from nki_lab.kernel_runtime.frontend.legacy.adapters import adapt
 from nki_lab.kernel_runtime.frontend.legacy.blocks import require_tile
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.masking import cut, masked, with_shapes
@@ -86,9 +86,7 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
     if kwargs.get("dst_rmw_op") is not None:
         instruction, kwargs = _update(kwargs)
     values, generic = _bind(instruction, face, builder, args, kwargs)
-    adapter = ADAPTERS.get(instruction.name)
-    if adapter is not None:
-        adapter(values)
+    adapt(instruction, face, values)
     names = _prepare(instruction, builder, values)
     if face.returns:
         return _with_result(instruction, face, builder, values, names, generic)
