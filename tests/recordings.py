@@ -25,11 +25,11 @@ def small_chunks() -> Iterator[None]:
     """Pyramids, row groups and passes as large recordings have them, for recordings of a few rows."""
     with contextlib.ExitStack() as stack:
         for module, name, value in (
-            (zoom, "MIN_ROWS", 3),
+            (zoom, "MIN_ROWS", 1),
             (zoom, "ROWS_PER_BUCKET", 1),
             (zoom, "COARSEST", 2),
             (stored, "DEFAULT_CHUNK", 5),
-            (stored, "CHUNK_ROWS", {"lane_rows": 3, "steps": 4, "zoom": 4}),
+            (stored, "CHUNK_ROWS", {"lane_rows": 3, "steps": 4, "lane_sums": 4}),
             (stored, "KEPT_BYTES", 256),
         ):
             stack.enter_context(mock.patch.object(module, name, value))

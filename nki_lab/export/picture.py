@@ -10,7 +10,9 @@ import numpy as np
 
 from nki_lab.export import words
 from nki_lab.export.colours import of_lane, of_reason
-from nki_lab.kernel_runtime.recording import LaneBuckets, MemorySteps, Recording
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.zoom import largest
 
 WIDTH: Final = 960
 LANES: Final = 12
@@ -70,42 +72,41 @@ def png(recording: Recording, width: int = WIDTH) -> bytes:
     drawn = lines(recording)
     image: Pixels = np.full((height(len(drawn)), width, 3), 255, np.float32)
     end = max(1, recording.makespan)
+    shift, sums = recording.sums(0, end, 4 * width)
+    time = np.zeros((len(recording.lanes), len(recording.stalls), (end >> shift) + 2))
+    time[sums.lane, sums.reason, sums.bucket] = sums.time
+    edges = np.minimum(np.arange(time.shape[2] + 1, dtype=np.int64) << shift, end)
     for place, line in enumerate(drawn):
         image[(place + 1) * LANE - 1] = _colour(_LINE)
-        _line(image[place * LANE : (place + 1) * LANE], recording, line, end)
+        _line(image[place * LANE : (place + 1) * LANE], recording, line, time[list(line.lanes)], edges)
     _usage(image[-_AREA:], recording, end)
     return _file(image.round().astype(np.uint8))
 
 
-def _line(part: Pixels, recording: Recording, line: Line, end: int) -> None:
-    """Work as a bar, and the waits of a single lane as a foot in the colour of what most of them are for."""
-    width = part.shape[1]
-    bounds = np.linspace(0, end, width + 1)
+def _line(part: Pixels, recording: Recording, line: Line, time: Array, edges: Array) -> None:
+    """Work as a bar, and the waits of a single lane as a foot in the colour of what most of them are for.
+
+    `time` is picoseconds by lane, reason and bucket, `edges` are those of the buckets.
+    """
+    bounds = np.linspace(0, edges[-1], part.shape[1] + 1)
     span = bounds[1] - bounds[0]
     top = (LANE - _BAR - _FOOT) // 2
-    busy: Any = 0.0
-    for number in line.lanes:
-        found = recording.window(number, 0, end, limit=0, buckets=4 * width)
-        if not isinstance(found, LaneBuckets):  # a lane without rows
-            continue
-        edges = np.minimum(found.edges, end)
-        busy = busy + _resampled(edges, found.busy, bounds) / span
-        if len(line.lanes) == 1:
-            waiting = _resampled(edges, found.waiting, bounds) / span
-            causes = found.stall[np.clip(np.searchsorted(edges, bounds[:-1], "right") - 1, 0, len(found.stall) - 1)]
-            hues = np.array([_colour(HUES[of_reason(name)]) for name in recording.stalls], np.float32)
-            _mix(part[top + _BAR : top + _BAR + _FOOT], hues[causes], waiting)
-    _mix(part[top : top + _BAR], _colour(HUES[line.kind]), busy)
+    busy, waits = time[:, 0].sum(axis=0), time[0, 1:]
+    if len(line.lanes) == 1 and len(waits):
+        cause = 1 + waits.argmax(axis=0)
+        hues = np.array([_colour(HUES[of_reason(name)]) for name in recording.stalls], np.float32)
+        found = cause[np.clip(np.searchsorted(edges, bounds[:-1], "right") - 1, 0, len(cause) - 1)]
+        waiting = _resampled(edges, waits.sum(axis=0), bounds) / span
+        _mix(part[top + _BAR : top + _BAR + _FOOT], hues[found], waiting)
+    _mix(part[top : top + _BAR], _colour(HUES[line.kind]), _resampled(edges, busy, bounds) / span)
 
 
 def _usage(part: Pixels, recording: Recording, end: int) -> None:
     """SBUF in use over time, as an area that fills the height at the run's peak."""
     height, width = part.shape[:2]
-    found = recording.memory(0, end, limit=width, buckets=width)
-    edges = found.time if isinstance(found, MemorySteps) else found.edges[:-1]
-    middle = (np.arange(width) + 0.5) * end / width
-    used = found.sbuf[np.clip(np.searchsorted(edges, middle, "right") - 1, 0, len(found.sbuf) - 1)]
-    peak = max(1, int(found.sbuf.max(initial=0)))
+    usage = recording.table("usage")
+    used = largest(whole(usage["time"]), whole(usage["sbuf"]), np.linspace(0, end, width + 1))
+    peak = max(1, int(used.max(initial=0)))
     part[np.arange(height)[:, None] >= height - np.round(used * (height - 1) / peak)] = _colour(_GREY)
 
 

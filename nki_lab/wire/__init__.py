@@ -10,8 +10,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.wire.message import VERSION, compact, message
 from nki_lab.wire.rows import Steps
-from nki_lab.wire.whole import Names, header, tables
-from nki_lab.wire.zoom import BUCKETS, MANY_BUCKETS, zoom
+from nki_lab.wire.whole import Names, header, sums, tables
 
 Findings = Iterable[Diagnostic | dict[str, Any]]
 
@@ -21,6 +20,10 @@ RANGE: Final = 1 << 18
 """Rows of a range of a run that is larger."""
 CHUNK: Final = 1 << 17
 """Rows of a message where several follow each other: some 8 MB, a tenth of a second."""
+BUCKETS: Final = 2048
+"""Stretches of a run that is sent whole: as many as a wide screen has pixels."""
+MANY_BUCKETS: Final = 16384
+"""The same where rows are loaded a range at a time and what lies between a screen and a range is drawn from sums."""
 
 
 class Messages:
@@ -68,8 +71,8 @@ class Messages:
         head, told = self._whole
         told = {**told, **self._steps.tables(first, count)}
         if count < len(self):
-            shift, sums = zoom(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
-            head, told = {**head, "zoom_shift": shift}, {**told, **sums}
+            shift, zoom = sums(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
+            head, told = {**head, "zoom_shift": shift}, {**told, **zoom}
         return message({**head, **self._told(first, count)}, told)
 
     def _clipped(self, first: int, count: int) -> tuple[int, int]:

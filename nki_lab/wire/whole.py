@@ -165,3 +165,23 @@ def lifetimes(steps: Steps) -> Mapping[str, Array]:
         "buffer": used, "start": whole(table["start"]), "end": whole(table["end"]), "first": first[used],
         "last": last[used], "written": filling.times()[used], "writer": writer[used], "iteration": iteration,
     }  # fmt: skip
+
+
+def sums(recording: Recording, buckets: int) -> tuple[int, Tables]:
+    """A shift, and the tables `zoom` and `zoom_critical` with stretches of 2**shift picoseconds, at most `buckets` + 1.
+
+    `zoom` has the sums of the run, `zoom_critical` the buckets that rows of the critical path lie in, by lane.
+    """
+    # A row that takes no time may stand at the very end.
+    shift, found = recording.sums(0, recording.makespan + 1, buckets)
+    count = (recording.makespan >> shift) + 1
+    path, rows = whole(recording.critical_path), recording.rows
+    lane, start, duration = (rows[name][path].astype(np.int64) for name in ("lane", "start", "duration"))
+    first = start >> shift
+    last = np.minimum(np.maximum(start + duration - 1, start) >> shift, count - 1)
+    # A path may touch millions of rows, yet only so many buckets: begins and ends added up say where it is.
+    steps = np.zeros(len(recording.lanes) * (count + 1), np.int64)
+    np.add.at(steps, lane * (count + 1) + first, 1)
+    np.subtract.at(steps, lane * (count + 1) + last + 1, 1)
+    lanes, touched = np.nonzero(np.cumsum(steps).reshape(-1, count + 1)[:, :-1] > 0)
+    return shift, {"zoom": found._asdict(), "zoom_critical": {"lane": lanes, "bucket": touched}}

@@ -45,13 +45,11 @@ def test_next_on_the_same_engine_is_the_recorded_one(tab: Window, tmp_path: Path
     drawn = tab.visualizer()
     drawn.focus()
     drawn.slide(40)
-    row = recording.step(40)
-    for _ in range(3):
-        after = recording.next_on_lane(row)
-        assert after is not None
+    lanes, steps = recording.rows["lane"][:], recording.order[:]
+    mine = [step for step in range(41, 300) if lanes[steps[step]] == lanes[steps[40]]]
+    for step in mine[:3]:
         drawn.press(".")
-        assert drawn.step == recording.step_of(after)
-        row = after
+        assert drawn.step == step
 
 
 def test_a_run_without_instructions_is_said(tab: Window, tmp_path: Path) -> None:

@@ -80,9 +80,8 @@ def test_defaults_complete_what_is_given() -> None:
 def test_an_empty_run_is_a_recording() -> None:
     recording = Recording({})
     assert (len(recording), recording.makespan, recording.lanes, recording.at(5)) == (0, 0, (), -1)
-    assert recording.windows(0, 10) == ()
+    assert len(recording.sums(0, 10, 5)[1].bucket) == 0
     assert list(recording.critical_path[:]) == []
-    assert recording.memory(0, 10).sbuf.tolist() == [0]
 
 
 def test_equal_texts_have_one_number() -> None:
@@ -191,30 +190,13 @@ def test_the_step_at_a_time_is_the_last_one_started(recording: Recording, time: 
         assert recording.at(moment) == sum(start <= moment for start in starts) - 1
 
 
-@given(drawn())
-def test_neighbours_on_a_lane_are_what_ran_before_and_after(recording: Recording) -> None:
-    lane, start, duration = (recording.rows[name][:].tolist() for name in ("lane", "start", "duration"))
-    for row in range(len(recording)):
-        following = recording.next_on_lane(row)
-        if following is None:
-            assert not [
-                r for r in range(len(recording)) if lane[r] == lane[row] and start[r] > start[row] + duration[row]
-            ]
-        else:
-            assert lane[following] == lane[row]
-            assert start[following] >= start[row] + duration[row]
-            assert recording.previous_on_lane(following) == row
-
-
 @pytest.mark.parametrize("row", [-1, 3])
 def test_a_row_that_is_not_there_is_an_index_error(row: int) -> None:
     recording = Recording(BASE)
-    for ask in (recording.row, recording.step, recording.step_of, recording.next_on_lane, recording.accesses,
+    for ask in (recording.row, recording.step, recording.step_of, recording.accesses,
                 recording.iteration, recording.predecessors, recording.successors):  # fmt: skip
         with pytest.raises(IndexError):
             ask(row)
-    with pytest.raises(IndexError):
-        recording.window(2, 0, 10)
 
 
 # What is derived
@@ -343,7 +325,7 @@ def test_ten_million_rows_take_64_bytes_each() -> None:
     rows["site"] = rows["iteration"] = np.full(1000, -1)
     recording = Recording(changed(rows=rows))
     assert 64_000 <= recording.nbytes <= 64_000 + 500
-    recording.windows(0, 1000)
+    recording.sums(0, 1000, 10)
     recording.order
     assert recording.nbytes <= 64_000 + 500
     assert recording.index_nbytes <= 17 * 1000
@@ -352,7 +334,7 @@ def test_ten_million_rows_take_64_bytes_each() -> None:
 @given(tables())
 def test_equal_tables_give_equal_hashes(given_tables: Tables) -> None:
     first, second = Recording(given_tables, {"a": 1}), Recording(given_tables, {"a": 1})
-    second.windows(0, 1000)
+    second.sums(0, 1000, 10)
     second.order
     assert first.hash() == second.hash()
     assert first.hash() != Recording(given_tables, {"a": 2}).hash()

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.wire import Messages, compact, encode
 from nki_lab.wire.message import Delta, message, narrow
-from nki_lab.wire.zoom import zoom
+from nki_lab.wire.whole import sums
 from tests.recordings import drawn, synthetic, tables
 from tests.wire.reader import read
 
@@ -143,10 +143,10 @@ def test_the_compact_form_is_zlib() -> None:
 @some
 @given(drawn(), st.integers(1, 60))
 def test_sums_are_those_of_the_rows(recording: Recording, buckets: int) -> None:
-    shift, told = zoom(recording, buckets)
-    sums = np.zeros((len(recording.lanes), len(recording.stalls)), np.int64)
-    np.add.at(sums, (told["zoom"]["lane"], told["zoom"]["reason"]), told["zoom"]["time"])
-    assert (sums == recording.lane_times).all()
+    shift, told = sums(recording, buckets)
+    totals = np.zeros((len(recording.lanes), len(recording.stalls)), np.int64)
+    np.add.at(totals, (told["zoom"]["lane"], told["zoom"]["reason"]), told["zoom"]["time"])
+    assert (totals == recording.lane_times).all()
     assert len(set(told["zoom"]["bucket"].tolist())) <= buckets + 1
     started = np.zeros(len(recording.lanes), np.int64)
     np.add.at(started, told["zoom"]["lane"], told["zoom"]["rows"])

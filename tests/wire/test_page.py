@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nki_lab.kernel_runtime.recording import LaneRows, Recording
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.wire import Messages, encode
 from tests.recordings import drawn
@@ -91,14 +91,15 @@ def test_lanes_and_exact_sums(page: Read, recording: Recording, buckets: int) ->
     end = max(recording.makespan, 1)
     edges = [end * place / buckets for place in range(buckets + 1)]
     for lane in told["lanes"]:
-        rows = recording.window(lane["lane"]["id"], 0, end + 1, limit=10**6)
-        assert isinstance(rows, LaneRows)
-        starts = rows.start.tolist()
-        assert [int(step_of[row]) for row in rows.row] == lane["steps"]
+        table, span = recording.table("lane_rows"), recording.table("lane_spans")
+        first = int(span["first"][lane["lane"]["id"]])
+        mine = slice(first, first + int(span["rows"][lane["lane"]["id"]]))
+        starts = table["start"][mine].tolist()
+        assert [int(step_of[row]) for row in table["row"][mine]] == lane["steps"]
         found = lane["buckets"]
         for place, (low, high) in enumerate(pairwise(edges)):
-            busy = [_inside(s, s + d, low, high) for s, d in zip(starts, rows.duration.tolist(), strict=True)]
-            waits = [_inside(s - w, s, low, high) for s, w in zip(starts, rows.wait.tolist(), strict=True)]
+            busy = [_inside(s, s + d, low, high) for s, d in zip(starts, table["duration"][mine].tolist(), strict=True)]
+            waits = [_inside(s - w, s, low, high) for s, w in zip(starts, table["wait"][mine].tolist(), strict=True)]
             assert found["busy"][place] == pytest.approx(sum(busy), abs=1e-3)
             assert found["waiting"][place] == pytest.approx(sum(waits), abs=1e-3)
             assert found["rows"][place] == sum(low <= start < high for start in starts)

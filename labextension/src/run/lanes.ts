@@ -5,26 +5,35 @@ import { counts, floats } from './grow';
 import type { Growing } from './grow';
 import { lower, upper, upperFrom } from './search';
 
-/** Disjoint stretches of time in order, with their lengths added up: `sum[i]` lies before stretch i. */
-class Stretches {
+/**
+ * Disjoint stretches of time in order, with their amounts added up: `sum[i]` lies before stretch i. An amount is the
+ * length of its stretch, or, where all are of one `width`, spread evenly over it.
+ */
+export class Stretches {
   readonly begin = floats();
   readonly sum = floats();
 
-  constructor() {
+  constructor(private readonly width = 0) {
     this.sum.push(0);
   }
 
-  push(begin: number, length: number): void {
+  push(begin: number, amount: number): void {
     this.begin.push(begin);
-    this.sum.push(this.sum.values[this.sum.length - 1] + length);
+    this.sum.push(this.sum.values[this.sum.length - 1] + amount);
   }
 
-  /** What of them lies before a time, where `before` of them begin at or before it. */
+  /** The amount that lies before a time. */
+  before(time: number): number {
+    return this.covered(upper(this.begin.values, this.begin.length, time), time);
+  }
+
+  /** The amount that lies before a time, where `before` of the stretches begin at or before it. */
   covered(before: number, time: number): number {
     if (before === 0) return 0;
     const sum = this.sum.values;
     const last = sum[before - 1];
-    return Math.min(last + time - this.begin.values[before - 1], sum[before]);
+    const rate = this.width === 0 ? 1 : (sum[before] - last) / this.width;
+    return Math.min(last + (time - this.begin.values[before - 1]) * rate, sum[before]);
   }
 
   /** Call `visit` with each bucket and what of the stretches lies in it. */
@@ -43,6 +52,20 @@ class Stretches {
       if (place === count && now === this.sum.values[count]) return;
     }
   }
+}
+
+/** Work in `out.busy`, and the waits by reason in `out.waiting`, with the reason for most of each in `out.cause`. */
+export function addTimes(out: Buckets, edges: Float64Array, work: Stretches, waits: Map<number, Stretches>): void {
+  work.sweep(edges, (bucket, amount) => (out.busy[bucket] = amount));
+  const most = new Float64Array(out.count);
+  for (const [reason, stretches] of waits)
+    stretches.sweep(edges, (bucket, amount) => {
+      out.waiting[bucket] += amount;
+      if (amount > most[bucket] || (amount === most[bucket] && reason < out.cause[bucket])) {
+        most[bucket] = amount;
+        out.cause[bucket] = reason;
+      }
+    });
 }
 
 export class LaneRows {
@@ -100,16 +123,7 @@ export class LaneRows {
   buckets(from: number, to: number, count: number): Buckets {
     const edges = edgesOf(from, to, count);
     const out = emptyBuckets(from, to, count);
-    this.work.sweep(edges, (bucket, amount) => (out.busy[bucket] = amount));
-    const most = new Float64Array(count);
-    for (const [reason, stretches] of this.waits)
-      stretches.sweep(edges, (bucket, amount) => {
-        out.waiting[bucket] += amount;
-        if (amount > most[bucket] || (amount === most[bucket] && reason < out.cause[bucket])) {
-          most[bucket] = amount;
-          out.cause[bucket] = reason;
-        }
-      });
+    addTimes(out, edges, this.work, this.waits);
     this.countRows(edges, out.rows);
     this.markCritical(edges, out.critical);
     return out;

@@ -2,49 +2,14 @@
 
 import type { Buckets } from '../types';
 import type { Message } from '../wire';
-import { edgesOf, emptyBuckets } from './lanes';
-import { upper, upperFrom } from './search';
-
-/** Stretches of one width with an amount each, spread evenly over it; those without any are left out. */
-class Amounts {
-  private readonly begin: number[] = [];
-  private readonly sum: number[] = [0];
-
-  constructor(private readonly width: number) {}
-
-  push(begin: number, amount: number): void {
-    this.begin.push(begin);
-    this.sum.push(this.sum[this.sum.length - 1] + amount);
-  }
-
-  /** What lies before a time, where `before` stretches begin at or before it. */
-  private covered(before: number, time: number): number {
-    if (before === 0) return 0;
-    const share = Math.min(1, (time - this.begin[before - 1]) / this.width);
-    return this.sum[before - 1] + share * (this.sum[before] - this.sum[before - 1]);
-  }
-
-  before(time: number): number {
-    return this.covered(upper(this.begin, this.begin.length, time), time);
-  }
-
-  sweep(edges: Float64Array, visit: (bucket: number, amount: number) => void): void {
-    let place = upper(this.begin, this.begin.length, edges[0]);
-    let earlier = this.covered(place, edges[0]);
-    for (let bucket = 0; bucket + 1 < edges.length; bucket++) {
-      place = upperFrom(this.begin, this.begin.length, place, edges[bucket + 1]);
-      const now = this.covered(place, edges[bucket + 1]);
-      if (now > earlier) visit(bucket, now - earlier);
-      earlier = now;
-    }
-  }
-}
+import { addTimes, edgesOf, emptyBuckets, Stretches } from './lanes';
 
 interface LaneSums {
-  /** By reason; 0 is work. */
-  readonly time: Map<number, Amounts>;
-  readonly rows: Amounts;
-  readonly critical: Amounts;
+  readonly work: Stretches;
+  /** By reason. */
+  readonly waits: Map<number, Stretches>;
+  readonly rows: Stretches;
+  readonly critical: Stretches;
 }
 
 /** Sums that are exact at multiples of the message's width, and between two of them spread evenly. */
@@ -54,18 +19,19 @@ export class ZoomSums {
   constructor(message: Message, lanes: number, shift: number) {
     const width = 2 ** shift;
     this.lanes = Array.from({ length: lanes }, () => ({
-      time: new Map<number, Amounts>(),
-      rows: new Amounts(width),
-      critical: new Amounts(width),
+      work: new Stretches(width),
+      waits: new Map<number, Stretches>(),
+      rows: new Stretches(width),
+      critical: new Stretches(width),
     }));
     const column = (name: string): ArrayLike<number> => message.column('zoom', name);
     const [lane, reason, bucket, time, rows] = ['lane', 'reason', 'bucket', 'time', 'rows'].map(column);
     for (let i = 0; i < lane.length; i++) {
       const sums = this.lanes[lane[i]];
       if (sums === undefined) continue;
-      let amounts = sums.time.get(reason[i]);
-      if (amounts === undefined) sums.time.set(reason[i], (amounts = new Amounts(width)));
-      if (time[i] > 0) amounts.push(bucket[i] * width, time[i]);
+      let stretches = reason[i] === 0 ? sums.work : sums.waits.get(reason[i]);
+      if (stretches === undefined) sums.waits.set(reason[i], (stretches = new Stretches(width)));
+      if (time[i] > 0) stretches.push(bucket[i] * width, time[i]);
       if (rows[i] > 0) sums.rows.push(bucket[i] * width, rows[i]);
     }
     const on = message.column('zoom_critical', 'lane');
@@ -78,18 +44,7 @@ export class ZoomSums {
     const sums = this.lanes[lane];
     if (sums === undefined) return out;
     const edges = edgesOf(from, to, count);
-    const most = new Float64Array(count);
-    for (const [reason, amounts] of sums.time)
-      amounts.sweep(edges, (bucket, amount) => {
-        if (reason === 0) out.busy[bucket] = amount;
-        else {
-          out.waiting[bucket] += amount;
-          if (amount > most[bucket]) {
-            most[bucket] = amount;
-            out.cause[bucket] = reason;
-          }
-        }
-      });
+    addTimes(out, edges, sums.work, sums.waits);
     // Whole rows only: of each bucket those up to its end, less those that earlier buckets have.
     let counted = Math.round(sums.rows.before(from));
     for (let bucket = 0; bucket < count; bucket++) {

@@ -9,16 +9,11 @@ from nki_lab.kernel_runtime.recording.build import Names
 from nki_lab.kernel_runtime.recording.columns import Column, Columns
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.recording.recording import Recording
-from nki_lab.kernel_runtime.recording.window import LaneBuckets, LaneRows, MemoryBuckets, MemorySteps
 
 __all__ = [
     "Column",
     "Columns",
     "Lane",
-    "LaneBuckets",
-    "LaneRows",
-    "MemoryBuckets",
-    "MemorySteps",
     "Names",
     "Recording",
     "Row",

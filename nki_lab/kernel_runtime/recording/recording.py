@@ -22,17 +22,6 @@ from nki_lab.kernel_runtime.recording.columns import (
 )
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
-from nki_lab.kernel_runtime.recording.window import (
-    BUCKETS,
-    LIMIT,
-    LaneBuckets,
-    LaneRows,
-    MemoryBuckets,
-    MemorySteps,
-    lane_window,
-    memory_window,
-)
-from nki_lab.kernel_runtime.recording.zoom import Intervals
 
 
 class Recording:
@@ -57,10 +46,7 @@ class Recording:
         gaps = derive.gaps(places, firsts, start, duration)
         check.check_lanes(rows, places, gaps)
         self._tables["lane_rows"] = derive.lane_table(rows, places, gaps)
-        counts = np.diff(np.append(firsts, len(places)))
-        end = self.makespan
-        shifts = [zoom.finest_shift(n, end) if n >= zoom.MIN_ROWS else zoom.NO_ZOOM for n in counts.tolist()]
-        spans = {"first": firsts, "rows": counts, "shift": np.array(shifts, np.int64)}
+        spans = {"first": firsts, "rows": np.diff(np.append(firsts, len(places)))}
         self._tables["lane_spans"] = derive.table("lane_spans", spans)
 
     @classmethod
@@ -107,12 +93,10 @@ class Recording:
             columns = derive.lifetimes(self._tables)
         elif name == "usage":
             columns = derive.usage(self.table("lifetimes"), self.table("buffers"))
-        elif name == "usage_zoom":
-            columns = zoom.usage_levels(self.table("usage"), self.makespan)
-        elif name in ("zoom", "zoom_spans"):
-            entries, spans = zoom.pyramid(self.table("lane_rows"), self.table("lane_spans"), self.makespan)
-            self._tables["zoom_spans"] = derive.table("zoom_spans", spans)
-            self._tables["zoom"] = derive.table("zoom", entries)
+        elif name in ("lane_sums", "lane_sum_levels"):
+            sums, levels = zoom.levels(self.table, self.makespan)
+            self._tables["lane_sums"] = derive.table("lane_sums", sums)
+            self._tables["lane_sum_levels"] = derive.table("lane_sum_levels", levels)
             return
         else:
             raise KeyError(f"a recording has no table {name!r}")
@@ -221,19 +205,6 @@ class Recording:
             raise IndexError(f"row {row} of {len(self)}")
         return row
 
-    def next_on_lane(self, row: int) -> int | None:
-        """The row that follows on the same lane; None after the last."""
-        return self._neighbour(row, 1)
-
-    def previous_on_lane(self, row: int) -> int | None:
-        """The row before it on the same lane; None before the first."""
-        return self._neighbour(row, -1)
-
-    def _neighbour(self, row: int, by: int) -> int | None:
-        lanes, place = self._tables["lane_rows"], self._place(row) + by
-        low, high = self._span(int(self.rows["lane"][row]))
-        return int(lanes["row"][place]) if low <= place < high else None
-
     def _span(self, lane: int) -> tuple[int, int]:
         spans = self._tables["lane_spans"]
         low = int(spans["first"][lane])
@@ -247,36 +218,14 @@ class Recording:
         last = search(lanes["start"], start, first, high, "right")
         return first + int(np.argmax(lanes["row"][first:last] == row))
 
-    # Windows
+    # Sums over time
 
-    def window(
-        self, lane: int, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
-    ) -> LaneRows | LaneBuckets:
-        """What a lane does between two times in picoseconds: its rows, or sums per bucket if more than `limit`."""
-        if not 0 <= lane < len(self._tables["lanes"]):
-            raise IndexError(f"lane {lane} of {len(self._tables['lanes'])}")
-        return lane_window(self.table, lane, begin, end, limit, buckets)
+    def sums(self, begin: int, end: int, buckets: int) -> tuple[int, zoom.Sums]:
+        """Return a shift, and what the lanes do between two times in picoseconds, in buckets of 2**shift of them.
 
-    def windows(
-        self, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
-    ) -> tuple[LaneRows | LaneBuckets, ...]:
-        """The same of every lane; all buckets have the same edges."""
-        return tuple(
-            self.window(lane, begin, end, limit=limit, buckets=buckets) for lane in range(len(self._tables["lanes"]))
-        )
-
-    def memory(
-        self, begin: int, end: int, *, limit: int = LIMIT, buckets: int = BUCKETS
-    ) -> MemorySteps | MemoryBuckets:
-        """Memory in use between two times in picoseconds."""
-        return memory_window(self.table, begin, end, self.makespan, limit, buckets)
-
-    def lifetimes(self, begin: int, end: int) -> Array:
-        """The places in the table `lifetimes` of those that are in use between two times in picoseconds."""
-        table = self.table("lifetimes")
-        last = search(table["start"], end, 0, len(table))
-        found = [np.flatnonzero(table["end"][a:b] > begin) + a for a, b in pieces(last)]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        There are at most `buckets` + 1, the first and the last of which may reach beyond the two times.
+        """
+        return zoom.sums(self.table, begin, end, buckets)
 
     @cached_property
     def lane_times(self) -> Array:
@@ -287,11 +236,11 @@ class Recording:
         for lane, (first, count) in enumerate(zip(spans["first"][:].tolist(), spans["rows"][:].tolist(), strict=True)):
             for low, high in pieces(count):
                 stretch = slice(first + low, first + high)
-                lanes.prefetch(Intervals._fields, stretch.start, stretch.stop)
-                mine = Intervals(*(lanes[name][stretch] for name in Intervals._fields))
-                np.add.at(out[lane], mine.stall, mine.wait - mine.setup)
-                np.add.at(out[lane], mine.setup_stall, mine.setup.astype(np.int64))
-                out[lane, 0] += mine.duration.sum()
+                lanes.prefetch(("duration", "wait", "setup", "stall", "setup_stall"), stretch.start, stretch.stop)
+                setup = lanes["setup"][stretch].astype(np.int64)
+                np.add.at(out[lane], lanes["stall"][stretch], lanes["wait"][stretch] - setup)
+                np.add.at(out[lane], lanes["setup_stall"][stretch], setup)
+                out[lane, 0] += lanes["duration"][stretch].sum()
         return out
 
     def waits(self) -> Array:

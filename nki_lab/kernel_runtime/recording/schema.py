@@ -13,9 +13,9 @@ import numpy as np
 
 from nki_lab.isa.arch import Confidence
 
-VERSION: Final = (1, 0)
+VERSION: Final = (1, 1)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
-only adds tables and columns."""
+only adds tables and columns, or changes indices that a reader works out where they are missing."""
 
 CONFIDENCES: Final[tuple[str, ...]] = get_args(Confidence)
 ROLES: Final = ("in", "out", "inout")
@@ -292,44 +292,33 @@ _INDICES = (
     ),
     Table(
         name="lane_spans",
-        doc="Where each lane's rows lie in `lane_rows`, and its finest level of zoom; in the order of `lanes`.",
+        doc="Where each lane's rows lie in `lane_rows`; in the order of `lanes`.",
         index=True,
         columns=(
             _c("first", "<u4", "Place of its first row."),
             _c("rows", "<u4", "How many rows it has."),
-            _c("shift", "u1", "Its finest buckets are 2 to this power picoseconds wide; 255: it has none."),
         ),
     ),
     Table(
-        name="zoom",
-        doc="Time per bucket and lane, exact, at several widths; only what is not zero. By level, lane and bucket.",
+        name="lane_sums",
+        doc="Time per bucket and lane, exact, at several widths; without zeros. By level, bucket, lane, reason.",
         index=True,
         columns=(
             _c("bucket", "<u4", "Which bucket, from time 0 on."),
+            _c("lane", "<u2", "The lane.", to="lanes"),
             _c("reason", "u1", "0: work. Else the stall that was waited for.", to="stalls"),
-            _c("count", "<u4", "Rows that start in it (work), or whose wait ends in it."),
             _c("time", "<i8", "Work or wait within it.", "ps"),
+            _c("rows", "<u4", "Rows that start in it, in the entry of their work."),
         ),
     ),
     Table(
-        name="zoom_spans",
-        doc="Where each lane's buckets of one width lie in `zoom`.",
+        name="lane_sum_levels",
+        doc="Where the buckets of one width lie in `lane_sums`, from fine to coarse.",
         index=True,
         columns=(
-            _c("lane", "<u2", "The lane.", to="lanes"),
             _c("shift", "u1", "The buckets are 2 to this power picoseconds wide."),
             _c("first", "<u4", "Place of the first entry."),
             _c("entries", "<u4", "How many entries."),
-        ),
-    ),
-    Table(
-        name="usage_zoom",
-        doc="Largest use of memory per bucket, at several widths; every bucket of a width, widths from fine to coarse.",
-        index=True,
-        columns=(
-            _c("shift", "u1", "The bucket is 2 to this power picoseconds wide."),
-            _c("sbuf", "<i8", "Most bytes in use in the fullest partition of SBUF.", "bytes"),
-            _c("psum", "<i8", "The same of PSUM.", "bytes"),
         ),
     ),
 )

@@ -20,7 +20,7 @@ from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
 from nki_lab.kernel_runtime.recording.seal import Seal, chunk_sum, footer_sum
 
-CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "zoom": 1 << 14}
+CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
 DEFAULT_CHUNK: Final = 1 << 15
 KEPT_BYTES: Final = 64 * 2**20
