@@ -12,7 +12,7 @@ from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, language, published
+from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 RELEASE = "0.6.0"
@@ -41,8 +41,8 @@ class _DType(metaclass=_DTypeType):
 def modules() -> dict[str, DialectModule]:
     """The modules by name, made once: kernels of one process share their names' values."""
     missing = published.missing
-    names = language.names()
-    functions = language.instruction_names()
+    names = namespaces.language_names()
+    functions = namespaces.instruction_names()
     functions |= {"NkiValidationError": NkiError, "VirtualRegister": VirtualRegister}
     names = published.absent("nki.language", names) | names
     functions = published.absent("nki.isa", functions) | functions

@@ -12,7 +12,7 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import collectives, language, published
+from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
 from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
 from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
@@ -74,7 +74,7 @@ def known_names() -> list[str]:
     """What `explain` has a text about, as far as it has names of its own."""
     entries = codes.all_codes()
     named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
-    return [*named, *language.instruction_names(), *language.names(), *ALU, *ACTIVATIONS]
+    return [*named, *namespaces.instruction_names(), *namespaces.language_names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
@@ -99,10 +99,10 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     if module == "nki.language" and name in DTYPES:
         return _dtype(DTYPES[name])
     if module.startswith("nki.isa."):
-        kind = language.instruction_names().get(module.rpartition(".")[2])
+        kind = namespaces.instruction_names().get(module.rpartition(".")[2])
         member = getattr(kind, "__members__", {}).get(name)
         return None if member is None else f"`nisa.{type(member).__name__}.{name}`\n\n{inspect.getdoc(type(member))}"
-    names = language.names() if module == "nki.language" else language.instruction_names()
+    names = namespaces.language_names() if module == "nki.language" else namespaces.instruction_names()
     value = names.get(name)
     return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
 
@@ -154,7 +154,7 @@ class _Text(str):
 
 def _shown(default: Any) -> Any:
     name = getattr(default, "name", None)
-    return _Text(f"nl.{name}") if isinstance(name, str) and name in language.names() else default
+    return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
 
 def _dtype(kind: DType) -> str:

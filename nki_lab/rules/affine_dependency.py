@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
-from nki_lab.kernel_runtime.frontend.issue import span_of
+from nki_lab.kernel_runtime.frontend.source_location import span_of
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
 

@@ -17,13 +17,13 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.coverage import Coverage, Tracker
-from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy import Beta1Builder
 from nki_lab.kernel_runtime.frontend.meetings import join_cores
 from nki_lab.kernel_runtime.frontend.scheduling import Pair, edges_of
+from nki_lab.kernel_runtime.frontend.source_location import placed
 from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
+from nki_lab.kernel_runtime.frontend.user_frames import is_ours
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
@@ -263,7 +263,7 @@ class Call:
         builder.reader = self._observe if values else None
         try:
             for number, ids in enumerate(itertools.product(*(range(size) for size in self.grid))):
-                if isinstance(builder, (GridBuilder, LegacyBuilder)):
+                if isinstance(builder, (GridBuilder, Beta1Builder)):
                     builder.start(self.grid, ids)
                 structure = trace(self.function, args, kwargs, builder)
                 if number == 0:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.legacy import make_builder
+from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.frontend.legacy import Beta1Builder
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.rules.kernel_code import Dialect
 
@@ -12,5 +13,5 @@ from nki_lab.rules.kernel_code import Dialect
 def builder_of(program: Program, grid: tuple[int, ...], dialect: Dialect) -> Builder:
     """What records a kernel of `dialect` that is launched on `grid`."""
     if dialect == "legacy":
-        return make_builder(program)
-    return GridBuilder(program) if grid else Builder(program)
+        return Beta1Builder(program)
+    return GridBuilder(program) if grid else KernelBuilder(program)

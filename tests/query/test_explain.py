@@ -6,7 +6,7 @@ import pytest
 
 from nki_lab import codes, query
 from nki_lab.cli import report
-from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.kernel_runtime.frontend import namespaces, published
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
 from nki_lab.query.names import documentation
@@ -39,7 +39,10 @@ def test_entry_points_and_memories_have_texts(name: str) -> None:
 
 
 def test_what_the_modules_have_has_a_text() -> None:
-    names = [*(f"nl.{name}" for name in language.names()), *(f"nisa.{name}" for name in language.instruction_names())]
+    names = [
+        *(f"nl.{name}" for name in namespaces.language_names()),
+        *(f"nisa.{name}" for name in namespaces.instruction_names()),
+    ]
     assert not [name for name in names if not query.explain(name)]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.allocate.lifetime import Column, Lifetimes, Load
 from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
+from nki_lab.kernel_runtime.frontend.source_location import placed, span_of
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 

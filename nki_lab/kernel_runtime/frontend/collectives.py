@@ -178,6 +178,10 @@ FUNCTIONS: Final = (
 )  # fmt: skip
 
 
+for _function in (*FUNCTIONS, *counted.FUNCTIONS):
+    _function.__module__ = "nki.collectives"
+
+
 def names() -> dict[str, Any]:
     """What `nki.collectives` has, by name."""
     return {item.__name__: item for item in (*FUNCTIONS, *counted.FUNCTIONS)} | {"ReplicaGroup": ReplicaGroup}

@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.context import current, is_ours, user_frame
+from nki_lab.kernel_runtime.frontend.context import current
 from nki_lab.kernel_runtime.frontend.doors import door_of
-from nki_lab.kernel_runtime.frontend.issue import Builder, OpenLoop, placed, site_at
+from nki_lab.kernel_runtime.frontend.issue import Builder, OpenLoop
 from nki_lab.kernel_runtime.frontend.passes import variable_at, way_out, while_at
+from nki_lab.kernel_runtime.frontend.source_location import placed, site_at
+from nki_lab.kernel_runtime.frontend.user_frames import is_ours, user_frame
 from nki_lab.kernel_runtime.ir import Region, Site
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -39,6 +41,9 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     elif x is not None:
         door_of("register_move")(register, x)
     return register
+
+
+register_alloc.__module__ = "nki.isa"
 
 
 # -- loops whose body is a function ------------------------------------------------------------------------------------

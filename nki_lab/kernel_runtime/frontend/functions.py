@@ -14,6 +14,8 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, DType, dtype_of
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.context import current
+from nki_lab.kernel_runtime.frontend.doors import door_of as isa
+from nki_lab.kernel_runtime.frontend.target import tile_size
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
@@ -41,15 +43,15 @@ def _new(tensor: NkiTensor, dtype: Any, function: str) -> NkiTensor:
 def _scaled(function: str, x: NkiTensor, factor: float, plus: float = 0.0, dtype: Any = F32) -> NkiTensor:
     """x * factor + plus in a new tile."""
     tile = _new(x, dtype, function)
-    language.isa("tensor_scalar")(tile, x, ALU["multiply"], factor, False, ALU["add"], plus)
+    isa("tensor_scalar")(tile, x, ALU["multiply"], factor, False, ALU["add"], plus)
     return tile
 
 
 def _nearest(x: NkiTensor, function: str) -> NkiTensor:
     """x rounded to the nearest integer, in float32; what does not fit 32 bits stops at their ends."""
     whole, result = _new(x, INT32, function), _new(x, F32, function)
-    language.isa("tensor_copy")(whole, x)
-    language.isa("tensor_copy")(result, whole)
+    isa("tensor_copy")(whole, x)
+    isa("tensor_copy")(result, whole)
     return result
 
 
@@ -58,14 +60,14 @@ def _floored(x: NkiTensor, function: str, dtype: Any) -> NkiTensor:
     near = _nearest(x, function)
     above = language.binary("greater", near, x, F32)
     result = _new(x, dtype, function)
-    language.isa("tensor_tensor")(result, near, above, ALU["subtract"])
+    isa("tensor_tensor")(result, near, above, ALU["subtract"])
     size = _new(x, F32, function)
-    language.isa("activation")(size, ACTIVATIONS["abs"], x)
+    isa("activation")(size, ACTIVATIONS["abs"], x)
     large = _new(x, UINT8, function)
-    language.isa("tensor_scalar")(large, size, ALU["greater_equal"], _WHOLE)
+    isa("tensor_scalar")(large, size, ALU["greater_equal"], _WHOLE)
     given = _new(x, dtype, function)
-    language.isa("tensor_copy")(given, x)
-    language.isa("tensor_copy_predicated")(result, given, large)
+    isa("tensor_copy")(given, x)
+    isa("tensor_copy_predicated")(result, given, large)
     return result
 
 
@@ -83,8 +85,8 @@ def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """Each element of x without its fraction, in a new SBUF tile."""
     size, sign = _new(_tile(x, "trunc"), F32, "trunc"), _new(x, F32, "trunc")
-    language.isa("activation")(size, ACTIVATIONS["abs"], x)
-    language.isa("activation")(sign, ACTIVATIONS["sign"], x)
+    isa("activation")(size, ACTIVATIONS["abs"], x)
+    isa("activation")(sign, ACTIVATIONS["sign"], x)
     return language.binary("multiply", _floored(size, "trunc", F32), sign, _kind(dtype, x))
 
 
@@ -112,8 +114,8 @@ def _sine(x: NkiTensor, ahead: float, function: str) -> NkiTensor:
     turns = _nearest(_scaled(function, angle, 1 / _TURN), function)
     inside = language.binary("subtract", angle, _scaled(function, turns, _TURN), F32)
     bounded = _new(x, F32, function)
-    language.isa("tensor_scalar")(bounded, inside, ALU["maximum"], -math.pi, False, ALU["minimum"], math.pi)
-    language.isa("activation")(bounded, ACTIVATIONS["sin"], bounded)
+    isa("tensor_scalar")(bounded, inside, ALU["maximum"], -math.pi, False, ALU["minimum"], math.pi)
+    isa("activation")(bounded, ACTIVATIONS["sin"], bounded)
     return bounded
 
 
@@ -146,7 +148,7 @@ def rms_norm(x: NkiTensor, w: NkiTensor, axis: Any, n: int, epsilon: float = 1e-
     inner = F32 if compute_dtype is None else dtype_of(compute_dtype)
     squares = language.reduction("add", language.binary("multiply", _tile(x, "rms_norm"), x, F32), axis, F32, True)
     scale = _scaled("rms_norm", squares, 1.0 / n, epsilon)
-    language.isa("activation")(scale, ACTIVATIONS["rsqrt"], scale)
+    isa("activation")(scale, ACTIVATIONS["rsqrt"], scale)
     return language.binary("multiply", language.binary("multiply", x, scale, inner), w, _kind(dtype, x))
 
 
@@ -161,7 +163,7 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     source = x
     if isinstance(x, NkiTensor) and x._dtype is not kind:
         source = language.copy(x, kind)
-    language.isa("tensor_copy_predicated")(result, source, chosen)
+    isa("tensor_copy_predicated")(result, source, chosen)
     return result
 
 
@@ -191,11 +193,11 @@ def _spread(row: NkiTensor, partitions: int) -> NkiTensor:
     inner = tuple(row._shape[1:])
     if row.offset or row._buffer.address is not None:  # the row may stand anywhere in its tile
         first = builder.allocate((1, *inner), row._dtype, sbuf)
-        language.isa("dma_copy" if row._buffer.space is sbuf else "tensor_copy")(first, row)
+        isa("dma_copy" if row._buffer.space is sbuf else "tensor_copy")(first, row)
         row = first
     tile = builder.allocate((partitions, *inner), row._dtype, sbuf)
     for start in range(0, partitions, 32):
-        language.isa("nc_stream_shuffle")(tile[start : min(start + 32, partitions)], row, [0] * 32)
+        isa("nc_stream_shuffle")(tile[start : min(start + 32, partitions)], row, [0] * 32)
     return tile
 
 
@@ -217,7 +219,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
         )  # fmt: skip
     rows, columns = src._shape
     tile = current("nl.load_transpose2d").allocate((columns, rows), src._dtype, sbuf)
-    language.isa("dma_transpose")(tile, src)
+    isa("dma_transpose")(tile, src)
     return tile if dtype is None else language.copy(tile, dtype)
 
 
@@ -225,20 +227,20 @@ def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: 
     """data[p, indices[p, j]] within each partition, in a new SBUF tile of the shape of indices."""
     _tile(data, "gather_flattened", "data")
     tile = _new(_tile(indices, "gather_flattened", "indices"), data._dtype, "gather_flattened")
-    language.isa("nc_n_gather")(tile, data, indices)
+    isa("nc_n_gather")(tile, data, indices)
     return tile if dtype is None else language.copy(tile, dtype)
 
 
 def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
     """x with each element replaced by zero with the probability rate, a number or a (P, 1) tile, in a new SBUF tile."""
     tile = _new(_tile(x, "dropout"), x._dtype, "dropout")
-    language.isa("dropout")(tile, x, rate)
+    isa("dropout")(tile, x, rate)
     return tile if dtype is None or dtype_of(dtype) is x._dtype else language.copy(tile, dtype)
 
 
 def random_seed(seed: NkiTensor) -> None:
     """Seed the Vector Engine's random generators from a (1, 1) tile of 32 bits."""
-    language.isa("set_rng_seed")(_tile(seed, "random_seed", "seed"))
+    isa("set_rng_seed")(_tile(seed, "random_seed", "seed"))
 
 
 def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
@@ -248,25 +250,25 @@ def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTenso
         fill_evenly(tensor)
         return tensor
     rows = tensor._shape[0]
-    for start in range(0, rows, language.tile_size.pmax):
-        part = tensor[start : min(start + language.tile_size.pmax, rows)]
+    for start in range(0, rows, tile_size.pmax):
+        part = tensor[start : min(start + tile_size.pmax, rows)]
         sizes = part._shape if len(part._shape) > 1 else (*part._shape, 1)
         tile = current("nl.rand").allocate(sizes, part._dtype, sbuf)
         fill_evenly(tile)
-        language.isa("dma_copy")(part, tile.reshape(part._shape))
+        isa("dma_copy")(part, tile.reshape(part._shape))
     return tensor
 
 
 def fill_evenly(tile: NkiTensor) -> None:
     """Fill a tile with numbers in [0, 1): by rand2 where the target has it, else from 24 random bits each."""
     if current("nl.rand").program.arch.generation >= 4:
-        language.isa("rand2")(tile, 0.0, 1.0)
+        isa("rand2")(tile, 0.0, 1.0)
         return
     bits, whole = (current("nl.rand").allocate(tile._shape, kind, sbuf) for kind in (UINT32, F32))
-    language.isa("rng")(bits)
-    language.isa("tensor_scalar")(bits, bits, ALU["right_shift"], 8)
-    language.isa("tensor_copy")(whole, bits)
-    language.isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
+    isa("rng")(bits)
+    isa("tensor_scalar")(bits, bits, ALU["right_shift"], 8)
+    isa("tensor_copy")(whole, bits)
+    isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
 
 
 def shared_constant(constant: Any) -> NkiTensor:
@@ -305,11 +307,6 @@ def is_on_chip(buffer: Any) -> bool:
 def is_hbm(buffer: Any) -> bool:
     """Whether a memory is HBM of any kind."""
     return isinstance(buffer, (MemoryRegion, str)) and not is_on_chip(buffer)
-
-
-def get_nc_sub_version() -> int:
-    """The revision within a NeuronCore generation; always 0 here."""
-    return 0
 
 
 FUNCTIONS: Final = (

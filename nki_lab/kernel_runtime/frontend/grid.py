@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
 
 
-class GridBuilder(Builder):
+class GridBuilder(KernelBuilder):
     """A builder for the program of each core in turn: what each declares in shared HBM is one tensor.
 
     Their bodies follow each other in the Program until `join_cores` puts those that wait for each other into

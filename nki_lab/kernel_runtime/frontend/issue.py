@@ -10,12 +10,13 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
-from nki_lab.kernel_runtime.frontend.context import outside
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
 from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place
+from nki_lab.kernel_runtime.frontend.source_location import placed, site_at
+from nki_lab.kernel_runtime.frontend.user_frames import outside
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
@@ -27,8 +28,6 @@ from nki_lab.kernel_runtime.tensor import (
     row_major,
     view_type,
 )
-
-_MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
 
@@ -86,10 +85,10 @@ class Builder:
     loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     """
 
-    def __init__(self, program: Program, *, reader: Read | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
         self.arch = program.arch
-        self.reader = reader
+        self.reader: Read | None = None
         self.pinned = self.pinned_pass = -1
         self.passes = Passes(program.passes, self.site_of)
         self.loops: list[OpenLoop] = []
@@ -328,12 +327,6 @@ class Builder:
                 )
             )
 
-    def condition(self, register: VirtualRegister) -> bool | None:
-        """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        from nki_lab.kernel_runtime.frontend.control import asked
-
-        return asked(self, register)
-
     # -- what tensors ask of their owner ----------------------------------------------------------------------------
 
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
@@ -381,20 +374,6 @@ class Builder:
 
     elementwise_operators = False
 
-    def assign(self, target: NkiTensor, value: Any) -> None:
-        """`target[...] = value`: a copy."""
-        from nki_lab.kernel_runtime.frontend import language
-
-        language.assign(target, value)
-
-    def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
-        """`left <name> right` on tiles."""
-        from nki_lab.kernel_runtime.frontend import language
-
-        if reflected:
-            left, right = right, left
-        return language.operator(name, left, right)
-
 
 _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}
 
@@ -417,33 +396,6 @@ def frozen(value: Any) -> Any:
     except TypeError:
         return (type(value), id(value))
     return value
-
-
-_positions: dict[int, tuple[CodeType, list[Any]]] = {}  # by id: hashing code takes long; kept alive
-
-
-def site_at(code: CodeType, offset: int) -> Site:
-    """The source stretch of the instruction at byte `offset` of a code object."""
-    known = _positions.get(id(code))
-    if known is None:
-        if len(_positions) >= _MOST_CODES:
-            _positions.clear()
-        known = _positions[id(code)] = code, list(code.co_positions())
-    line, end_line, column, end_column = known[1][offset // 2] if offset >= 0 else (code.co_firstlineno,) * 2 + (0, 0)
-    line = line or code.co_firstlineno
-    return Site(code.co_filename, line, column or 0, end_line or line, end_column or 0, code.co_qualname)
-
-
-def span_of(site: Site) -> Span:
-    """The span that users see."""
-    return Span.from_bytes(site.file, site.line, site.column, site.end_line, site.end_column)
-
-
-def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
-    """The diagnostic at a site, narrowed to the operand it is about."""
-    from nki_lab.kernel_runtime.frontend.locate import place
-
-    return place(diagnostic, site)
 
 
 def _foreign(tensor: NkiTensor) -> Exception:

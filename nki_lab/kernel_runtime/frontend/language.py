@@ -10,39 +10,21 @@ import builtins
 import math
 from collections.abc import Callable
 from numbers import Number
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
-from nki_lab.isa import enums
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import DTYPES, F32, DType, dtype_of, promote
+from nki_lab.isa.dtype import F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.frontend.context import current, local
-from nki_lab.kernel_runtime.frontend.control import dynamic_range, fori_loop, register_alloc, while_loop
-from nki_lab.kernel_runtime.frontend.doors import door_of
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.objects import NKIObject
-from nki_lab.kernel_runtime.frontend.scheduling import no_reorder
-from nki_lab.kernel_runtime.frontend.target import tile_size
+from nki_lab.kernel_runtime.frontend.doors import door_of as isa
 from nki_lab.kernel_runtime.tensor import (
-    DynamicSlice,
-    MemoryRegion,
     NkiTensor,
-    ds,
-    hbm,
-    private_hbm,
     psum,
     sbuf,
-    shared_hbm,
 )
-
-
-def isa(name: str) -> Callable[..., Any]:
-    """The recording function of an instruction."""
-    return door_of(name)
-
 
 # -- tensors ---------------------------------------------------------------------------------------------------------
 
@@ -521,8 +503,8 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
         print(f"{print_prefix} {tensor}")
 
 
-_TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
-_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *_TOKENS)]
+TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
+_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *TOKENS)]
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
     **{name: _make_unary(name) for name in _ACTIVATION_ONLY},
@@ -544,60 +526,9 @@ _dress(copy, "copy", copy.__doc__ or "")
 equal = _FUNCTIONS["equal"]
 
 
-class _OpToken:
-    """An operator that exists only as an `op=` argument."""
-
-    def __init__(self, name: str) -> None:
-        self.__name__ = self.nki_op = name
-
-    def __repr__(self) -> str:
-        return f"nl.{self.nki_op}"
-
-    def __call__(self, *_args: Any, **_keywords: Any) -> Any:
-        raise error_of(
-            diagnose("NKI215", f"nl.{self.nki_op} is called, and is no function", operand=self.nki_op,
-                     limit=f"nl.{self.nki_op} stands as an op= argument", help="see what the instruction's op takes")
-        )  # fmt: skip
-
-
-def names() -> dict[str, Any]:
-    """Everything `import nki.language` gives, by name."""
-    from nki_lab.kernel_runtime.frontend.functions import FUNCTIONS
-
-    own: dict[str, Any] = {
-        item.__name__: item
-        for item in (
-            ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
-            shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range,
-            sequential_range, static_range, dynamic_range, fori_loop, while_loop, program_id, num_programs,
-            program_ndim, device_print, no_reorder, NKIObject,
-        )
-    }  # fmt: skip
-    own |= _FUNCTIONS
-    own |= {item.__name__: item for item in FUNCTIONS}
-    own |= {name: _OpToken(name) for name in _TOKENS}
-    own |= {name: kind.host for name, kind in DTYPES.items()}
-    own |= {"bool": DTYPES["bool_"].host, "DType": str, "NkiTensor": NkiTensor, "MemoryRegion": MemoryRegion}
-    own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
-    own |= {"ds": ds, "DynamicSlice": DynamicSlice, "tile_size": tile_size, "range": range}
-    return own
-
-
-def instruction_names() -> dict[str, Any]:
-    """Everything `import nki.isa` gives, by name."""
-    from nki_lab.isa.spec import TABLE
-    from nki_lab.kernel_runtime.frontend.functions import get_nc_sub_version
-    from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
-    from nki_lab.kernel_runtime.frontend.target import get_nc_version
-
-    own: dict[str, Any] = {name: door_of(name) for name in TABLE}
-    for item in (enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.matmul_perf_mode,
-                 enums.nc_version, enums.dma_engine):  # fmt: skip
-        own[item.__name__] = item
-    own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}
-    own["get_nc_sub_version"] = get_nc_sub_version
-    own |= {"NkiInstruction": NkiInstruction, "get_nc_version": get_nc_version, "register_alloc": register_alloc}
-    return own
-
-
-__all__ = ["Builder", "NKIObject", "assign", "instruction_names", "names", "operator", "tile_size"]
+FUNCTIONS: Final = (
+    ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
+    shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range, sequential_range,
+    static_range, program_id, num_programs, program_ndim, device_print, *_FUNCTIONS.values(),
+)  # fmt: skip
+"""What this module adds to `nki.language`."""

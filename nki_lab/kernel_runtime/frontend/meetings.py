@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError, Related, diagnose, error_of
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
+from nki_lab.kernel_runtime.frontend.source_location import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, Site, View
 from nki_lab.kernel_runtime.tensor import NkiTensor
 

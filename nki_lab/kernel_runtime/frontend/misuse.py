@@ -12,8 +12,7 @@ from typing import Any, Final, TypeGuard
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend import collectives, language
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.frontend.user_frames import is_ours
 from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
 
 # The words of CPython 3.11 and later for arguments that do not fit; the name before them is a qualified one.
@@ -46,14 +45,17 @@ def no_member(kind: type[Enum], name: str) -> Diagnostic:
                     limit=f"members: {', '.join(members)}", help=did_you_mean(name, members))  # fmt: skip
 
 
-def is_ours(kind: object) -> TypeGuard[type[Enum]]:
+def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
     """Whether a value is one of the enumerations of nki.isa."""
     return isinstance(kind, EnumType) and kind.__module__ == enums.__name__
 
 
-def of_traceback(error: Exception) -> Diagnostic | None:
-    """The same for an error that left a kernel: the innermost frame of its traceback holds the call."""
-    if isinstance(error, AttributeError) and is_ours(kind := error.obj):
+def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic | None:
+    """The same for an error that left a kernel of the dialect with these functions, by name.
+
+    The innermost frame of its traceback holds the call.
+    """
+    if isinstance(error, AttributeError) and is_enumeration(kind := error.obj):
         return no_member(kind, error.name or "")
     found = _CALL.match(str(error)) if isinstance(error, TypeError) else None
     traceback = error.__traceback__
@@ -61,13 +63,13 @@ def of_traceback(error: Exception) -> Diagnostic | None:
         return None
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    callee = _called(found[1], traceback.tb_frame)
+    callee = _called(found[1], traceback.tb_frame, functions)
     return None if callee is None else _finding(callee, _shown_name(callee, found[1]), found[2])
 
 
-def _called(name: str, frame: FrameType) -> Callable[..., Any] | None:
+def _called(name: str, frame: FrameType, functions: Mapping[str, Any]) -> Callable[..., Any] | None:
     """The function of ours that a frame of the user's calls by this qualified name."""
-    if not _of_users(frame):
+    if is_ours(frame):
         return None
     owner, _, method = name.rpartition(".")
     if owner == "NkiTensor":
@@ -79,20 +81,8 @@ def _called(name: str, frame: FrameType) -> Callable[..., Any] | None:
     own = frame.f_locals.get(name, frame.f_globals.get(name))
     if own is not None and not str(getattr(own, "__module__", "")).startswith(("nki", "neuronxcc")):
         return None  # a function of the user's with the name of one of ours
-    program = getattr(local.builder, "program", None)
-    if getattr(program, "dialect", "current") == "legacy":
-        from nki_lab.kernel_runtime.frontend import legacy
-
-        known: Any = legacy.names() | legacy.instruction_names()
-    else:
-        known = collectives.names() | language.names() | language.instruction_names()
-    callee = known.get(name)
+    callee = functions.get(name)
     return callee if callable(callee) else None
-
-
-def _of_users(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__", "")
-    return not (name == "nki_lab" or name.startswith("nki_lab."))
 
 
 def _shown_name(callee: Callable[..., Any], spelled: str) -> str:
@@ -100,9 +90,8 @@ def _shown_name(callee: Callable[..., Any], spelled: str) -> str:
         return "nl.ds"
     if spelled.startswith("NkiTensor."):
         return spelled.removeprefix("NkiTensor")
-    if spelled in collectives.names():
-        return f"nki.collectives.{spelled}"
-    return f"nisa.{spelled}" if spelled in language.instruction_names() else f"nl.{spelled}"
+    module = callee.__module__.rpartition(".")[2]
+    return f"nki.{module}.{spelled}" if module == "collectives" else f"{'nisa' if module == 'isa' else 'nl'}.{spelled}"
 
 
 def _finding(callee: Callable[..., Any], name: str, words: str) -> Diagnostic | None:

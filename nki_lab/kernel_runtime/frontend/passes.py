@@ -15,10 +15,10 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.frontend.context import is_ours
-from nki_lab.kernel_runtime.frontend.locate import tree_of
+from nki_lab.kernel_runtime.frontend.user_frames import is_ours
 from nki_lab.kernel_runtime.ir import Pass, Site
 from nki_lab.kernel_runtime.tensor import VirtualRegister
+from nki_lab.source.places import tree_of
 
 
 class Loop:

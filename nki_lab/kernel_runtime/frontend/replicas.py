@@ -9,11 +9,12 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import alu_of
-from nki_lab.kernel_runtime.frontend.context import current, local
+from nki_lab.kernel_runtime.frontend.context import current
 from nki_lab.kernel_runtime.frontend.doors import door_of
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
 from nki_lab.kernel_runtime.frontend.world import Group, Rank, World
+from nki_lab.kernel_runtime.frontend.world import local as ranks
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 Array = np.ndarray[Any, Any]
@@ -140,7 +141,7 @@ def operator(what: str, op: Any) -> Callable[[Sequence[Array]], Array]:
 
 def this_rank() -> Rank:
     """The rank that is being specialised; a run of its own is rank 0 of 1."""
-    return local.rank if local.rank is not None else Rank(0, World(1))
+    return ranks.rank or Rank(0, World(1))
 
 
 def group_of(what: str, replica_group: Any) -> Group:

@@ -34,6 +34,14 @@ def get_nc_version() -> nc_version:
     return nc_version(current_arch().generation)
 
 
+def get_nc_sub_version() -> int:
+    """The revision within a NeuronCore generation; always 0 here."""
+    return 0
+
+
+get_nc_version.__module__ = get_nc_sub_version.__module__ = "nki.isa"
+
+
 class _TileSize:
     """Hardware sizes of the current target; outside a kernel those of the default target."""
 

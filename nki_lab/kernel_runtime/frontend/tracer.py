@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 import sys
@@ -12,11 +11,13 @@ from typing import Any
 
 from nki_lab.diagnostic import NkiError, Related, Span, diagnose, error_class, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend import control, misuse
-from nki_lab.kernel_runtime.frontend.context import is_ours, recording
-from nki_lab.kernel_runtime.frontend.issue import Builder, placed, site_at, span_of
+from nki_lab.kernel_runtime.frontend import collectives, control, misuse, namespaces
+from nki_lab.kernel_runtime.frontend.context import recording
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.outputs import collect_outputs
+from nki_lab.kernel_runtime.frontend.source_location import placed, site_at, span_of
+from nki_lab.kernel_runtime.frontend.user_frames import is_ours
 from nki_lab.kernel_runtime.ir import Site
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 
 def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], builder: Builder) -> Any:
@@ -36,7 +37,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
             locate_error(error)
             raise
         except Exception as error:
-            raise wrapped(error) from error
+            raise wrapped(error, builder.program.dialect) from error
         finally:
             builder.passes.end()
             while builder.loops:
@@ -107,11 +108,11 @@ def _is_library(file: str) -> bool:
 _LIBRARY = ("<frozen", os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120 - no need of pathlib at import
 
 
-def wrapped(error: Exception) -> NkiError:
-    """The NkiError, also of the exception's own kind, for something the kernel's Python raised."""
+def wrapped(error: Exception, dialect: str) -> NkiError:
+    """The NkiError, also of the exception's own kind, for something that a kernel of `dialect` raised."""
     kind = type(error)
     site = innermost_site(error.__traceback__)
-    misused = misuse.of_traceback(error)
+    misused = misuse.of_traceback(error, _functions(dialect))
     if misused is not None:
         made = error_of(misused if site is None else placed(misused, site))
         made.__cause__ = error
@@ -130,6 +131,15 @@ def wrapped(error: Exception) -> NkiError:
     made = error_class(_base_of(kind))((placed(item, site) if site is not None else item,))
     made.__cause__ = error
     return made
+
+
+def _functions(dialect: str) -> dict[str, Any]:
+    """The functions that kernels of a dialect import, by name."""
+    if dialect == "legacy":
+        from nki_lab.kernel_runtime.frontend import legacy
+
+        return legacy.names() | legacy.instruction_names()
+    return collectives.names() | namespaces.language_names() | namespaces.instruction_names()
 
 
 def _base_of(kind: type[Exception]) -> type[Exception]:
@@ -159,71 +169,3 @@ def _explain(error: Exception) -> str:
     if isinstance(error, AttributeError) and error.name and (near := did_you_mean(error.name, dir(error.obj))):
         return near
     return "specialisation runs the kernel as Python; the error is in its own code"
-
-
-def collect_outputs(result: Any, builder: Builder) -> None:
-    """Enter the returned tensors into the program, and check that there is nothing else among them."""
-    outputs: list[NkiTensor] = []
-    _gather(result, outputs)
-    for tensor in outputs:
-        if tensor._buffer.kind == "temp":
-            tensor._buffer.kind = "output"
-        if tensor._buffer.space is not MemoryRegion.shared_hbm and tensor._buffer.kind != "input":
-            site = tensor._buffer.site
-            builder.note(
-                diagnose(
-                    "NKI607",
-                    f"the kernel returns a tensor in {tensor._buffer.space.value}",
-                    note=f"{tensor._shape} {tensor._dtype.name}",
-                    limit="returned tensors are in nl.shared_hbm",
-                    help="allocate it with buffer=nl.shared_hbm",
-                ),
-                site,
-            )
-        builder.view_of(tensor)
-    builder.program.outputs = outputs
-
-
-def _gather(result: Any, outputs: list[NkiTensor]) -> None:
-    if result is None:
-        return
-    if isinstance(result, NkiTensor):
-        outputs.append(result)
-    elif isinstance(result, (tuple, list)):
-        for item in result:
-            _gather(item, outputs)
-    elif isinstance(result, dict):
-        for item in result.values():
-            _gather(item, outputs)
-    elif isinstance(result, (int, float, str, bool)):
-        return
-    else:
-        raise error_class(TypeError)(
-            (
-                diagnose(
-                    "NKI014",
-                    f"the kernel returned a {type(result).__name__}",
-                    limit="a kernel returns tensors, or tuples, lists and dicts of tensors, or nothing",
-                    help="return the tensor that nl.ndarray(..., buffer=nl.shared_hbm) gave",
-                ),
-            )
-        )
-
-
-def map_structure(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The structure with every leaf replaced: tuples, lists, dicts and dataclass fields are walked."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_structure(item, leaf) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_structure(item, leaf) for item in value)
-    if isinstance(value, dict):
-        return {key: map_structure(item, leaf) for key, item in value.items()}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-        mapped = {name: map_structure(item, leaf) for name, item in fields.items()}
-        if any(
-            mapped[name] is not fields[name] for name in fields if not isinstance(fields[name], (tuple, list, dict))
-        ):
-            return dataclasses.replace(value, **mapped)
-        return value
-    return leaf(value)

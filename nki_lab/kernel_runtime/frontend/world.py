@@ -92,6 +92,14 @@ class Rank:
     world: World
 
 
+class _Local(threading.local):
+    rank: Rank | None = None
+
+
+local = _Local()
+"""`local.rank` is the rank of a launch that this thread specialises, None outside of such launches."""
+
+
 def _apart(said: str) -> Diagnostic:
     return diagnose("NKI241", said, limit="all ranks of a group call the same collectives, in the same order",
                     help="call collectives outside of branches that ranks take differently")  # fmt: skip

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.issue import placed
+from nki_lab.kernel_runtime.frontend.source_location import placed
 from nki_lab.kernel_runtime.ir import Program, Region
 
 UNKNOWN: Final = -(2**62)

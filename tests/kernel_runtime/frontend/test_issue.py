@@ -12,7 +12,9 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.doors import door_of
-from nki_lab.kernel_runtime.frontend.issue import Builder, site_at
+from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.frontend.source_location import site_at
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import psum, sbuf, shared_hbm
@@ -21,7 +23,7 @@ from tests.calls import kernel_of, traced
 
 @pytest.fixture
 def builder() -> Any:
-    made = Builder(Program("kernel", arch_of("trn2"), Options()))
+    made = KernelBuilder(Program("kernel", arch_of("trn2"), Options()))
     with recording(made):
         yield made
     verify(made.program)
@@ -82,7 +84,7 @@ def test_a_view_of_everything_is_full(builder: Builder) -> None:
 
 
 def test_a_tensor_of_another_run_is_refused(builder: Builder) -> None:
-    stranger = Builder(Program("other", arch_of("trn2"), Options())).allocate((8, 6), "float32", sbuf)
+    stranger = KernelBuilder(Program("other", arch_of("trn2"), Options())).allocate((8, 6), "float32", sbuf)
     with pytest.raises(NkiError) as caught:
         door_of("tensor_copy")(tile(builder), stranger)
     assert caught.value.diagnostics[0].code == "NKI314"
@@ -93,7 +95,7 @@ def test_a_tensor_of_another_run_is_refused(builder: Builder) -> None:
 
 
 def test_an_endless_kernel_is_stopped() -> None:
-    made = Builder(Program("kernel", arch_of("trn2"), Options(max_instructions=5)))
+    made = KernelBuilder(Program("kernel", arch_of("trn2"), Options(max_instructions=5)))
     with recording(made), pytest.raises(NkiError) as caught:
         while True:
             door_of("memset")(tile(made), 0.0)

@@ -11,7 +11,7 @@ import pytest
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.alu import ALU
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend import namespaces
 from tests.calls import kernel_of, traced
 from tests.isa.ops.kernels import run
 from tests.reference.activation import FUNCTIONS, apply
@@ -249,7 +249,7 @@ def test_mistakes_are_coded(line: str, code: str) -> None:
 
 def test_loops_are_ranges() -> None:
     for name in ("affine_range", "sequential_range", "static_range"):
-        loop = language.names()[name]
+        loop = namespaces.language_names()[name]
         assert list(loop(3)) == [0, 1, 2]
         assert list(loop(1, 8, 3)) == [1, 4, 7]
 
@@ -260,7 +260,7 @@ def test_tile_sizes_are_the_targets() -> None:
 
 
 def test_functions_are_operators_and_say_what_they_do() -> None:
-    names = language.names()
+    names = namespaces.language_names()
     for name in {*FORMULAS} - {"abs_max", "abs_min"}:
         if name in names and name not in UNARY:
             assert ALU[name].doc in (names[name].__doc__ or "")

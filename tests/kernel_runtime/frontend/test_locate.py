@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from nki_lab.diagnostic import NkiError, diagnose
-from nki_lab.kernel_runtime.frontend.locate import argument_of, place
+from nki_lab.kernel_runtime.frontend.source_location import placed
 from nki_lab.kernel_runtime.ir import Site
+from nki_lab.source.places import argument_of
 from tests.calls import kernel_of, traced
 
 
@@ -89,7 +90,7 @@ def test_arguments_by_position_and_by_keyword(text: str, name: str, found: str |
 )
 def test_a_place_that_cannot_be_read_is_kept_as_it_is(site: Site) -> None:
     item = diagnose("NKI203", "nisa.f: x", operand="dst")
-    found = place(item, site)
+    found = placed(item, site)
     assert found.message == item.message
     assert (found.span is None) == (not site.file)
 
@@ -99,4 +100,4 @@ def test_a_diagnostic_with_a_place_keeps_it() -> None:
 
     span = Span("<there>", 1, 1, 1, 2)
     item: Any = diagnose("NKI203", "m", operand="dst", span=span)
-    assert place(item, Site(__file__, 3, 0, 3, 5, "f")).span is span
+    assert placed(item, Site(__file__, 3, 0, 3, 5, "f")).span is span

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.frontend.context import local
-from nki_lab.kernel_runtime.frontend.tracer import map_structure
 from tests.calls import kernel_of, traced
 
 ONE = [np.zeros((4, 6), np.float32)]
@@ -123,15 +121,3 @@ def test_what_another_module_raises_tells_where_the_kernel_leads_there() -> None
     (found,) = caught.value.diagnostics
     assert (found.file, found.line) == ("checks.py", 2)
     assert [(item.span.file, item.span.line) for item in found.related if item.span] == [("rows.py", 3)]
-
-
-@dataclass
-class Pair:
-    left: Any
-    right: Any
-
-
-def test_structures_are_mapped_with_their_kinds() -> None:
-    mapped = map_structure({"a": (1, [2, Pair(3, 4)])}, lambda leaf: leaf * 10)
-    assert mapped == {"a": (10, [20, Pair(30, 40)])}
-    assert isinstance(mapped["a"][1][1], Pair)

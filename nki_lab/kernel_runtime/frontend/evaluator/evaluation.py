@@ -38,10 +38,10 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Launch,
 )
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import Builder
+from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.frontend.meetings import join_cores
+from nki_lab.kernel_runtime.frontend.outputs import collect_outputs
 from nki_lab.kernel_runtime.frontend.scheduling import edges_of
-from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -118,8 +118,8 @@ def evaluate(
     m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = legacy_dialect() if dialect == "legacy" else None
-    plain = GridBuilder if arguments.grid else Builder
-    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.LegacyBuilder)
+    plain = GridBuilder if arguments.grid else KernelBuilder
+    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.Beta1Builder)
     with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
         try:
             run_module(m)

@@ -111,7 +111,7 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
             found = getattr(value, name)
             return NativeMethod(value, name) if callable(found) else found
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            if name not in value.__members__ and misuse.is_ours(value) and not hasattr(value, name):
+            if name not in value.__members__ and misuse.is_enumeration(value) and not hasattr(value, name):
                 raise error_of(misuse.no_member(value, name))
             return value.__members__[name] if name in value.__members__ else _absent(value, name)
         if isinstance(value, enum.Enum):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, language, published
+from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, Namespace, Special, UserClass
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -66,9 +66,9 @@ class Imports:
             case "nki.meta" | "nki.experimental":
                 return Namespace(name, {})
             case "nki.language":
-                return self._closed(name, language.names())
+                return self._closed(name, namespaces.language_names())
             case "nki.isa":
-                return self._closed(name, language.instruction_names())
+                return self._closed(name, namespaces.instruction_names())
             case "nki.isa.constants":
                 return Namespace(name, self.module("nki.isa").names)
             case "nki.typing" | "neuronxcc.nki.typing":

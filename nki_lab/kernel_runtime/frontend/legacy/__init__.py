@@ -8,30 +8,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki_lab.kernel_runtime.frontend.issue import Read
 from nki_lab.kernel_runtime.frontend.legacy.allocators import names as compiler_names
-from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy.kernel_builder import Beta1Builder
 from nki_lab.kernel_runtime.frontend.legacy.launch import grid_sizes
 from nki_lab.kernel_runtime.frontend.legacy.names import constant_names, instruction_names, missing, names
-from nki_lab.kernel_runtime.ir import Program
 
 DEFAULT_PRECISE: Final = False
 """`Options.precise` of Beta 1 kernels: AWS's Beta 1 simulator kept low-precision floats in float32."""
 
 
-def make_builder(program: Program, *, reader: Read | None = None) -> LegacyBuilder:
-    """The builder that records a Beta 1 kernel into `program`."""
-    return LegacyBuilder(program, reader=reader)
-
-
 __all__ = [
     "DEFAULT_PRECISE",
-    "LegacyBuilder",
+    "Beta1Builder",
     "compiler_names",
     "constant_names",
     "grid_sizes",
     "instruction_names",
-    "make_builder",
     "missing",
     "names",
 ]

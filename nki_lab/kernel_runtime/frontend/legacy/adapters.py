@@ -12,8 +12,7 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BF16, F16, F32, dtype_of
 from nki_lab.isa.enums import reduce_cmd
 from nki_lab.kernel_runtime.frontend.legacy.blocks import split_shape
-from nki_lab.kernel_runtime.frontend.legacy.index import Index
-from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.frontend.legacy.index import Index, Mask
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 

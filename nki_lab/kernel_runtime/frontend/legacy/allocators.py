@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from nki_lab.isa.arch import V3
-from nki_lab.kernel_runtime.frontend.context import local, user_frame
+from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.frontend.user_frames import user_frame
 from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 

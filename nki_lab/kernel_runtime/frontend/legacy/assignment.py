@@ -7,24 +7,22 @@ assigned view for its destination, where it can write there; otherwise its resul
 from __future__ import annotations
 
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.legacy.blocks import BlockTensor, require_tile
+from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
+from nki_lab.kernel_runtime.frontend.legacy.elementwise import operator
 from nki_lab.kernel_runtime.frontend.legacy.held import OTHER, Held, result_position
-from nki_lab.kernel_runtime.frontend.legacy.index import Index
-from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.frontend.legacy.index import Index, Mask
 from nki_lab.kernel_runtime.frontend.legacy.subscript import checked, restricted
 from nki_lab.kernel_runtime.frontend.legacy.temporary import assigns_temporary
 from nki_lab.kernel_runtime.frontend.legality import fixed_names
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder
 
 
 class LoopReduction(NamedTuple):
@@ -115,7 +113,7 @@ def _assign_blocks(builder: LegacyBuilder, target: BlockTensor, value: Any) -> N
     if not isinstance(value, (Number, np.generic)):
         require_tile(target)
     for tile in target.tiles():
-        builder.assign(tile, value)
+        assign(builder, tile, value)
 
 
 def copy_into(target: NkiTensor, value: NkiTensor) -> None:
@@ -150,7 +148,7 @@ def inplace(builder: LegacyBuilder, name: str, tensor: NkiTensor, other: Any) ->
         view, other = restricted(tensor, held.box), restricted(other, held.box)
     else:
         view = checked(tensor)
-    result = builder.operator(name, view, other)
+    result = operator(builder, name, view, other)
     held = builder.held
     if held is None or held.tile is not result or not redirect(builder, held, view, result):
         copy_into(view, result)

@@ -9,7 +9,7 @@ import dis
 from types import CodeType
 from typing import Final
 
-from nki_lab.kernel_runtime.frontend.context import user_frame
+from nki_lab.kernel_runtime.frontend.user_frames import user_frame
 
 _known: dict[tuple[CodeType, int], bool] = {}
 _ASIDE: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})

@@ -17,27 +17,28 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend import context, language
-from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, frozen, placed
-from nki_lab.kernel_runtime.frontend.legacy import assignment
+from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, frozen
 from nki_lab.kernel_runtime.frontend.legacy.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.frontend.legacy.held import Box, Held, out_positions, result_position, writer_kind
 from nki_lab.kernel_runtime.frontend.legacy.splitting import parts
 from nki_lab.kernel_runtime.frontend.legacy.subscript import OutsideView, checked, restricted, subscript
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
+from nki_lab.kernel_runtime.frontend.source_location import placed
+from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, extent, view_type
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 
 class LegacyBuilder(Builder):
-    """Records a Beta 1 kernel; see the module for what is held back."""
+    """Records the instructions of a Beta 1 kernel; see the module for what is held back."""
 
     elementwise_operators = True
 
     temporary: bool | None = None
     """Whether the value of the running assignment was computed by it, set by who knows; None asks the bytecode."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
         self.held: Held | None = None
         self._legal: set[Any] = set()
         self.writers: dict[int, int] = {}
@@ -145,12 +146,6 @@ class LegacyBuilder(Builder):
                      limit="Python decides at specialisation time, from shapes, dtypes and compile-time values",
                      help="test for `is not None`; combine tiles with & and |; select elements with mask= or nl.where",
                      )  # fmt: skip
-
-    def member(self, tensor: NkiTensor, name: str) -> Any:
-        """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""
-        from nki_lab.kernel_runtime.frontend.legacy import methods
-
-        return methods.member(tensor, name)
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
@@ -278,22 +273,6 @@ class LegacyBuilder(Builder):
         tile = self.allocate(shape, dtype, space)
         self.held = Held(None, (), (), None, -1, tile)
         return tile
-
-    def assign(self, target: NkiTensor, value: Any) -> None:
-        """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
-        assignment.assign(self, target, value)
-
-    def inplace(self, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
-        """`tensor name= other`: one instruction that reads and writes the tensor."""
-        return assignment.inplace(self, name, tensor, other)
-
-    def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
-        """`left name right` on tiles: free dimensions of size 1 repeat, partitions do not."""
-        from nki_lab.kernel_runtime.frontend.legacy import elementwise
-
-        if reflected:
-            left, right = right, left
-        return elementwise.operator(self, name, left, right)
 
     def written(self, tensor: NkiTensor) -> bool:
         """Whether an instruction has written to the tensor's storage."""

@@ -16,7 +16,8 @@ from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
-from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend import language, namespaces
+from nki_lab.kernel_runtime.frontend.doors import door_of as isa
 from nki_lab.kernel_runtime.frontend.legacy.blocks import require_tile
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.masking import masked
@@ -25,7 +26,7 @@ from nki_lab.kernel_runtime.frontend.legacy.subscript import Subscript, axes_of,
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
 Shape = tuple[int, ...]
-_CURRENT = language.names()
+_CURRENT = namespaces.language_names()
 _UNARY = tuple(n for n in _CURRENT if n != "copy" and (n in ACTIVATIONS or (n in ALU and ALU[n].arity == 1)))
 _LETTERS = ("P", "F")
 _TRUTH = frozenset(
@@ -81,7 +82,7 @@ def spread(builder: LegacyBuilder, tile: NkiTensor, partitions: int) -> NkiTenso
     source = in_sbuf(builder, checked(tile))
     shape = (partitions, *source._shape[1:])
     wide = builder.allocate(shape, source._dtype, sbuf)
-    language.isa("dma_copy")(wide, stretched(source, shape))
+    isa("dma_copy")(wide, stretched(source, shape))
     return wide
 
 
@@ -90,7 +91,7 @@ def in_sbuf(builder: LegacyBuilder, tile: NkiTensor) -> NkiTensor:
     if tile._buffer.space is not psum:
         return tile
     place = builder.like(tile)
-    language.isa("tensor_copy")(place, checked(tile))
+    isa("tensor_copy")(place, checked(tile))
     return place
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
-from nki_lab.kernel_runtime.frontend.legacy.branching import branches
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Index
+from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Mask
 
 
 class Bound(NamedTuple):
@@ -22,62 +19,6 @@ class Bound(NamedTuple):
     size: int
     low: int
     high: int
-
-
-class Mask:
-    """A predicate over index grids: all `terms` are >= 0.
-
-    `source` is the comparison as written, (left - right, operator), where the mask is a single one; `refusal` says why
-    the mask has no form as bounds. A mask is true in `a and b`, which is b then: AWS's own kernels rely on it. What
-    Python branches on it is not.
-    """
-
-    __slots__ = ("refusal", "source", "terms")
-    __array_ufunc__ = None
-
-    def __init__(self, terms: tuple[Index, ...], *, source: tuple[Index, str] | None = None, refusal: str = "") -> None:
-        self.terms = terms
-        self.source = source
-        self.refusal = refusal
-
-    def __and__(self, other: Any) -> Any:
-        if isinstance(other, Mask):
-            return Mask(self.terms + other.terms, refusal=self.refusal or other.refusal)
-        if isinstance(other, (bool, np.bool_)):
-            return self if other else False
-        return NotImplemented
-
-    __rand__ = __and__
-
-    def __or__(self, other: Any) -> Any:
-        if isinstance(other, Mask):
-            return Mask((), refusal="| joins parts that are no single box")
-        if isinstance(other, (bool, np.bool_)):
-            return True if other else self
-        return NotImplemented
-
-    __ror__ = __or__
-
-    def __invert__(self) -> Mask:
-        if len(self.terms) == 1:
-            return Mask((-self.terms[0] - 1,))
-        return Mask((), refusal="~ of a conjunction leaves no single box")
-
-    def __bool__(self) -> bool:
-        if branches():
-            raise self.refuse_condition()
-        return True
-
-    def refuse_condition(self) -> NkiError:
-        """The error of branching on a mask."""
-        return error_of(
-            diagnose("NKI017", "a comparison of index expressions is used as a condition",
-                     limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
-                     help="pass the comparison as mask= to the instructions, joined with &")
-        )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"
 
 
 def bounds_of(mask: Any) -> list[Bound] | None:

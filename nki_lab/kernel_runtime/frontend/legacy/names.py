@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.frontend.legacy.instructions import (
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
 )
-from nki_lab.kernel_runtime.frontend.target import get_nc_version
+from nki_lab.kernel_runtime.frontend.target import get_nc_version, tile_size
 from nki_lab.kernel_runtime.tensor import MemoryRegion, ds, hbm, private_hbm, psum, sbuf, shared_hbm
 
 _DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_e5m2", "int8", "int16", "int32",
@@ -61,7 +61,7 @@ def names() -> dict[str, Any]:
     own = {name: item if isinstance(item, type) else located(item) for name, item in own.items()}
     own |= {name: DTYPES[name].host for name in _DTYPES}
     own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
-    return own | {"mgrid": mgrid, "ds": ds, "tile_size": language.tile_size, "MemoryRegion": MemoryRegion}
+    return own | {"mgrid": mgrid, "ds": ds, "tile_size": tile_size, "MemoryRegion": MemoryRegion}
 
 
 def instruction_names() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.dtype import BOOL, F32, dtype_of
 from nki_lab.kernel_runtime.frontend import language
+from nki_lab.kernel_runtime.frontend.doors import door_of as isa
 from nki_lab.kernel_runtime.frontend.legacy.assignment import LoopReduction
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.elementwise import binary, in_sbuf, operand, unary
@@ -124,7 +125,7 @@ def rms_norm(x: Any, w: Any, axis: Any, n: Any, epsilon: float = 1e-6, dtype: An
     kind = dtype_of(dtype or compute_dtype or tile._dtype)
     squares = reduction(builder, "rms_norm", "add", unary(builder, "square", tile, F32, mask), axis, F32, mask, True)
     scaled = builder.like(squares)
-    language.isa("tensor_scalar")(scaled, squares, "multiply", 1.0 / n, False, "add", float(epsilon))
+    isa("tensor_scalar")(scaled, squares, "multiply", 1.0 / n, False, "add", float(epsilon))
     inverse = unary(builder, "rsqrt", scaled, F32)
     normed = binary(builder, "multiply", tile, inverse, F32, mask)
     return binary(builder, "multiply", normed, w, kind, mask)

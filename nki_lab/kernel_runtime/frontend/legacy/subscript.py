@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index
-from nki_lab.kernel_runtime.frontend.legacy.mask import Mask
+from nki_lab.kernel_runtime.frontend.legacy.index import Axes, Grid, Index, Mask
 from nki_lab.kernel_runtime.frontend.legacy.moving import MovedIndex, record_of
 from nki_lab.kernel_runtime.tensor import Indirect, NkiTensor, StridedView, make_view
 from nki_lab.kernel_runtime.tensor.buffer import integer_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dis
 from types import CodeType
 
-from nki_lab.kernel_runtime.frontend.context import user_frame
+from nki_lab.kernel_runtime.frontend.user_frames import user_frame
 
 _PRODUCERS = ("CALL", "BINARY_OP", "UNARY", "COMPARE_OP", "PRECALL")
 _STORES = {"STORE_SUBSCR": 2, "STORE_SLICE": 3, "BINARY_OP": 0}  # how many operands stand above the value

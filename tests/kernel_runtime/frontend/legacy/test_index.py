@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.frontend.legacy.index import Grid, Index, arange, mgrid
-from nki_lab.kernel_runtime.frontend.legacy.mask import Mask, bounds_of
+from nki_lab.kernel_runtime.frontend.legacy.index import Grid, Index, Mask, arange, mgrid
+from nki_lab.kernel_runtime.frontend.legacy.mask import bounds_of
 
 
 def values(index: Index) -> np.ndarray[Any, Any]:

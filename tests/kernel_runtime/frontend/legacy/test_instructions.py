@@ -15,7 +15,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import dtype_of
 from nki_lab.isa.spec import TABLE, Legacy
 from nki_lab.kernel_runtime.frontend.context import recording
-from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder, instruction_names, make_builder
+from nki_lab.kernel_runtime.frontend.legacy import Beta1Builder, instruction_names
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -24,11 +24,11 @@ LEGACY = [name for name, item in TABLE.items() if isinstance(item.legacy, Legacy
 ADAPTED = ("memset", "iota", "affine_select")  # Beta 1 passes a shape, or an expression of indices
 
 
-def builder() -> LegacyBuilder:
-    return make_builder(Program("test", arch_of("trn2"), Options()))
+def builder() -> Beta1Builder:
+    return Beta1Builder(Program("test", arch_of("trn2"), Options()))
 
 
-def tile_of(maker: LegacyBuilder, text: str) -> NkiTensor:
+def tile_of(maker: Beta1Builder, text: str) -> NkiTensor:
     """A tensor from an example's words: memory, dtype, shape."""
     space, dtype, shape = text.split()[:3]
     region = MemoryRegion.shared_hbm if space == "hbm" else MemoryRegion(space)
