@@ -12,7 +12,8 @@ from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
+from nki_lab.kernel_runtime.frontend import namespaces, published
+from nki_lab.kernel_runtime.frontend.collective_names import collective_names
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 RELEASE = "0.6.0"
@@ -47,7 +48,7 @@ def modules() -> dict[str, DialectModule]:
     names = published.absent("nki.language", names) | names
     functions = published.absent("nki.isa", functions) | functions
     constants = {name: value for name, value in functions.items() if name in vars(enums) or name.endswith("_engine")}
-    exchanges = collectives.names()
+    exchanges = collective_names()
     hosts = {name: kind.host for name, kind in DTYPES.items()}
     made = [
         make_module("nki", {"jit": jit, "simulate": simulate, "Kernel": Kernel, "__version__": RELEASE},

@@ -12,7 +12,8 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
+from nki_lab.kernel_runtime.frontend import namespaces, published
+from nki_lab.kernel_runtime.frontend.collective_names import collective_names
 from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
 from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
@@ -91,7 +92,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     if own is not None:
         return own
     if module == "nki.collectives":
-        return _function(f"nki.collectives.{name}", collectives.names().get(name), here)
+        return _function(f"nki.collectives.{name}", collective_names().get(name), here)
     if module == "nki.language.tile_size":
         return _tile_size(name, arch or current_arch())
     if module not in _DOCUMENTED and not module.startswith("nki.isa."):

@@ -11,12 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.frontend import counted
 from nki_lab.kernel_runtime.frontend.control import register_alloc
 from nki_lab.kernel_runtime.frontend.replicas import (
     CHANNELS,
     Array,
-    ReplicaGroup,
     channels,
     dimension,
     divided,
@@ -176,12 +174,3 @@ FUNCTIONS: Final = (
     all_reduce, all_gather, reduce_scatter, all_to_all, collective_permute, collective_permute_implicit,
     collective_permute_implicit_reduce, collective_permute_implicit_current_processing_rank_id, rank_id,
 )  # fmt: skip
-
-
-for _function in (*FUNCTIONS, *counted.FUNCTIONS):
-    _function.__module__ = "nki.collectives"
-
-
-def names() -> dict[str, Any]:
-    """What `nki.collectives` has, by name."""
-    return {item.__name__: item for item in (*FUNCTIONS, *counted.FUNCTIONS)} | {"ReplicaGroup": ReplicaGroup}

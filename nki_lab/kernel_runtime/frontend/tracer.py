@@ -11,7 +11,8 @@ from typing import Any
 
 from nki_lab.diagnostic import NkiError, Related, Span, diagnose, error_class, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend import collectives, control, misuse, namespaces
+from nki_lab.kernel_runtime.frontend import control, misuse, namespaces
+from nki_lab.kernel_runtime.frontend.collective_names import collective_names
 from nki_lab.kernel_runtime.frontend.context import recording
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.outputs import collect_outputs
@@ -139,7 +140,7 @@ def _functions(dialect: str) -> dict[str, Any]:
         from nki_lab.kernel_runtime.frontend import legacy
 
         return legacy.names() | legacy.instruction_names()
-    return collectives.names() | namespaces.language_names() | namespaces.instruction_names()
+    return collective_names() | namespaces.language_names() | namespaces.instruction_names()
 
 
 def _base_of(kind: type[Exception]) -> type[Exception]:

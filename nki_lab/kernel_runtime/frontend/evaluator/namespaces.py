@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, namespaces, published
+from nki_lab.kernel_runtime.frontend import namespaces, published
+from nki_lab.kernel_runtime.frontend.collective_names import collective_names
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, Namespace, Special, UserClass
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -60,7 +61,7 @@ class Imports:
                 own = {key: _marker(f"nki.{key}") for key in ("jit", "simulate")}
                 return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
             case "nki.collectives":
-                return self._closed(name, collectives.names())
+                return self._closed(name, collective_names())
             case "nki.compiler":
                 return Namespace(name, {}, closed=True)
             case "nki.meta" | "nki.experimental":
