@@ -20,14 +20,14 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.frontend import namespaces
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import NkiTensor, shared_hbm
+from nki_lab.kernel_runtime.tracer import trace
 from tests.reference.grid import INTEGERS, Array, host, narrow
 
 

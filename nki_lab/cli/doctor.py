@@ -91,10 +91,10 @@ def _extension() -> str:
 def _modelled() -> dict[str, Any]:
     """How much of each module there is."""
     from nki_lab.dialects import current
-    from nki_lab.kernel_runtime.frontend import published
+    from nki_lab.kernel_runtime.issue import nki_api_names
 
     modules = {}
-    for module, listed in published.PUBLISHED.items():
+    for module, listed in nki_api_names.PUBLISHED.items():
         made = vars(current.modules()[module])
         names = listed.split()
         there = [name for name in names if not getattr(made.get(name), "is_stand_in", False)]

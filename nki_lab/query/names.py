@@ -12,9 +12,10 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import namespaces, published
-from nki_lab.kernel_runtime.frontend.collective_names import collective_names
-from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
+from nki_lab.kernel_runtime.collectives.collective_names import collective_names
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.issue.target import current_arch, tile_size_of
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
 
@@ -63,7 +64,7 @@ def explain(name: str) -> str | None:
 
 def _removed(name: str, bare: str) -> str:
     """What replaced a name of an earlier release; empty where it is none."""
-    for module, gone in published.REMOVED.items():
+    for module, gone in nki_api_names.REMOVED.items():
         short = _DOCUMENTED.get(module, module)
         for old, instead in gone.items():
             if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
@@ -119,7 +120,7 @@ def _function(name: str, value: Any, here: str) -> str | None:
 
 def _is_removed(module: str, name: str) -> bool:
     """Whether the current dialect has a name no more."""
-    return name in published.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
+    return name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:

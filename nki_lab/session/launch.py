@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.frontend.legacy import Beta1Builder
+from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.rules.kernel_code import Dialect
 
 

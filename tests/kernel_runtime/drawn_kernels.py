@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
-from nki_lab.kernel_runtime.frontend import namespaces
-from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program, View, verify
+from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tracer import trace
 
 nl = types.SimpleNamespace(**namespaces.language_names())
 nisa = types.SimpleNamespace(**namespaces.instruction_names())

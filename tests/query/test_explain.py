@@ -6,13 +6,14 @@ import pytest
 
 from nki_lab import codes, query
 from nki_lab.cli import report
-from nki_lab.kernel_runtime.frontend import namespaces, published
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
 from nki_lab.query.names import documentation
 
-FUNCTIONS = [f"{module}.{name}" for module, names in published.PUBLISHED.items() for name in names.split()]
-REMOVED = [f"{module}.{name}" for module, gone in published.REMOVED.items() for name in gone]
+FUNCTIONS = [f"{module}.{name}" for module, names in nki_api_names.PUBLISHED.items() for name in names.split()]
+REMOVED = [f"{module}.{name}" for module, gone in nki_api_names.REMOVED.items() for name in gone]
 MEMBERS = [f"nki.language.NkiTensor.{name}" for name in dir(NkiTensor) if not name.startswith("_")]
 
 

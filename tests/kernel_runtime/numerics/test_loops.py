@@ -15,9 +15,9 @@ import pytest
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.context import recording
-from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.context import recording
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import executed

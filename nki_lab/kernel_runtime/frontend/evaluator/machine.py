@@ -32,10 +32,10 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction
-from nki_lab.kernel_runtime.frontend.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.frontend.source_location import placed
 from nki_lab.kernel_runtime.ir import Pass, Program, Site
+from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
+from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
 
 BUILTINS = frozenset(dir(builtins))
