@@ -22,7 +22,7 @@ import nki_lab
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, completion
 from nki_lab.magic.cell import prelude
 from nki_lab.magic.runs import LINES

@@ -19,7 +19,7 @@ from nki_lab.dialects.kernel import Kernel
 from nki_lab.isa.arch import GENERATIONS, Arch
 from nki_lab.isa.dtype import dtype_of
 from nki_lab.isa.spec import TABLE, Instruction, Operand
-from nki_lab.kernel_runtime.frontend.legality import fixed_names, legalise, live_names
+from nki_lab.kernel_runtime.issue.legality import fixed_names, legalise, live_names
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, VirtualRegister
 
 CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")

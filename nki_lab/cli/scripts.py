@@ -31,7 +31,7 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
 
 def _failed(error: Exception, script: Path, show: bool) -> Diagnostic:
     """What a script raised by itself, at the line in the script that led there."""
-    from nki_lab.kernel_runtime.frontend.issue import site_at, span_of
+    from nki_lab.kernel_runtime.issue.source_location import site_at, span_of
 
     if show:
         traceback.print_exception(error)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.session import Execution
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
 

@@ -113,8 +113,8 @@ def _defined(node: ast.stmt) -> Iterator[str]:
 
 def _meaning(name: str, value: Any) -> str:
     """The statement that binds `name` to what the check can know of `value`."""
-    from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
     from nki_lab.kernel_runtime.frontend.evaluator.intake import spec_of
+    from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}" if _is_path(value.__name__) else f"from notebook import {name}"

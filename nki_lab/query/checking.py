@@ -13,7 +13,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.collector import seldom_collected
 from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
-from nki_lab.kernel_runtime.frontend.target import choice
+from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.document import examine

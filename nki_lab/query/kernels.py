@@ -15,7 +15,6 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
     REACHED,
     UNKNOWN,
@@ -33,7 +32,8 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     legacy_dialect,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
-from nki_lab.kernel_runtime.frontend.launching import refused as launch_refused
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.issued import Issued, issued

@@ -13,8 +13,8 @@ from nki_lab.dialects import launches
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.outcome import Run

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
-from nki_lab.kernel_runtime.frontend.issue import span_of
 from nki_lab.kernel_runtime.ir import Accesses, Variant
+from nki_lab.kernel_runtime.issue.source_location import span_of
 from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
 
 Column = NDArray[np.int64]

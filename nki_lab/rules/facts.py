@@ -12,7 +12,6 @@ from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
-from nki_lab.kernel_runtime.frontend.trees import children
 from nki_lab.rules.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
 from nki_lab.rules.parsing import (
     NEWLINE,
@@ -25,6 +24,7 @@ from nki_lab.rules.parsing import (
     unparsable,
 )
 from nki_lab.rules.scopes import FUNCTIONS, FunctionNode, Scope, binds, dotted, scopes_of
+from nki_lab.source.trees import children
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"

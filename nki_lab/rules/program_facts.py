@@ -14,8 +14,8 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.isa import enums
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.coverage import Coverage, cover
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant, access_columns
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.frontend.published import missing
+from nki_lab.kernel_runtime.issue.nki_api_names import missing
 from nki_lab.rules.facts import Rule, SyntaxFacts
 from nki_lab.rules.scopes import FUNCTIONS
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from nki_lab.kernel_runtime.frontend.trees import children
+from nki_lab.source.trees import children
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)

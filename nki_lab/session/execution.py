@@ -8,8 +8,8 @@ from typing import Any
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.collector import seldom_collected
-from nki_lab.kernel_runtime.frontend.scheduling import Pair
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.rules.kernel_code import Dialect

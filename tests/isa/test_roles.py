@@ -39,7 +39,7 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
-from nki_lab.kernel_runtime.frontend.doors import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import door_of
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.path import Path as ProgramPath
 from nki_lab.kernel_runtime.path import executed, known_path

@@ -13,8 +13,8 @@ from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa import enums
 from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.storage import Bound, window
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 

@@ -10,8 +10,8 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, error_of
 from nki_lab.isa.ops.register import integer_of, value_of
 from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.recipe import Registers, State, Step
 from nki_lab.kernel_runtime.path import PathLog, endless
 from nki_lab.kernel_runtime.tensor import Buffer

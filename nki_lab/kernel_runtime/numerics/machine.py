@@ -13,8 +13,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, Variant
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, repeated

@@ -8,8 +8,8 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, Region, access_columns, register_written, registers_read
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.spec import content_of
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written
+from nki_lab.kernel_runtime.issue.source_location import placed
 
 UNKNOWN: Final = -(2**62)
 """Stands in a path for a loaded value that nobody knows, or that is no integer."""

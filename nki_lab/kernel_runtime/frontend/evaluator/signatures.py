@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host, host_arrays
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import our_fault, run_module
 from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
@@ -32,7 +31,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.scheduling import Pair, pairs_of
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.language.scheduling import Pair, pairs_of
 
 HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
 MOST: Final = 4

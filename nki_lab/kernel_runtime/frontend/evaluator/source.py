@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend import locate
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, inner_nodes, module_scope
+from nki_lab.source import places
 
 
 class ModuleSource:
@@ -26,7 +26,7 @@ class ModuleSource:
         self._lines: list[str] | None = None
         self.file = file
         self.tree = tree
-        self.places = locate.Places(tree)
+        self.places = places.Places(tree)
         self.name = PurePath(file).stem or "module"
         self.scope: Scope = module_scope(tree)
         self.stars = tuple(
@@ -48,7 +48,7 @@ class ModuleSource:
         if self._lines is None:
             self._lines = list(io.StringIO(self.source, newline=None))
         entry: Any = (len(self.source), None, self._lines, self.file)
-        with _showing, _set(linecache.cache, self.file, entry), _set(locate.shown, self.file, self.places):
+        with _showing, _set(linecache.cache, self.file, entry), _set(places.shown, self.file, self.places):
             yield
 
     def function(self, name: str) -> ast.FunctionDef | None:

@@ -1,0 +1,1 @@
+"""Source analysis: syntax trees of kernels, and where their calls stand. Nothing of it is executed."""
