@@ -14,7 +14,8 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.frontend.issue import span_of
 from nki_lab.kernel_runtime.ir import Accesses, Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 Column = NDArray[np.int64]
 

@@ -9,8 +9,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.spec import TABLE
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS
 
 _NUMBERS: Final = frozenset(
     {"affine_range", "sequential_range", "static_range", "program_id", "num_programs", "program_ndim", "ds", "arange",
@@ -145,4 +146,4 @@ class _Function:
                 )
 
 
-RULE = Rule(code="NKI337", stage="syntax", check=check, dialects=("legacy",))
+RULE = SyntaxRule(code="NKI337", check=check, dialects=("legacy",))

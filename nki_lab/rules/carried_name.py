@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -89,4 +90,4 @@ def _of(node: ast.AST) -> Iterator[tuple[ast.Name, bool]]:
                 yield from _of(child)
 
 
-RULE = Rule(code="NKI119", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI119", check=check)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _FOREIGN: Final = frozenset(
     {
@@ -50,4 +51,4 @@ def _is_foreign(root: str) -> bool:
     return root in _FOREIGN
 
 
-RULE = Rule(code="NKI112", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI112", check=check)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _KINDS: Final[dict[type[ast.AST], str]] = {
     ast.ListComp: "a list comprehension",
@@ -26,4 +27,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             )
 
 
-RULE = Rule(code="NKI103", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI103", check=check)

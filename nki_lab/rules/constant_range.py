@@ -9,7 +9,8 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.rules.constants import constants, filled, first_ops
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
+from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.rule import ProgramRule
 
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:

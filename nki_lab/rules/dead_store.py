@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Events, ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import Events, ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 Mask = NDArray[np.bool_]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _KINDS: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Delete: ("del", "leave it out: a tile's memory is free after its last use"),
@@ -23,4 +24,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield facts.report("NKI107", node, f"{word} in a kernel", use=use)
 
 
-RULE = Rule(code="NKI107", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI107", check=check)

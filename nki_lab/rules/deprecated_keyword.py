@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 REMEDIES: Final[Mapping[str, str]] = {
     "platform_target": "set NEURON_PLATFORM_TARGET_OVERRIDE",
@@ -31,4 +32,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                         )
 
 
-RULE = Rule(code="NKI604", stage="syntax", check=check, on_host=True)
+RULE = SyntaxRule(code="NKI604", check=check, on_host=True)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 SUCCESSORS: Final[Mapping[str, str]] = {
     "psum_fmax": "psum_bank_fmax",
@@ -29,4 +30,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             )  # fmt: skip
 
 
-RULE = Rule(code="NKI601", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI601", check=check)

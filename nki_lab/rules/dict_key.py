@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -64,4 +65,4 @@ def _is_never_text(key: ast.expr) -> bool:
             return isinstance(key, ast.Tuple)
 
 
-RULE = Rule(code="NKI111", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI111", check=check)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import Scope, definitions_of, dotted
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.names import NameUses, definitions_of, dotted
 
 _ENUMS: Final = frozenset({"enum.Enum", "enum.IntEnum", "enum.Flag", "enum.IntFlag", "enum.StrEnum"})
 _ORDER: Final = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -44,7 +45,7 @@ def _finding(facts: SyntaxFacts, node: ast.expr, sign: str) -> Diagnostic:
     )
 
 
-def _is_enum(name: str, module: Scope) -> bool:
+def _is_enum(name: str, module: NameUses) -> bool:
     found = [item for item in definitions_of(name, module) if isinstance(item.node, ast.ClassDef)]
     bases = [base for item in found if isinstance(item.node, ast.ClassDef) for base in item.node.bases]
     return any(dotted(base, module) in _ENUMS for base in bases)
@@ -54,4 +55,4 @@ def _is_member(node: ast.expr, enums: set[str]) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in enums
 
 
-RULE = Rule(code="NKI126", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI126", check=check)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _EXPRESSIONS: Final[dict[type[ast.AST], str]] = {ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await"}
 _STATEMENTS: Final[dict[type[ast.AST], str]] = {
@@ -28,4 +29,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield facts.report("NKI106", facts.span(node, length=len("async")), f"{word} in a kernel", use=use)
 
 
-RULE = Rule(code="NKI106", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI106", check=check)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _LIBRARIES: Final = frozenset({"numpy", "torch", "jax", "ml_dtypes"})
 _ACCEPTED: Final = frozenset({"finfo", "iinfo", "dtype"})
@@ -34,4 +35,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             )
 
 
-RULE = Rule(code="NKI130", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI130", check=check)

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -30,4 +31,4 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-RULE = Rule(code="NKI110", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI110", check=check)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _WRITERS: Final = frozenset({"register_load", "register_move"})
 
@@ -42,4 +43,4 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Di
                 )
 
 
-RULE = Rule(code="NKI128", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI128", check=check)

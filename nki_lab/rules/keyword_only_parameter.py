@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _STAR_OR_COMMENT: Final = re.compile(r"#.*|(\*)")
 
@@ -44,4 +45,4 @@ def _star(facts: SyntaxFacts, node: FunctionNode) -> Span:
     return facts.span(first)
 
 
-RULE = Rule(code="NKI109", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI109", check=check)

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -17,4 +18,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         )
 
 
-RULE = Rule(code="NKI104", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI104", check=check)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 Column = NDArray[np.int64]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:

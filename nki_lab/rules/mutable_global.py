@@ -7,7 +7,8 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _MAKERS: Final = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "OrderedDict", "deque", "Counter"})
 _DISPLAYS: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -102,4 +103,4 @@ def _local_names(facts: SyntaxFacts) -> frozenset[str]:
     return frozenset(bound)
 
 
-RULE = Rule(code="NKI125", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI125", check=check)

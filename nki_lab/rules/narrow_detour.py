@@ -9,7 +9,8 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS, FunctionNode
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS, FunctionNode
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -34,4 +35,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             )
 
 
-RULE = Rule(code="NKI129", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI129", check=check)

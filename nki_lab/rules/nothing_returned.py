@@ -8,7 +8,8 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.tensor import shared_hbm
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:

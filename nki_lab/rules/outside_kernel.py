@@ -8,7 +8,8 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import TABLE
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _MODULES: Final = ("nki", "neuronxcc.nki")
 _TENSORS: Final = frozenset(
@@ -60,4 +61,4 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
                 yield call
 
 
-RULE = Rule(code="NKI005", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)
+RULE = SyntaxRule(code="NKI005", check=check, dialects=("current", "legacy"), on_host=True)

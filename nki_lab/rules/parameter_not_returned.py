@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
 from nki_lab.rules.parameter_written import bindings_and_stores, is_mutable, stored_parameters
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -29,4 +30,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 )
 
 
-RULE = Rule(code="NKI335", stage="syntax", check=check, dialects=("legacy",))
+RULE = SyntaxRule(code="NKI335", check=check, dialects=("legacy",))

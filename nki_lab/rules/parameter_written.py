@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap", "astype"})
 
@@ -99,4 +100,4 @@ def _root(node: ast.expr) -> str:
                 return ""
 
 
-RULE = Rule(code="NKI334", stage="syntax", check=check, dialects=("legacy",))
+RULE = SyntaxRule(code="NKI334", check=check, dialects=("legacy",))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
 
 _NAMES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
 
@@ -27,4 +28,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             )
 
 
-RULE = Rule(code="NKI127", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI127", check=check)

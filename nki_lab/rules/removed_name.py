@@ -10,8 +10,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.frontend.published import missing
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS
 
 _ENTRIES: Final = frozenset({"baremetal", "benchmark", "profile", "simulate_kernel", "trace", "cpu_simulate"})
 _MENTION: Final = re.compile(rf"\b({'|'.join(sorted(_ENTRIES))})\b")
@@ -40,4 +41,4 @@ def _on_lines(tree: ast.Module, lines: list[int]) -> Iterator[ast.AST]:
         stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-RULE = Rule(code="NKI603", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)
+RULE = SyntaxRule(code="NKI603", check=check, dialects=("current", "legacy"), on_host=True)

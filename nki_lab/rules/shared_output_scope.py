@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "zeros_like"})
 # Branches are accepted: AWS's own kernels make an optional output under a condition that is known when they are traced.
@@ -55,4 +56,4 @@ def _is_shared(facts: SyntaxFacts, node: ast.Call) -> bool:
     return any(facts.dotted(item).rpartition(".")[2] == "shared_hbm" for item in buffers)
 
 
-RULE = Rule(code="NKI336", stage="syntax", check=check, dialects=("legacy",))
+RULE = SyntaxRule(code="NKI336", check=check, dialects=("legacy",))

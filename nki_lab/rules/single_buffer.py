@@ -14,7 +14,8 @@ from nki_lab.kernel_runtime.allocate.placing import Room
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 from nki_lab.rules.program_facts import title
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import TimedRule
+from nki_lab.rules.timed_facts import TimedFacts
 
 Column = NDArray[np.int64]
 

@@ -12,7 +12,8 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import TimedRule
+from nki_lab.rules.timed_facts import TimedFacts
 
 
 def check(timed: TimedFacts) -> Iterator[Diagnostic]:

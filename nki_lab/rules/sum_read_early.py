@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.rules.accumulations import interrupted
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import ProgramRule
 
 
 def check(facts: ProgramFacts) -> Iterator[Diagnostic]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from weakref import WeakSet
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.parsing import PARSER_FAILURES, unparsable
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.parsing import PARSER_FAILURES, unparsable
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
@@ -32,4 +33,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         _compiled.update(fresh)
 
 
-RULE = Rule(code="NKI101", stage="syntax", check=check, dialects=("current", "legacy"))
+RULE = SyntaxRule(code="NKI101", check=check, dialects=("current", "legacy"))

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import binds
+from nki_lab.rules.rule import SyntaxRule
+from nki_lab.source.facts import SyntaxFacts
+from nki_lab.source.names import binds
 
 
 def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
@@ -31,4 +32,4 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield facts.report("NKI108", call, "a set in a kernel", use="write a tuple: `in` works on it as well")
 
 
-RULE = Rule(code="NKI108", stage="syntax", check=check)
+RULE = SyntaxRule(code="NKI108", check=check)

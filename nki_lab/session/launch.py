@@ -6,7 +6,7 @@ from nki_lab.kernel_runtime.frontend.grid import GridBuilder
 from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.frontend.legacy import make_builder
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.rules.kernel_code import Dialect
+from nki_lab.source.kernel_code import Dialect
 
 
 def builder_of(program: Program, grid: tuple[int, ...], dialect: Dialect) -> Builder:

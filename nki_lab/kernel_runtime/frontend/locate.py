@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
-from typing import Final
+from functools import cache
 
 from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.kernel_runtime.frontend.trees import children
 from nki_lab.kernel_runtime.ir import Site
+from nki_lab.source.module import module_at
+from nki_lab.source.trees import Extent, extent
 
 
 def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
@@ -37,17 +36,12 @@ def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 
 def _span(site: Site, found: ast.expr | None) -> Span:
     """The span of `found`, of the whole site without one."""
-    if found is None:
-        place_of = (site.line, site.column, site.end_line, site.end_column)
-    else:
-        end_line, end_column = found.end_lineno or found.lineno, found.end_col_offset or found.col_offset
-        place_of = (found.lineno, found.col_offset, end_line, end_column)
-    return Span.from_bytes(site.file, *place_of)
+    return Span.from_bytes(site.file, *(_extent(site) if found is None else extent(found)))
 
 
 def _header_at(site: Site) -> ast.expr | None:
-    places = _places_of(site.file)
-    return None if places is None else places.headers.get((site.line, site.column, site.end_line, site.end_column))
+    module = module_at(site.file)
+    return None if module is None else module.calls.headers.get(_extent(site))
 
 
 def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
@@ -97,84 +91,12 @@ def _language() -> dict[str, tuple[str, ...]]:
 
 
 def _call_at(site: Site) -> ast.Call | None:
-    places = _places_of(site.file)
-    if places is None:
+    module = module_at(site.file)
+    if module is None:
         return None
-    found = places.calls.get((site.line, site.column, site.end_line, site.end_column))
-    return places.first.get(site.line) if found is None and not site.end_column else found
+    found = module.calls.calls.get(_extent(site))
+    return module.calls.first.get(site.line) if found is None and not site.end_column else found
 
 
-_Stretch = tuple[int, int, int, int]
-
-
-class Places:
-    """Where the calls and headers of a tree stand; looked for when first asked for."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
-
-    @cached_property
-    def _found(self) -> tuple[dict[_Stretch, ast.Call], dict[int, ast.Call], dict[_Stretch, ast.expr]]:
-        calls: dict[_Stretch, ast.Call] = {}
-        first: dict[int, ast.Call] = {}
-        headers: dict[_Stretch, ast.expr] = {}
-        stack: list[ast.AST] = [self.tree]
-        while stack:
-            node = stack.pop()
-            if isinstance(node, ast.Call):
-                calls.setdefault(_stretch(node), node)
-                first.setdefault(node.lineno, node)
-            elif isinstance(node, _HEADED):
-                headers.setdefault(_stretch(node), _header(node))
-            stack.extend(reversed(children(node)))
-        return calls, first, headers
-
-    @property
-    def calls(self) -> dict[_Stretch, ast.Call]:
-        """The outermost call that covers exactly a stretch."""
-        return self._found[0]
-
-    @property
-    def first(self) -> dict[int, ast.Call]:
-        """The first call that begins on a line."""
-        return self._found[1]
-
-    @property
-    def headers(self) -> dict[_Stretch, ast.expr]:
-        """What the statement that covers exactly a stretch tests, walks or enters."""
-        return self._found[2]
-
-
-_HEADED: Final = (ast.If, ast.While, ast.For, ast.With)
-
-
-def _stretch(node: ast.expr | ast.stmt) -> _Stretch:
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0
-
-
-def _header(node: ast.If | ast.While | ast.For | ast.With) -> ast.expr:
-    if isinstance(node, ast.With):
-        return node.items[0].context_expr
-    return node.iter if isinstance(node, ast.For) else node.test
-
-
-shown: Final[dict[str, Places]] = {}
-"""The trees of files that are evaluated at the moment. Their text need not parse: a line may be half typed."""
-
-
-def tree_of(file: str) -> ast.Module | None:
-    """The tree of a source file, where its text is at hand and parses."""
-    places = _places_of(file)
-    return None if places is None else places.tree
-
-
-def _places_of(file: str) -> Places | None:
-    return shown.get(file) or _parsed("".join(linecache.getlines(file)))
-
-
-@lru_cache(maxsize=32)
-def _parsed(source: str) -> Places | None:
-    try:
-        return Places(ast.parse(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+def _extent(site: Site) -> Extent:
+    return site.line, site.column, site.end_line, site.end_column

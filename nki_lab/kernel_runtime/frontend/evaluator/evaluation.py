@@ -28,7 +28,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,
     EnumMember,
@@ -45,6 +44,7 @@ from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.source.module import ModuleSource
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature

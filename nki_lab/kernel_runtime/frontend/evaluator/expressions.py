@@ -29,7 +29,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.operations import (
     fits,
     unwrapped,
 )
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -39,6 +38,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Instance,
 )
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope, function_scope
 
 Expression = Callable[[Frame], Any]
 

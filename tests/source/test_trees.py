@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import nki_lab
-from nki_lab.kernel_runtime.frontend.trees import children
+from nki_lab.source.trees import children
 
 SILENT = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.type_ignore)
 EVERYTHING = """
