@@ -1,23 +1,21 @@
 """The checks: each rule reads facts and yields diagnostics of one code.
 
 A rule is of one of three kinds: for one the parsed source is enough, for others it takes a specialised kernel, or the
-times of one. Every module here that holds a `RULE`, or several `RULES`, takes part.
+times of one. Every module of this package takes part.
 """
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
 from importlib import import_module
-from typing import Final, TypeVar
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.races import without_consequences
-from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule
+from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_of
 from nki_lab.rules.timed_facts import TimedFacts
-from nki_lab.source.facts import SyntaxFacts
-from nki_lab.source.kernel_code import Dialect
+from nki_lab.source import Dialect, SyntaxFacts
 
 __all__ = [
     "PROGRAM_RULES",
@@ -36,24 +34,11 @@ __all__ = [
     "without_consequences",
 ]
 
-R = TypeVar("R", bound=Rule)
-
-
-def _rules(kind: type[R]) -> tuple[R, ...]:
-    """Return the rules of one kind that the modules of this package hold, in the order of their codes."""
-    return tuple(sorted((rule for rule in _all_rules() if isinstance(rule, kind)), key=lambda rule: rule.code))
-
-
-def _all_rules() -> Iterator[object]:
-    for found in pkgutil.iter_modules(__path__):
-        names = vars(import_module(f"{__name__}.{found.name}"))
-        yield from names.get("RULES", ())
-        yield names.get("RULE")
-
-
-SYNTAX_RULES: Final = _rules(SyntaxRule)
-PROGRAM_RULES: Final = _rules(ProgramRule)
-TIMED_RULES: Final = _rules(TimedRule)
+for _found in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")
+SYNTAX_RULES: Final = rules_of(SyntaxRule)
+PROGRAM_RULES: Final = rules_of(ProgramRule)
+TIMED_RULES: Final = rules_of(TimedRule)
 _ON_HOST: Final = frozenset(rule.code for rule in SYNTAX_RULES if rule.on_host)
 
 
@@ -84,8 +69,7 @@ def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
 
 def check_program(facts: ProgramFacts) -> list[Diagnostic]:
     """What the rules on a whole kernel find, rule by rule."""
-    dialect = facts.program.dialect
-    return [item for rule in PROGRAM_RULES if dialect in rule.dialects for item in rule.check(facts)]
+    return [item for rule in PROGRAM_RULES for item in rule.check(facts)]
 
 
 def check_timed(facts: TimedFacts) -> list[Diagnostic]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.rule import SyntaxRule
-from nki_lab.source.facts import SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 from nki_lab.source.names import NameUses, definitions_of, dotted
 
 _ENUMS: Final = frozenset({"enum.Enum", "enum.IntEnum", "enum.Flag", "enum.IntFlag", "enum.StrEnum"})
 _ORDER: Final = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI126")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each ordering or arithmetic with a member of an Enum of this module, written out.
 
     Members that a variable holds are not seen; `nisa.nc_version` is no Enum of the module, and AWS's kernels order it.
@@ -53,6 +53,3 @@ def _is_enum(name: str, module: NameUses) -> bool:
 
 def _is_member(node: ast.expr, enums: set[str]) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in enums
-
-
-RULE = SyntaxRule(code="NKI126", check=check)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.rules.rule import SyntaxRule
-from nki_lab.source.facts import SyntaxFacts
+from nki_lab.diagnostic import Span
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI110")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each `is` or `is not` with None on neither side: AWS's kernels test for None that way."""
     for node in facts.find(ast.Compare):
         operands = [node.left, *node.comparators]
@@ -29,6 +29,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-RULE = SyntaxRule(code="NKI110", check=check)

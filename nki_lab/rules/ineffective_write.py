@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.rule import SyntaxRule
-from nki_lab.source.facts import SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 from nki_lab.source.trees import FunctionNode
 
 _WRITERS: Final = frozenset({"register_load", "register_move"})
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI128")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
     bodies = set()
     for call in facts.find(ast.Call):
@@ -28,7 +27,7 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield from _writes(facts, node, node.args.args[0].arg)
 
 
-def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Diagnostic]:
+def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call) and facts.dotted(inner.func).rpartition(".")[2] in _WRITERS:
             named = [item.value for item in inner.keywords if item.arg == "dst"]
@@ -41,6 +40,3 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Di
                     limit="the body has the counter by value: writing it does not change the loop",
                     use="write another register, made by nisa.register_alloc()",
                 )
-
-
-RULE = SyntaxRule(code="NKI128", check=check)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.race import races
 from nki_lab.rules.program_facts import ProgramFacts
-from nki_lab.rules.rule import ProgramRule
+from nki_lab.rules.rule import program_rule
 
 
 def check(code: str, facts: ProgramFacts) -> list[Diagnostic]:
@@ -32,6 +33,6 @@ def without_consequences(found: Iterable[Diagnostic]) -> list[Diagnostic]:
     return [item for item in items if item.code != "NKI301" or (item.file, item.line) not in raced]
 
 
-RULES = tuple(
-    ProgramRule(code=code, check=partial(check, code)) for code in ("NKI407", "NKI408", "NKI409", "NKI410", "NKI411")
-)
+RULES: Final = {
+    code: program_rule(code)(partial(check, code)) for code in ("NKI407", "NKI408", "NKI409", "NKI410", "NKI411")
+}

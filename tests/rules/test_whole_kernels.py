@@ -25,7 +25,7 @@ FOLDER: Final = Path(__file__).parent
 SPEC: Final = nki_lab.spec((128, 2048), "float32")
 EXTRA: Final = {"NKI127", "NKI333"}  # what the current dialect says about affine_range, and Beta 1 about blocks
 COMPLETE: Final = [rule for rule in PROGRAM_RULES if "@nki.jit" in codes.get(rule.code).body]
-RACES: Final = {rule.code for rule in races.RULES}
+RACES: Final = races.RULES.keys()
 _numbers = count()
 
 
