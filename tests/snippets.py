@@ -31,7 +31,8 @@ from nki_lab.dialects.kernel import Kernel
 from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, signatures
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.query.fixing import fixed
-from nki_lab.rules import check_syntax, syntax_facts
+from nki_lab.rules import check_syntax
+from nki_lab.source import syntax_facts
 from tests.verdicts import loaded
 
 HEADS: Final = {

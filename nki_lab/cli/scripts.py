@@ -21,7 +21,7 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
     except SyntaxError as error:
         if error.filename != str(script):
             raise error_of(_failed(error, script, show)) from None
-        from nki_lab.rules.parsing import unparsable
+        from nki_lab.source.parsing import unparsable
 
         lines = tuple(script.read_text(encoding="utf-8", errors="replace").splitlines()) or ("",)
         raise error_of(unparsable(error, str(script), lines, in_bytes=True)) from None

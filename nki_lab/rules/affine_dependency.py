@@ -14,7 +14,8 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Column = NDArray[np.int64]
 
@@ -38,7 +39,8 @@ class _Rows(NamedTuple):
                      self.is_out[part])  # fmt: skip
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI418")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each instruction of the source that writes, in every pass, what other passes access.
 
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
@@ -57,7 +59,7 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
         yield from _loop(facts, site, passes, sums)
 
 
-def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Iterator[Diagnostic]:
+def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Findings:
     rows = _rows(facts, site, passes)
     told = set()
     for first, end in _meetings(rows, sums):
@@ -172,6 +174,3 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
         use="use nl.sequential_range, or index what is written by the loop's variable",
         related=(Related(f"the loop over {variable!r}", span_of(place)), *facts.made(buffer)),
     )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI418", check=check)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isfinite
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.rules.constants import constants, first_ops
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
+from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI504")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a floating-point tile beyond its range, or limits values to more."""
     for op, variant in first_ops(facts, _matters):
         found = _beyond(variant)
@@ -60,6 +60,3 @@ def _last_limit(variant: Variant) -> str:
         if isinstance(op, AluOp):
             return f"operand{number}" if op.name in ("minimum", "maximum") else ""
     return ""
-
-
-RULE = ProgramRule(code="NKI504", check=check)

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Events, ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import Events, ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Mask = NDArray[np.bool_]
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI414")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place whose instructions all write what is never read.
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
@@ -186,6 +188,3 @@ def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str)
         use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",
         related=related,
     )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI414", check=check)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import BF16, F32
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import Findings, timed_rule
+from nki_lab.rules.timed_facts import TimedFacts
 
 
-def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+@timed_rule("NKI702")
+def check(timed: TimedFacts) -> Findings:
     """One finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
 
     The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
@@ -84,6 +85,3 @@ def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
 
 def _widens(variant: Variant) -> bool:
     return variant.instruction.role == "copy" and variant.use.dtypes["src"] is BF16
-
-
-RULE = TimedRule(code="NKI702", check=check)

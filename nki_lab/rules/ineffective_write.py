@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import TABLE
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI128")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
     bodies = set()
     for call in facts.find(ast.Call):
@@ -25,7 +25,7 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield from _writes(facts, node, node.args.args[0].arg)
 
 
-def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Diagnostic]:
+def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
             called = TABLE.get(facts.dotted(inner.func).rpartition(".")[2])
@@ -42,6 +42,3 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Di
                     limit="the body has the counter by value: writing it does not change the loop",
                     use="write another register, made by nisa.register_alloc()",
                 )
-
-
-RULE = Rule(code="NKI128", stage="syntax", check=check)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Column = NDArray[np.int64]
 
@@ -19,7 +18,8 @@ TOLERATED: Final = 1 / 16
 """The share of a sum that may be lost to rounding. guess: results of bfloat16 are compared with about that."""
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI501")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
     program = facts.program
     adding = program.variants_where(_adds)
@@ -66,6 +66,3 @@ def _adds(variant: Variant) -> bool:
     attrs = variant.use.attrs
     ops = [attrs.get(name) for name in ("op", "op0", "op1", "reduce_op")]
     return any(isinstance(item, AluOp) and item.name in ("add", "subtract") for item in ops)
-
-
-RULE = ProgramRule(code="NKI501", check=check)

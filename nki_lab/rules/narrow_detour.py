@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI502")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
     float32 is made."""
     program = facts.program
@@ -59,6 +59,3 @@ def _widens(variant: Variant) -> bool:
     use = variant.use
     copies = variant.instruction.role == "copy" and HBM not in use.spaces()
     return copies and use.dtypes["dst"] is F32 and use.dtypes["src"] is not F32
-
-
-RULE = ProgramRule(code="NKI502", check=check)

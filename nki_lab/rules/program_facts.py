@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,8 @@ from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer
-from nki_lab.rules.kernel_code import Dialect
 
 T = TypeVar("T")
-
-_EVERY_DIALECT: Final[tuple[Dialect, ...]] = ("current", "legacy")
 
 
 class Events(NamedTuple):
@@ -35,20 +32,6 @@ class Events(NamedTuple):
     buffer: NDArray[np.int64]
     is_out: NDArray[np.bool_]
     start: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRule:
-    """A check for one code that looks at a whole kernel.
-
-    `dialects` are those whose kernels it judges: a rule that AWS's own complete kernels of a dialect break does not
-    belong to that dialect. It looks at columns: Python's time for each instruction is spent on findings only.
-    """
-
-    code: str
-    check: Callable[[ProgramFacts], Iterable[Diagnostic]]
-    stage: str = "program"
-    dialects: tuple[Dialect, ...] = _EVERY_DIALECT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.rules.accumulations import interrupted
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI416")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each matmul of the source that goes on with such a sum."""
     for item in facts.once(interrupted):
         if not item.is_read:
@@ -26,6 +26,3 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
             use="write accumulate=(k > 0), allocate the tile where its sum begins, or read it after the last matmul",
             related=(Related("it is read here", facts.span(item.before)), *facts.made(item.view.buffer)),
         )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI416", check=check)

@@ -30,7 +30,6 @@ from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, kno
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
-from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
 from nki_lab.session.changes import refuse_unchangeable, written_inputs
@@ -39,6 +38,7 @@ from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import kept_arguments, values_of
+from nki_lab.source.kernel_code import Dialect
 
 # Passes of device loops up to which a run that failed in one of them is laid out to be looked at.
 _MOST_SHOWN: Final = 100_000

@@ -12,9 +12,9 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import TripCounts
-from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session.call import Call
 from nki_lab.session.outcome import Execution, OnError
+from nki_lab.source.kernel_code import Dialect
 
 
 @seldom_collected()

@@ -7,7 +7,7 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
-from nki_lab.rules.kernel_code import Dialect
+from nki_lab.source.kernel_code import Dialect
 
 
 def builder_of(program: Program, grid: tuple[int, ...], dialect: Dialect) -> Builder:

@@ -12,10 +12,10 @@ from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.protocols import ValueSource
-from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session import arrays
 from nki_lab.session.timeline import Timeline
 from nki_lab.session.values import NOTHING
+from nki_lab.source.kernel_code import Dialect
 
 OnError = Literal["raise", "report"]
 INTERRUPTED: Final = "NKI008"

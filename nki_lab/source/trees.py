@@ -6,6 +6,11 @@ import ast
 import sys
 from typing import Final
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+Extent = tuple[int, int, int, int]
+"""First line (1-based) and column (UTF-8 bytes, 0-based), last line and the column after the end."""
+
 # Fields that hold no node, or one that says nothing: contexts and operators.
 _SILENT: Final = frozenset({
     "arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module", "n", "name", "op", "ops",
@@ -35,6 +40,29 @@ def children(node: ast.AST) -> list[ast.AST]:
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
+
+
+def parameters(arguments: ast.arguments) -> list[ast.arg]:
+    """Return every parameter, `*args` and `**kwargs` last."""
+    extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
+
+
+def defaults(arguments: ast.arguments) -> list[ast.expr]:
+    """Return the expressions of default values."""
+    return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
+
+
+def first_line(node: ast.AST) -> int:
+    """Return the line that a statement begins on, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([getattr(node, "lineno", 1), *(item.lineno for item in decorators)])
+
+
+def extent(node: ast.AST) -> Extent:
+    """Return the lines and columns that a node covers."""
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
 
 
 _MIXED: Final = frozenset({"names", "keys", "kw_defaults", "kwd_attrs"})

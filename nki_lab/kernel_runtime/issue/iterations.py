@@ -18,7 +18,8 @@ from typing import Any, Final
 from nki_lab.kernel_runtime.ir import Pass, Site
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.tensor import VirtualRegister
-from nki_lab.source.places import tree_of
+from nki_lab.source.module import module_at
+from nki_lab.source.trees import extent
 
 
 class Loop:
@@ -287,10 +288,10 @@ def variable_at(frame: FrameType) -> str:
 
 def while_at(file: str, line: int, column: int, end_line: int, end_column: int) -> ast.While | None:
     """The `while` that stands, or whose whole test stands, at a place, where that test is plain: no `not`, no `and`."""
-    tree = tree_of(file)
+    module = module_at(file)
     place = (line, column, end_line, end_column)
-    for node in ast.walk(tree) if tree is not None else ():
-        if isinstance(node, ast.While) and place in (_stretch(node), _stretch(node.test)):
+    for node in ast.walk(module.tree) if module is not None else ():
+        if isinstance(node, ast.While) and place in (extent(node), extent(node.test)):
             return node if is_plain(node.test) else None
     return None
 
@@ -312,7 +313,3 @@ def way_out(loop: ast.While | ast.For) -> ast.stmt | None:
         inside = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
         stack.extend((child, inside) for child in reversed(list(ast.iter_child_nodes(node))))
     return None
-
-
-def _stretch(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:
-    return node.lineno, node.col_offset, node.end_lineno or 0, node.end_col_offset or 0

@@ -12,7 +12,8 @@ from typing import Any, Final
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.ir import Site
-from nki_lab.source.places import argument_of, places_of
+from nki_lab.source.module import argument_of, module_at
+from nki_lab.source.trees import Extent, extent
 
 _MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
 
@@ -63,17 +64,12 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 
 def _span(site: Site, found: ast.expr | None) -> Span:
     """The span of `found`, of the whole site without one."""
-    if found is None:
-        place_of = (site.line, site.column, site.end_line, site.end_column)
-    else:
-        end_line, end_column = found.end_lineno or found.lineno, found.end_col_offset or found.col_offset
-        place_of = (found.lineno, found.col_offset, end_line, end_column)
-    return Span.from_bytes(site.file, *place_of)
+    return Span.from_bytes(site.file, *(_extent(site) if found is None else extent(found)))
 
 
 def _header_at(site: Site) -> ast.expr | None:
-    places = places_of(site.file)
-    return None if places is None else places.headers.get((site.line, site.column, site.end_line, site.end_column))
+    module = module_at(site.file)
+    return None if module is None else module.calls.headers.get(_extent(site))
 
 
 def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:
@@ -93,8 +89,12 @@ def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:
 
 
 def _call_at(site: Site) -> ast.Call | None:
-    places = places_of(site.file)
-    if places is None:
+    module = module_at(site.file)
+    if module is None:
         return None
-    found = places.calls.get((site.line, site.column, site.end_line, site.end_column))
-    return places.first.get(site.line) if found is None and not site.end_column else found
+    found = module.calls.calls.get(_extent(site))
+    return module.calls.first.get(site.line) if found is None and not site.end_column else found
+
+
+def _extent(site: Site) -> Extent:
+    return site.line, site.column, site.end_line, site.end_column

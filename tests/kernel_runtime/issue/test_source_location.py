@@ -11,7 +11,7 @@ import pytest
 from nki_lab.diagnostic import NkiError, diagnose
 from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.source.places import argument_of
+from nki_lab.source.module import argument_of
 from tests.calls import kernel_of, traced
 
 

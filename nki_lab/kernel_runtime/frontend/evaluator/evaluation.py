@@ -27,7 +27,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Function, Instance, Launch
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.context import recording
@@ -38,6 +37,7 @@ from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.source.module import ModuleSource
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature

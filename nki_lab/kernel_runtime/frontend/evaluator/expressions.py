@@ -23,10 +23,10 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     objects,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.operations import BINARY, UNARY, fits, unwrapped
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, EnumMember, Frame, Function, Instance
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope, function_scope
 
 Expression = Callable[[Frame], Any]
 

@@ -17,8 +17,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.library import Library
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Meter, OverBudget, TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.modules import Home, Shelf
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports
-from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -37,6 +35,8 @@ from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.source.module import ModuleSource
+from nki_lab.source.positions import place_of
 
 BUILTINS = frozenset(dir(builtins))
 

@@ -21,7 +21,6 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.annotations import compare_shape, declared_shape
 from nki_lab.kernel_runtime.frontend.evaluator.comprehensions import iterated
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,
     Frame,
@@ -33,6 +32,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
 from nki_lab.kernel_runtime.language import control
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.source.scopes import Scope
 
 Signal = str | None
 Statement = Callable[[Frame], Signal]

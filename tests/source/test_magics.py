@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.lsp.magics import binds_unseen, python_of
+from nki_lab.source.magics import binds_unseen, python_of
 
 KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))
 

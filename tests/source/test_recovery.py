@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
-from nki_lab.rules.recovery import names_in
+from nki_lab.rules import check_syntax
+from nki_lab.source import SyntaxFacts, syntax_facts
+from nki_lab.source.recovery import names_in
 
 KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))
 MODULE = "\n".join(file.read_text(encoding="utf-8") for file in KERNELS[:12])
@@ -214,7 +215,7 @@ def test_a_mistake_stays_in_its_cell() -> None:
     assert [line for line, _ in faults(found)] == [1, 3, 4]
     names = [node.targets[0].id for node in found.tree.body if isinstance(node, ast.Assign)]  # type: ignore[attr-defined]
     assert names == ["y", "w"]
-    assert found.source == 'x = (\ny = 1\nz = """\n?\nw = 2'
+    assert found.parsed.text == 'x = (\ny = 1\nz = """\n?\nw = 2'
 
 
 def test_cells_move_with_their_places() -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from nki_lab.rules.scopes import (
+from nki_lab.source.names import (
     ENTRY_NAMES,
     FUNCTIONS,
     OTHER_ENTRIES,
     FunctionNode,
-    Scope,
+    NameUses,
     binds,
     definitions_of,
     dotted,
@@ -56,15 +56,15 @@ class KernelClass:
 class KernelSearch:
     """Finds the kernels of a module, then follows the names in their bodies."""
 
-    def __init__(self, module: Scope, kernel_names: Iterable[str]) -> None:
+    def __init__(self, module: NameUses, kernel_names: Iterable[str]) -> None:
         self.module = module
         self.scopes = list(module.subtree())
         self.file_dialect: Dialect = self._dialect_of_imports()
-        self.entries: dict[Scope, Dialect] = {}
-        self.functions: dict[Scope, KernelFunction] = {}
-        self.classes: dict[Scope, Dialect] = {}
-        self.instantiations: dict[Scope, list[ast.Call]] = {}
-        self.methods: dict[str, list[Scope]] = {}
+        self.entries: dict[NameUses, Dialect] = {}
+        self.functions: dict[NameUses, KernelFunction] = {}
+        self.classes: dict[NameUses, Dialect] = {}
+        self.instantiations: dict[NameUses, list[ast.Call]] = {}
+        self.methods: dict[str, list[NameUses]] = {}
         self.attributes: set[str] = set()
         self._find_entries(frozenset(kernel_names))
         for dialect in ("current", "legacy"):  # what both reach is held to the stricter, current rules
@@ -94,11 +94,11 @@ class KernelSearch:
                     for inner in definitions_of(target.id, scope):
                         self._enter(inner, dialect)
 
-    def _enter(self, scope: Scope, dialect: Dialect | None) -> None:
+    def _enter(self, scope: NameUses, dialect: Dialect | None) -> None:
         if dialect and isinstance(scope.node, FUNCTIONS):
             self.entries.setdefault(scope, dialect)
 
-    def _entry_dialect(self, node: ast.expr, scope: Scope) -> Dialect | None:
+    def _entry_dialect(self, node: ast.expr, scope: NameUses) -> Dialect | None:
         """The dialect of the entry point that a decorator, or a called expression, names; None where it is none."""
         if isinstance(node, ast.Name):  # made_elsewhere = nki.jit(mode="trace")
             place = next((item for item in scope.enclosing() if binds(node.id, item)), scope)
@@ -121,7 +121,7 @@ class KernelSearch:
         known = isinstance(root, ast.Name) and any(binds(root.id, item) for item in scope.enclosing())
         return "current" if known and package == "nki" else self.file_dialect
 
-    def _follow(self, entry: Scope, dialect: Dialect) -> None:
+    def _follow(self, entry: NameUses, dialect: Dialect) -> None:
         kernel = entry.node
         assert isinstance(kernel, FUNCTIONS)
         pending = [entry]
@@ -134,9 +134,9 @@ class KernelSearch:
             for inner in scope.subtree():
                 pending.extend(self._reached(inner, dialect))
 
-    def _reached(self, scope: Scope, dialect: Dialect) -> Iterator[Scope]:
+    def _reached(self, scope: NameUses, dialect: Dialect) -> Iterator[NameUses]:
         called = {id(call.func): call for call in scope.calls}
-        meant: dict[str, list[Scope]] = {}
+        meant: dict[str, list[NameUses]] = {}
         for name in (*scope.loads, *scope.annotated):
             if name.id not in meant:
                 meant[name.id] = definitions_of(name.id, scope)
@@ -151,7 +151,7 @@ class KernelSearch:
             self.attributes.add(attribute)
             yield from self.methods.pop(attribute, ())
 
-    def _use_class(self, scope: Scope, dialect: Dialect) -> Iterator[Scope]:
+    def _use_class(self, scope: NameUses, dialect: Dialect) -> Iterator[NameUses]:
         if scope in self.classes:
             return
         self.classes[scope] = dialect
@@ -180,7 +180,7 @@ class KernelSearch:
         return tuple(sorted(found, key=lambda item: (item.node.lineno, item.node.col_offset)))
 
 
-def _roots(scope: Scope) -> tuple[str, ...]:
+def _roots(scope: NameUses) -> tuple[str, ...]:
     roots: list[str] = []
     pending, seen = [scope], {scope}
     while pending:

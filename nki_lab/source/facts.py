@@ -1,30 +1,20 @@
-"""What a syntax rule is given, and what a rule is."""
+"""The kernel code of a module, with the places and names that syntax rules ask for."""
 
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
-from nki_lab.rules.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
-from nki_lab.rules.parsing import (
-    NEWLINE,
-    PARSER_FAILURES,
-    Parsed,
-    not_python,
-    parsed,
-    parsed_as_typed,
-    parsed_cells,
-    unparsable,
-)
-from nki_lab.rules.scopes import FUNCTIONS, FunctionNode, Scope, binds, dotted, scopes_of
-from nki_lab.source.trees import children
+from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
+from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
+from nki_lab.source.names import NameUses, binds, dotted, names_of
+from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, extent
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
@@ -36,22 +26,6 @@ _Index = dict[type[ast.AST], list[ast.AST]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """A check for one code.
-
-    `stage` says which facts it needs. `dialects` are those whose kernels it judges: a rule that AWS's own complete
-    kernels of a dialect break does not belong to that dialect. One `on_host` is about the module around its kernels:
-    where a kernel runs, Python has been there.
-    """
-
-    code: str
-    stage: str
-    check: Callable[[SyntaxFacts], Iterable[Diagnostic]]
-    dialects: tuple[Dialect, ...] = ("current",)
-    on_host: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxFacts:
     """A parsed module and its kernel code.
 
@@ -59,18 +33,17 @@ class SyntaxFacts:
     the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
     """
 
-    parsed: Parsed
-    file: str
+    parsed: ModuleSource
     functions: tuple[KernelFunction, ...]
     classes: tuple[KernelClass, ...]
-    module: Scope = field(repr=False, compare=False)
+    module: NameUses = field(repr=False, compare=False)
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def source(self) -> str:
-        """The text, with newline characters at the ends of lines, without a byte order mark."""
-        return self.parsed.text
+    def file(self) -> str:
+        """The name of the file."""
+        return self.parsed.file
 
     @property
     def tree(self) -> ast.Module:
@@ -136,13 +109,11 @@ class SyntaxFacts:
 
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
         """Where `node` stands, in characters; with `length`, its first `length` characters (a statement's keyword)."""
-        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        line, column, end_line, end = extent(node)
         start = self.character(line, column) + 1
         if length is not None:
             return Span(self.file, line, start, line, start + length)
-        end_line = getattr(node, "end_lineno", None) or line
-        end = getattr(node, "end_col_offset", None)
-        return Span(self.file, line, start, end_line, self.character(end_line, column if end is None else end) + 1)
+        return Span(self.file, line, start, end_line, self.character(end_line, end) + 1)
 
     def character(self, line: int, column: int) -> int:
         """The 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
@@ -203,35 +174,50 @@ def syntax_facts(
     as_typed: bool = False,
     before: SyntaxFacts | None = None,
 ) -> SyntaxFacts:
-    """Parses `source` and finds its kernel code; `kernel_names` are kernels that no decorator marks.
+    """Return the kernel code of a text; `kernel_names` are kernels that no decorator marks.
 
     Bytes are decoded as Python decodes a file. Raises the error of an NKI101 diagnostic for whatever is no Python; a
     text `as_typed` is read around the lines that keep it from parsing, and so is each text of several, which are the
     cells of a notebook: the facts are those of the cells one below the other. `before` are the facts of an earlier
-    state of the same file: what has not changed is taken from there, and they are used up.
+    state of the same file: what has not changed is taken from there, and they are used up. Therefore no one else has
+    the tree of a text as typed.
     """
     former = None if before is None else before.parsed
     if not isinstance(source, str | bytes):
-        read = parsed_cells([_UNREADABLE.sub("?", _plain(text)) for text in source], file, former)
+        module = parsed_cells([_UNREADABLE.sub("?", normalized(text)) for text in source], file, former)
+    elif as_typed:
+        module = _module(source, file, lambda text, file: parsed_as_typed(text, file, former))
     else:
-        text = _plain(source if isinstance(source, str) else _decoded(source, file))
-        if unreadable := _UNREADABLE.search(text):
-            raise error_of(_unreadable(unreadable, file))
-        try:
-            read = parsed_as_typed(text, file, former) if as_typed else parsed(text, file)
-        except PARSER_FAILURES as failure:
-            raise error_of(unparsable(failure, file, tuple(text.split("\n")))) from None
-    module = scopes_of(read.tree, None if before is None else before.module)
-    search = KernelSearch(module, kernel_names or ())
-    return SyntaxFacts(
-        parsed=read, file=file, functions=search.found_functions(), classes=search.found_classes(), module=module
-    )
+        module = _module(source, file, parsed)
+    return _facts(module, kernel_names or (), None if before is None else before.module)
 
 
-def _plain(text: str) -> str:
-    """A text as Python reads it from a file: its parser may place things otherwise with other line ends."""
-    text = text.removeprefix("\ufeff")
-    return NEWLINE.sub("\n", text) if "\r" in text else text
+def known_facts(source: str | bytes, file: str, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
+    """Return the kernel code of a text as typed, worked out once; raises as `syntax_facts`."""
+    return facts_of(_module(source, file, recovered_module), kernel_names)
+
+
+def facts_of(module: ModuleSource, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
+    """Return the kernel code of a module, worked out once."""
+    names = frozenset(kernel_names)
+    return module.once((SyntaxFacts, names), lambda: _facts(module, names, None))
+
+
+def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None) -> SyntaxFacts:
+    names = names_of(module.tree, before)
+    search = KernelSearch(names, kernel_names)
+    return SyntaxFacts(parsed=module, functions=search.found_functions(), classes=search.found_classes(), module=names)
+
+
+def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:
+    """The module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
+    text = normalized(source if isinstance(source, str) else _decoded(source, file))
+    if unreadable := _UNREADABLE.search(text):
+        raise error_of(_unreadable(unreadable, file))
+    try:
+        return read(text, file)
+    except PARSER_FAILURES as failure:
+        raise error_of(unparsable(failure, file, text.split("\n"))) from None
 
 
 def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
@@ -243,8 +229,7 @@ def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
 
 def _decoded(source: bytes, file: str) -> str:
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        return source.decode(encoding)
+        return decoded(source)[0]
     except (SyntaxError, LookupError, UnicodeError) as failure:
         line = column = 1
         if isinstance(failure, UnicodeDecodeError):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.rules import syntax_facts
-from nki_lab.rules.parsing import Parsed, parsed_as_typed
+from nki_lab.source import ModuleSource, syntax_facts
+from nki_lab.source.parsing import parsed_as_typed
 
 KERNEL = '''import nki
 
@@ -59,7 +59,7 @@ TYPED = (
 )  # fmt: skip
 
 
-def same(found: Parsed, fresh: Parsed) -> None:
+def same(found: ModuleSource, fresh: ModuleSource) -> None:
     assert ast.dump(found.tree, include_attributes=True) == ast.dump(fresh.tree, include_attributes=True)
     assert found.lines == fresh.lines
 

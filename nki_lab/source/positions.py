@@ -9,32 +9,22 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import NamedTuple
+
+from nki_lab.source.trees import Extent, extent
 
 # Python 3.12 gives every jump and every failing assert the place of its statement.
 _JUMPS_KEEP_COMPARISONS = sys.version_info < (3, 12)
 _METHOD_ARGUMENTS = 30  # a call with more does not use the method protocol (STACK_USE_GUIDELINE of CPython)
 
 
-class Place(NamedTuple):
-    """A stretch of source: 1-based lines, 0-based UTF-8 byte columns, the end exclusive."""
-
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-
-
-def place_of(node: ast.AST) -> Place:
+def place_of(node: ast.AST) -> Extent:
     """Where a failure of `node` is reported."""
-    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    end_line = getattr(node, "end_lineno", None) or line
-    end_column = getattr(node, "end_col_offset", None) or column
+    line, column, end_line, end_column = extent(node)
     attribute = node.func if isinstance(node, ast.Call) and _is_method_call(node) else node
     if isinstance(attribute, ast.Attribute) and attribute.end_lineno is not None and line != attribute.end_lineno:
         line = attribute.end_lineno
         column = max(0, (attribute.end_col_offset or 0) - len(attribute.attr.encode()))
-    return Place(line, column, end_line, end_column)
+    return line, column, end_line, end_column
 
 
 def _is_method_call(node: ast.Call) -> bool:

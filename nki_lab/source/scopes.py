@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nki_lab.source.trees import children
+from nki_lab.source.trees import FUNCTIONS, children, defaults, parameters
 
-FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -72,7 +71,7 @@ class Scope:
             elif isinstance(node, ast.Yield | ast.YieldFrom | ast.Await):
                 self._generator = True
             else:
-                self._names.update(_bound_by(node))
+                self._names.update(bound_by(node))
 
 
 _TELLING: Final = frozenset((
@@ -90,11 +89,8 @@ def _qualified(name: str, parent: Scope | None) -> str:
 
 def function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str, parent: Scope) -> Scope:
     """The scope of a function's body."""
-    arguments = node.args
-    params = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    params += [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    return Scope("function", name, parent, (arg.arg for arg in params), body)
+    return Scope("function", name, parent, (arg.arg for arg in parameters(node.args)), body)
 
 
 def class_scope(node: ast.ClassDef, parent: Scope) -> Scope:
@@ -116,10 +112,11 @@ def module_scope(tree: ast.Module) -> Scope:
 
 def bound_names(body: Iterable[ast.AST]) -> set[str]:
     """The names that these nodes bind in their own scope."""
-    return {name for node in inner_nodes(body) for name in _bound_by(node)}
+    return {name for node in inner_nodes(body) for name in bound_by(node)}
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
+def bound_by(node: ast.AST) -> Iterator[str]:
+    """The names that one node binds by itself."""
     if isinstance(node, ast.Name):
         if not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -151,12 +148,11 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
         if type(node) not in _HELD:
             stack.extend(children(node))
         elif isinstance(node, FUNCTIONS):
-            stack.extend(node.decorator_list)
-            stack.extend(item for item in (*node.args.defaults, *node.args.kw_defaults) if item is not None)
+            stack.extend((*node.decorator_list, *defaults(node.args)))
         elif isinstance(node, ast.ClassDef):
             stack.extend((*node.decorator_list, *node.bases, *node.keywords))
         elif isinstance(node, ast.Lambda):
-            stack.extend(item for item in (*node.args.defaults, *node.args.kw_defaults) if item is not None)
+            stack.extend(defaults(node.args))
         elif isinstance(node, _COMPREHENSIONS):
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)

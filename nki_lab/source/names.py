@@ -1,4 +1,4 @@
-"""The names of a module, scope by scope, as Python looks them up. Nothing is executed.
+"""Name use in a module, scope by scope: definitions, imports, aliases, reads, calls. Nothing is executed.
 
 All walks are loops, not recursion, so that deeply nested source cannot exhaust the stack.
 """
@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from nki_lab.source.trees import children
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+from nki_lab.source.scopes import bound_by
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, defaults, parameters
 
 _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
@@ -31,17 +29,17 @@ ENTRY_NAMES: Final = _ENTRIES | {name.rpartition(".")[2] for name in OTHER_ENTRI
 _ALIAS_DEPTH: Final = 8
 
 
-class Scope:
-    """Names of one function, class body, lambda or module, as far as the search for kernel code needs them."""
+class NameUses:
+    """Names that one function, class body, lambda or module mentions."""
 
     __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "definitions", "imports", "loads",
                  "node", "parent", "stars")  # fmt: skip
 
-    def __init__(self, node: ast.AST, parent: Scope | None) -> None:
+    def __init__(self, node: ast.AST, parent: NameUses | None) -> None:
         self.node = node
         self.parent = parent
-        self.children: list[Scope] = []
-        self.definitions: dict[str, list[Scope]] = {}
+        self.children: list[NameUses] = []
+        self.definitions: dict[str, list[NameUses]] = {}
         self.aliases: dict[str, ast.expr] = {}
         self.imports: dict[str, str] = {}
         self.stars: list[str] = []
@@ -53,7 +51,7 @@ class Scope:
         if parent is not None:
             parent.children.append(self)
 
-    def take(self, other: Scope) -> None:
+    def take(self, other: NameUses) -> None:
         """Add what a statement says about names."""
         self.aliases.update(other.aliases)
         self.bound |= other.bound
@@ -61,7 +59,7 @@ class Scope:
         self.calls += other.calls
         self.attributes |= other.attributes
 
-    def subtree(self) -> Iterator[Scope]:
+    def subtree(self) -> Iterator[NameUses]:
         """This scope and the scopes inside it."""
         stack = [self]
         while stack:
@@ -69,23 +67,23 @@ class Scope:
             yield scope
             stack.extend(scope.children)
 
-    def enclosing(self) -> Iterator[Scope]:
+    def enclosing(self) -> Iterator[NameUses]:
         """The scopes in which Python looks a name up, innermost first: class bodies do not pass their names on."""
-        scope: Scope | None = self
+        scope: NameUses | None = self
         while scope is not None:
             if scope is self or not isinstance(scope.node, ast.ClassDef):
                 yield scope
             scope = scope.parent
 
 
-def scopes_of(tree: ast.Module, before: Scope | None = None) -> Scope:
+def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
     """The module's scope, with the scopes inside it as children.
 
     Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
     """
-    module = Scope(tree, None)
+    module = NameUses(tree, None)
     known = {} if before is None else {item.node: item for item in before.children}
-    stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
+    stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
         if type(node) in _LEAVES and (noted := _noted(node)) is not None:
@@ -98,23 +96,23 @@ def scopes_of(tree: ast.Module, before: Scope | None = None) -> Scope:
         elif isinstance(node, FUNCTIONS):
             stack.extend(_enter_function(node, scope))
         elif isinstance(node, ast.Lambda):
-            inner = Scope(node, scope)
-            inner.bound.update(arg.arg for arg in _parameters(node.args))
-            stack.extend((default, scope) for default in _defaults(node.args))
+            inner = NameUses(node, scope)
+            inner.bound.update(arg.arg for arg in parameters(node.args))
+            stack.extend((default, scope) for default in defaults(node.args))
             stack.append((node.body, inner))
         elif isinstance(node, ast.ClassDef):
-            inner = Scope(node, scope)
+            inner = NameUses(node, scope)
             scope.definitions.setdefault(node.name, []).append(inner)
             stack.extend((item, scope) for item in (*node.decorator_list, *node.bases, *node.keywords))
             stack.extend((item, inner) for item in node.body)
     return module
 
 
-def _noted(node: ast.AST) -> Scope | None:
+def _noted(node: ast.AST) -> NameUses | None:
     """What a statement says about names, as a scope of its own; None where scopes are made in it. It is kept."""
     if node in _notes:
         return _notes[node]
-    found: Scope | None = Scope(node, None)
+    found: NameUses | None = NameUses(node, None)
     stack = [node]
     while stack:
         part = stack.pop()
@@ -132,40 +130,31 @@ def _noted(node: ast.AST) -> Scope | None:
 
 _NOWHERE: Final = ast.Pass()
 _LEAVES: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
-_notes: WeakKeyDictionary[ast.AST, Scope | None] = WeakKeyDictionary()
+_notes: WeakKeyDictionary[ast.AST, NameUses | None] = WeakKeyDictionary()
 _OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.Lambda, ast.ClassDef))
 
 
-def _adopted(node: FunctionNode | ast.ClassDef, inner: Scope, scope: Scope) -> list[ast.expr | ast.keyword]:
+def _adopted(node: FunctionNode | ast.ClassDef, inner: NameUses, scope: NameUses) -> list[ast.expr | ast.keyword]:
     """Take a scope into another parent; gives what of its statement belongs to that one."""
     inner.parent = scope
     scope.children.append(inner)
     scope.definitions.setdefault(node.name, []).append(inner)
     if isinstance(node, ast.ClassDef):
         return [*node.decorator_list, *node.bases, *node.keywords]
-    return [*node.decorator_list, *_defaults(node.args)]
+    return [*node.decorator_list, *defaults(node.args)]
 
 
-def _enter_function(node: FunctionNode, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
-    inner = Scope(node, scope)
+def _enter_function(node: FunctionNode, scope: NameUses) -> Iterator[tuple[ast.AST, NameUses]]:
+    inner = NameUses(node, scope)
     scope.definitions.setdefault(node.name, []).append(inner)
-    for arg in _parameters(node.args):
+    for arg in parameters(node.args):
         inner.bound.add(arg.arg)
         if arg.annotation is not None:
             inner.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
-    for item in (*node.decorator_list, *_defaults(node.args)):
+    for item in (*node.decorator_list, *defaults(node.args)):
         yield item, scope
     for statement in node.body:
         yield statement, inner
-
-
-def _parameters(arguments: ast.arguments) -> list[ast.arg]:
-    extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
-    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
-
-
-def _defaults(arguments: ast.arguments) -> list[ast.expr]:
-    return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
 
 
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
@@ -176,7 +165,7 @@ def _evaluated_children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def _note(node: ast.AST, scope: Scope) -> None:
+def _note(node: ast.AST, scope: NameUses) -> None:
     kind = type(node)
     if kind not in _TELLING:
         return
@@ -206,19 +195,19 @@ def _note(node: ast.AST, scope: Scope) -> None:
                     scope.imports[item.asname or item.name] = f"{prefix}.{item.name}"
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() | ast.Call() as value):
             scope.aliases[name] = value
-        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-            scope.bound.add(name)
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+            scope.bound.update(bound_by(node))
         case _:
             pass
 
 
 _TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign,
-                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar))  # fmt: skip
+                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping))  # fmt: skip
 
 
-def definitions_of(name: str, scope: Scope) -> list[Scope]:
+def definitions_of(name: str, scope: NameUses) -> list[NameUses]:
     """The functions and classes of this module that `name` may mean in `scope`."""
-    place: Scope | None = scope
+    place: NameUses | None = scope
     for _ in range(_ALIAS_DEPTH):
         place = next((item for item in place.enclosing() if binds(name, item)), None) if place else None
         if place is None:
@@ -236,7 +225,7 @@ def definitions_of(name: str, scope: Scope) -> list[Scope]:
     return []
 
 
-def _function_in(node: ast.expr, scope: Scope) -> ast.expr:
+def _function_in(node: ast.expr, scope: NameUses) -> ast.expr:
     """The function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
     if isinstance(node, ast.Call) and node.args:
         maker = node.func.func if isinstance(node.func, ast.Call) else node.func
@@ -266,7 +255,7 @@ def unwrapped(node: ast.expr) -> ast.expr:
             return node
 
 
-def dotted(node: ast.expr, scope: Scope) -> str:
+def dotted(node: ast.expr, scope: NameUses) -> str:
     """The full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain name."""
     parts: list[str] = []
     for _ in range(_ALIAS_DEPTH):
@@ -288,9 +277,9 @@ def dotted(node: ast.expr, scope: Scope) -> str:
     return ""
 
 
-def is_partial(node: ast.Call, scope: Scope) -> bool:
+def is_partial(node: ast.Call, scope: NameUses) -> bool:
     return dotted(node.func, scope).rpartition(".")[2] == "partial"
 
 
-def binds(name: str, scope: Scope) -> bool:
+def binds(name: str, scope: NameUses) -> bool:
     return name in scope.imports or name in scope.definitions or name in scope.aliases or name in scope.bound

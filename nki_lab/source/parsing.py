@@ -4,84 +4,59 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
-from nki_lab.rules.recovery import move, recovered
-from nki_lab.rules.reparsing import change_inside
-
-NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # what Python's tokenizer ends a line with; str.splitlines() has more
-PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A part of a module that is read by itself: `text` begins after `start` lines."""
-
-    text: str
-    start: int
-    body: tuple[ast.stmt, ...]
-    faults: tuple[Diagnostic, ...]
-    unread: frozenset[int]
+from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
+from nki_lab.source.recovery import move, recovered
+from nki_lab.source.reparsing import change_inside
+from nki_lab.source.trees import first_line
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A module's text and tree.
+def recovered_module(text: str, file: str) -> ModuleSource:
+    """Return the module of a text that may be half typed, parsed once: lines that keep it from parsing are left out.
 
-    `faults` are the NKI101 findings of the `unread` lines (1-based), which the tree has no statements for. `cells` are
-    the parts of a notebook.
+    Raises `PARSER_FAILURES` where nothing can be read.
     """
-
-    text: str
-    lines: tuple[str, ...]
-    tree: ast.Module
-    faults: tuple[Diagnostic, ...] = ()
-    unread: frozenset[int] = frozenset()
-    cells: tuple[Cell, ...] = ()
+    try:
+        return parsed(text, file)
+    except SyntaxError as failure:
+        return _recovered(text, file, failure)
 
 
-def parsed(text: str, file: str) -> Parsed:
-    """The tree of `text`, whose lines end with newlines; raises what Python's parser raises (`PARSER_FAILURES`)."""
-    return Parsed(text, tuple(text.split("\n")), _tree(text, file))
-
-
-def parsed_as_typed(text: str, file: str, before: Parsed | None = None) -> Parsed:
+def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) -> ModuleSource:
     """The tree of a text that may be half typed: lines that keep it from parsing are left out.
 
-    Statements that stand as they stood in `before` are taken from there, and moved: its tree is used up. Raises as
-    `parsed` where nothing can be read.
+    Statements that stand as they stood in `before` are taken from there, and moved: its tree is used up. Raises
+    `PARSER_FAILURES` where nothing can be read.
     """
-    lines = tuple(text.split("\n"))
     if before is not None and not before.cells:
+        lines = tuple(text.split("\n"))
         inside = _changed_inside(before, lines, text, file)
         if inside is not None:
             return inside
         kept = _kept(before, lines)
         if kept is not None:
-            return kept._parsed(text, lines, before, file)
-    return _read(lines, file)
+            return kept.parsed(text, lines, file)
+    return _read(text, file)
 
 
-def parsed_cells(texts: Sequence[str], file: str, before: Parsed | None = None) -> Parsed:
+def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = None) -> ModuleSource:
     """The tree of a notebook: no mistake reaches beyond its cell.
 
     Cells of `before`, wherever they stand now, are taken from there, and moved: its tree is used up.
     """
     known = {} if before is None else {cell.text: cell for cell in before.cells}
-    lines = tuple("\n".join(texts).split("\n"))
     cells: list[Cell] = []
     start = 0
     for text in texts:
         cell = known.pop(text, None)
         cells.append(_cell(text, start, file) if cell is None else _moved_cell(cell, start))
         start += text.count("\n") + 1
-    return Parsed(
+    return ModuleSource(
         "\n".join(texts),
-        lines,
+        file,
         ast.Module(body=[node for cell in cells for node in cell.body], type_ignores=[]),
         tuple(item for cell in cells for item in cell.faults),
         frozenset(line for cell in cells for line in cell.unread),
@@ -90,12 +65,12 @@ def parsed_cells(texts: Sequence[str], file: str, before: Parsed | None = None) 
 
 
 def _cell(text: str, start: int, file: str) -> Cell:
-    lines = ("",) * start + tuple(text.split("\n"))
+    placed = "\n" * start + text
     try:
-        read = _read(lines, file)
+        read = _read(placed, file)
     except PARSER_FAILURES as failure:
-        fault = unparsable(failure, file, lines)
-        return Cell(text, start, (), (fault,), frozenset(range(start + 1, len(lines) + 1)))
+        lines = placed.split("\n")
+        return Cell(text, start, (), (unparsable(failure, file, lines),), frozenset(range(start + 1, len(lines) + 1)))
     return Cell(text, start, tuple(read.tree.body), read.faults, read.unread)
 
 
@@ -115,22 +90,20 @@ def _down(fault: Diagnostic, count: int) -> Diagnostic:
     return replace(fault, span=span, message=message)
 
 
-def _read(lines: tuple[str, ...], file: str) -> Parsed:
-    """The tree of lines, around those that cannot be read."""
-    text = "\n".join(lines)
+def _read(text: str, file: str) -> ModuleSource:
+    """The module of a text, around lines that cannot be read; nobody else has its tree."""
     try:
-        return Parsed(text, lines, _tree(text, file))
+        return ModuleSource(text, file, tree_of(text, file))
     except SyntaxError as failure:
-        found = recovered(lines, failure, lambda part: _tree(part, file))
-        faults = [unparsable(item, file, lines) for item in found.failures]
-        faults.sort(key=lambda item: (item.line, item.column))
-        return Parsed(text, lines, found.tree, tuple(faults), found.unread)
+        return _recovered(text, file, failure)
 
 
-def _tree(text: str, file: str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an odd escape in the user's string is not ours to report
-        return ast.parse(text, filename=file)
+def _recovered(text: str, file: str, failure: SyntaxError) -> ModuleSource:
+    lines = text.split("\n")
+    found = recovered(lines, failure, lambda part: tree_of(part, file))
+    faults = [unparsable(item, file, lines) for item in found.failures]
+    faults.sort(key=lambda item: (item.line, item.column))
+    return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
 
 
 # -- what has changed ----------------------------------------------------------------------------------------------
@@ -146,15 +119,15 @@ class _Kept:
     stop: int
     moved: int  # lines that the tail has moved down
 
-    def _parsed(self, text: str, lines: tuple[str, ...], before: Parsed, file: str) -> Parsed:
-        between = ("",) * self.start + lines[self.start : self.stop]
-        read = _read(between, file)
+    def parsed(self, text: str, lines: Sequence[str], file: str) -> ModuleSource:
+        """The module of the new text, whose lines between the kept statements are read."""
+        read = _read("\n" * self.start + "\n".join(lines[self.start : self.stop]), file)
         move(self.tail, self.moved)
         body = [*self.head, *read.tree.body, *self.tail]
-        return Parsed(text, lines, ast.Module(body=body, type_ignores=[]), read.faults, read.unread)
+        return ModuleSource(text, file, ast.Module(body=body, type_ignores=[]), read.faults, read.unread)
 
 
-def _span_of_change(before: Parsed, lines: tuple[str, ...]) -> tuple[int, int]:
+def _span_of_change(before: ModuleSource, lines: tuple[str, ...]) -> tuple[int, int]:
     """How many lines at the beginning and at the end are as they were; lines that were left out count as changed."""
     old = before.lines
     same = min(len(old), len(lines))
@@ -166,24 +139,24 @@ def _span_of_change(before: Parsed, lines: tuple[str, ...]) -> tuple[int, int]:
     return first, last
 
 
-def _changed_inside(before: Parsed, lines: tuple[str, ...], text: str, file: str) -> Parsed | None:
+def _changed_inside(before: ModuleSource, lines: tuple[str, ...], text: str, file: str) -> ModuleSource | None:
     """The text read as a change of one block; None where that is not possible."""
     first, last = _span_of_change(before, lines)
-    change = change_inside(before.tree.body, before.lines, lines, first, last, first_line)
+    change = change_inside(before.tree.body, before.lines, lines, first, last)
     if change is None:
         return None
     try:
-        read = _read(change.text(lines), file)
+        read = _read("\n".join(change.text(lines)), file)
     except PARSER_FAILURES:
         return None
     between = change.statements(read.tree)
     if between is None or any(line <= change.start for line in read.unread):
         return None
     tree = ast.Module(body=change.applied(before.tree.body, between), type_ignores=[])
-    return Parsed(text, lines, tree, read.faults, read.unread)
+    return ModuleSource(text, file, tree, read.faults, read.unread)
 
 
-def _kept(before: Parsed, lines: tuple[str, ...]) -> _Kept | None:
+def _kept(before: ModuleSource, lines: tuple[str, ...]) -> _Kept | None:
     """What of `before` stands unchanged; None where that is not worth while.
 
     A statement beside the change counts as changed: it may go on there. So do those between lines that were left out:
@@ -212,16 +185,10 @@ def _without_neighbour(nodes: list[ast.stmt], *, at_end: bool) -> list[ast.stmt]
     return nodes
 
 
-def first_line(node: ast.stmt) -> int:
-    """The line that a statement begins on, decorators included."""
-    decorators = getattr(node, "decorator_list", ())
-    return min([node.lineno, *(item.lineno for item in decorators)])
-
-
 # -- what is wrong --------------------------------------------------------------------------------------------------
 
 
-def unparsable(failure: BaseException, file: str, lines: tuple[str, ...], *, in_bytes: bool = False) -> Diagnostic:
+def unparsable(failure: BaseException, file: str, lines: Sequence[str], *, in_bytes: bool = False) -> Diagnostic:
     """The NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
     if isinstance(failure, SyntaxError):
         line = min(max(failure.lineno or 1, 1), len(lines))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nki_lab.rules.recovery import move
+from nki_lab.source.recovery import move
+from nki_lab.source.trees import first_line
 
 _HEADED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With, ast.If)
 _OPENER: Final = "if 1:"
@@ -76,8 +77,7 @@ class Change:
 
 
 def change_inside(
-    body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int,
-    first_line: Callable[[ast.stmt], int],
+    body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
 ) -> Change | None:  # fmt: skip
     """The innermost block that holds all of a change between other statements; None where only a module does.
 
@@ -88,21 +88,21 @@ def change_inside(
     block = body
     end = len(old) - last
     while True:
-        step = _entered(block, first, end, first_line)
+        step = _entered(block, first, end)
         if step is None:
             return found
         path.append(step)
         block = getattr(step.owner, step.block)
-        around = _around(block, first, end, first_line)
+        around = _around(block, first, end)
         if around is not None:
             head, tail = around
             moved = len(new) - len(old)
             start, stop = head[-1].end_lineno or 0, first_line(tail[0]) - 1 + moved
-            if stop >= start and _is_plain(head[-1], tail[0], old, first_line):
+            if stop >= start and _is_plain(head[-1], tail[0], old):
                 found = Change(tuple(path), head, tail, start, stop, moved)
 
 
-def _entered(block: Sequence[ast.stmt], first: int, end: int, first_line: Callable[[ast.stmt], int]) -> _Step | None:
+def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:
     """The statement whose inner block the change is in."""
     for at, node in enumerate(block):
         if (node.end_lineno or 0) <= first:
@@ -118,7 +118,7 @@ def _entered(block: Sequence[ast.stmt], first: int, end: int, first_line: Callab
 
 
 def _around(
-    block: Sequence[ast.stmt], first: int, end: int, first_line: Callable[[ast.stmt], int]
+    block: Sequence[ast.stmt], first: int, end: int
 ) -> tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]] | None:
     """The statements before and after the change but for its neighbours, which may go on in it."""
     before = sum((node.end_lineno or 0) <= first for node in block)
@@ -127,7 +127,7 @@ def _around(
     return (head, tail) if head and tail else None
 
 
-def _is_plain(head: ast.stmt, tail: ast.stmt, old: Sequence[str], first_line: Callable[[ast.stmt], int]) -> bool:
+def _is_plain(head: ast.stmt, tail: ast.stmt, old: Sequence[str]) -> bool:
     """Whether nothing else stands on the lines where the kept statements end and begin."""
     last, begin = head.end_lineno or 0, first_line(tail)
     rest = old[last - 1].encode()[head.end_col_offset or 0 :].strip()
