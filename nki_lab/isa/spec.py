@@ -268,6 +268,15 @@ class Use:
         }
         self.engine = ""
 
+    def space(self, operand: str) -> str:
+        """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
+        view = self.types.get(operand)
+        return "" if view is None else _memory(view.space)
+
+    def spaces(self) -> tuple[str, ...]:
+        """The memory spaces of all tensor operands."""
+        return tuple(_memory(view.space) for view in self.types.values() if view is not None)
+
     @property
     def name(self) -> str:
         """Name of the instruction."""
@@ -278,15 +287,6 @@ class Use:
         """Order in which the elements of an index tensor count: `rows` or `columns`."""
         order: str = self.instruction.history.get("index_order", "rows")
         return order
-
-    def space(self, operand: str) -> str:
-        """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
-        view = self.types.get(operand)
-        return "" if view is None else _memory(view.space)
-
-    def spaces(self) -> tuple[str, ...]:
-        """The memory spaces of all tensor operands."""
-        return tuple(_memory(view.space) for view in self.types.values() if view is not None)
 
 
 def _memory(space: str) -> str:
@@ -355,8 +355,7 @@ class Instruction:
     something in the engine's own registers that later instructions read. `synchronizes(use)` is how it waits for the
     other core of the launch, None where it does not; an instruction that waits and writes nothing `only_orders`: it
     touches no element of its operands, and later accesses of them wait for it. `warns(use)` are findings that do not
-    stop it. `precision(use)` is `float32`, `native` or `bits`, and `exact(use)` tells whether results need no rounding;
-    a body may give both as constants.
+    stop it.
 
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
@@ -502,8 +501,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         limits=limits,
         predicates=predicates,
         numerics=own["numerics"],
-        precision=_of_call(own.get("precision", "float32")),
-        exact=_of_call(own.get("exact", False)),
+        precision=own.get("precision", _float32),
+        exact=own.get("exact", _inexact),
         shapes=own.get("shapes"),
         cost=own["cost"],
         legacy=own["legacy"],
@@ -601,10 +600,13 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
     "accumulation": (Accumulation, {"operand": "out"}),
     "fills": (Fill, {"operand": "attr"}),
-} | dict.fromkeys(("register_value", "merges", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
 """What a face is, and the roles of the operands that its fields name."""
 
 
-def _of_call(face: Any) -> Callable[[Use], Any]:
-    """Return a face that may be a constant as a function of the call."""
-    return face if callable(face) else lambda _use: face
+def _float32(_use: Use) -> str:
+    return "float32"
+
+
+def _inexact(_use: Use) -> bool:
+    return False

@@ -181,7 +181,8 @@ class dma_copy:
     def precision(use: Use) -> str:
         return "native" if use.dtypes["dst"] is use.dtypes["src"] else "float32"
 
-    exact = True
+    def exact(use: Use) -> bool:
+        return True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
@@ -328,8 +329,11 @@ class dma_transpose:
     example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
     history = {"index_order": "columns"}
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def merges(use: Use) -> bool:
         return use.attrs["oob_mode"] is enums.oob_mode.skip

@@ -77,8 +77,11 @@ class nc_stream_shuffle:
     example = {"dst": "sbuf float32 32x512", "src": "sbuf float32 32x512", "shuffle_mask": [0] * 32}
     shapes = by_partition
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def merges(use: Use) -> bool:
         return KEEP in use.attrs["shuffle_mask"] or use.types["src"].shape[0] < use.types["dst"].shape[0]
@@ -136,8 +139,11 @@ class nc_n_gather:
     example = {"dst": "sbuf float32 128x16", "data": "sbuf float32 128x512", "indices": "sbuf uint32 128x16"}
     shapes = by_partition
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _require_inside(ins.indices, ins.data.shape[1], "indices", "nc_n_gather")
@@ -221,8 +227,11 @@ class local_gather:
     example = {"dst": "sbuf float32 128x64", "src_buffer": "sbuf float32 128x512", "index": "sbuf uint16 128x4"}
     shapes = by_partition
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         each, valid = int(use.attrs["num_elem_per_idx"]), _valid(use)
@@ -290,8 +299,11 @@ class nonzero_with_count:
     example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
     shapes = by_partition
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def merges(use: Use) -> bool:
         return True

@@ -370,8 +370,11 @@ class nc_transpose:
     def choose(use: Use) -> str:
         return _transpose_engine(use)
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}

@@ -140,7 +140,8 @@ class quantize_mx:
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
     shapes = by_partition
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def merges(use: Use) -> bool:
         return True
@@ -271,7 +272,8 @@ class nc_matmul_mx:
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""

@@ -144,7 +144,8 @@ class rng:
     def choose(use: Use) -> str:
         return "vector"
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
@@ -232,7 +233,8 @@ class dropout:
         dtype = use.dtypes["data"]
         return "native" if dtype is not None and dtype.kind in ("int", "uint", "bool") else "float32"
 
-    exact = True
+    def exact(use: Use) -> bool:
+        return True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
@@ -253,7 +255,8 @@ class set_rng_seed:
 
     example = {"src_seeds": "sbuf uint32 1x1"}
 
-    precision = "bits"
+    def precision(use: Use) -> str:
+        return "bits"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
@@ -307,7 +310,8 @@ class rand_set_state:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _generators(state, use.engine)[_lanes(use, "src_seeds")] = ins.src_seeds
@@ -337,7 +341,8 @@ class rand_get_state:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _generators(state, use.engine)[_lanes(use, "dst")]

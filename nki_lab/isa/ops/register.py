@@ -101,7 +101,8 @@ class register_move:
 
     example = {"dst": "register", "src": 7}
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = value_of(state.values, use.attrs["src"])
@@ -126,7 +127,8 @@ class register_load:
 
     example = {"dst": "register", "src": "sbuf int32 1x1"}
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = ins.src.reshape(-1)[0].item()
@@ -151,7 +153,8 @@ class register_store:
 
     example = {"dst": "sbuf int32 1x1", "src": "register 7"}
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         value = value_of(state.values, use.attrs["src"])

@@ -23,11 +23,6 @@ def commanded(*names: str) -> Callable[[Use], str | None]:
     return test
 
 
-def commands_registers(use: Use) -> bool:
-    """Whether a call leaves something in the accumulation registers."""
-    return use.attrs["reduce_cmd"] is not enums.reduce_cmd.idle
-
-
 def initial_given(operand: str, neutral: float | None = None) -> Callable[[Use], str | None]:
     """Test: a start value is given with load_reduce and only then; `neutral` is the number that says nothing."""
 
@@ -58,3 +53,8 @@ def started(registers: Any, command: enums.reduce_cmd, identity: Any, initial: A
     elif command is enums.reduce_cmd.load_reduce:
         first[...] = np.asarray(initial, np.float32).reshape(-1)
     return first
+
+
+def commands_registers(use: Use) -> bool:
+    """Whether a call leaves something in the accumulation registers."""
+    return use.attrs["reduce_cmd"] is not enums.reduce_cmd.idle

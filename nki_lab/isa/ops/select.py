@@ -306,7 +306,8 @@ class tensor_copy_predicated:
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512", "predicate": "sbuf uint8 128x512"}
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def exact(use: Use) -> bool:
         return use.types["src"] is not None

@@ -73,8 +73,11 @@ class sendrecv:
     example = {"src": "sbuf float32 128x128", "dst": "sbuf float32 128x128", "send_to_rank": 1, "recv_from_rank": 1,
                "pipe_id": 0}  # fmt: skip
 
-    precision = "native"
-    exact = True
+    def precision(use: Use) -> str:
+        return "native"
+
+    def exact(use: Use) -> bool:
+        return True
 
     def synchronizes(use: Use) -> Synchronization:
         attrs = use.attrs
@@ -123,7 +126,8 @@ class core_barrier:
     def choose(use: Use) -> str:
         return "gpsimd"
 
-    precision = "native"
+    def precision(use: Use) -> str:
+        return "native"
 
     def synchronizes(use: Use) -> Synchronization | None:
         return Synchronization() if len(use.attrs["cores"]) > 1 else None
