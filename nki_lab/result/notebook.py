@@ -29,7 +29,8 @@ def bundle(run: Recorded) -> dict[str, Any]:
 
 def _shown(run: Recorded, limit: int) -> dict[str, Any]:
     recording = run.recording
-    shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": picture.png(recording)}
+    png = picture.png(recording)
+    shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": png}
     kept = widgets.pinned(recording, limit, fault=run.fault)
     note = _MORE
     if kept is not None:
@@ -40,7 +41,7 @@ def _shown(run: Recorded, limit: int) -> dict[str, Any]:
             shown = _data(run.view()) | shown
         except NkiError as error:
             note = f"{note} {error.diagnostics[0].message}: {error.diagnostics[0].help}."
-    shown["text/html"] = card(recording, note)
+    shown["text/html"] = card(recording, png, note)
     return shown
 
 
