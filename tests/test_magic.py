@@ -25,10 +25,12 @@ from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, completion
-from nki_lab.magic.cell import prelude
+from nki_lab.magic.neighbours import Neighbours
 from nki_lab.magic.runs import LINES
+from nki_lab.query import kernels
 from nki_lab.result import Run
 from nki_lab.rules import SyntaxRule
+from nki_lab.session import call as session_call
 from nki_lab.source import SyntaxFacts
 from nki_lab.widgets import MIME
 from tests.shells import ipython
@@ -371,6 +373,34 @@ def test_what_the_check_has_told_the_run_does_not_tell_again(notebook: Notebook)
     assert again.text.count("NKI301") == 2
 
 
+SCRATCH = """
+@nki.jit
+def scratch(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((8, 4), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=nl.ndarray((8, 4), dtype=nl.float32, buffer=nl.sbuf), src=tile)
+    nl.store(out, nl.load(a))
+    return out
+"""
+
+
+@pytest.mark.parametrize("call", ["scratch(x);", "int(str(x)); scratch(x)", "", "_ = nki_lab.compile(scratch, x)"])
+def test_a_program_is_judged_once_by_the_run_or_by_the_check(
+    call: str, notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[str] = []
+    for module in (kernels, session_call):
+        original = module.check_program
+        monkeypatch.setattr(module, "check_program", lambda facts, original=original: (
+            judged.append(facts.program.name), original(facts)
+        )[1])  # fmt: skip
+    source = SCRATCH if call else SCRATCH.replace("scratch(a)", "scratch(a: nt.tensor[128, 16])")
+    done = notebook.run(f"%%nki --no-view\nimport nki.typing as nt\n{source}\n{call}")
+    assert isinstance(done.error, ValueError) == ("int" in call)
+    assert done.text.count("NKI301") == 2
+    assert judged.count("scratch") == 1 + ("compile" in call)
+
+
 def test_strict_refuses_what_the_device_compiler_would_reject(notebook: Notebook) -> None:
     source = ADD.replace("nl.store", "same = lambda t: t\n    nl.store")
     plain = notebook.good(f"%%nki --no-view\n{source}\nadd(x, x)")
@@ -432,20 +462,17 @@ def check_of(notebook: Notebook, body: str) -> list[Diagnostic]:
     return found
 
 
-def test_the_prelude_says_what_names_mean() -> None:
+def test_names_of_the_notebook_are_known_by_what_they_are() -> None:
     tree = ast.parse("a + b + c + d + e + f + g + np.x + np.y\nimport os\nos.sep + json")
     space = {
         "a": np.ones((4, 3), np.float32), "b": 7, "c": "it's", "d": float("inf"), "e": object(), "f": nl.bfloat16,
-        "g": nki_lab.spec((2, 3), "bfloat16"), "np": np, "os": os, "unused": 1,
+        "g": nki_lab.spec((2, 3), "bfloat16"), "np": np, "os": os, "unused": np.ones(3),
     }  # fmt: skip
-    line = prelude(tree, space)
-    ast.parse(line)
-    assert set(line.split("; ")) == {
-        "",
-        "import nki_lab as _nki_lab", "a = _nki_lab.spec((4, 3), 'float32')", "b = 7", 'c = "it\'s"',
-        "from notebook import d", "from notebook import e", "from nki.language import bfloat16 as f",
-        "g = _nki_lab.spec((2, 3), 'bfloat16')", "import numpy as np",
-    }  # fmt: skip
+    neighbours = Neighbours(space, cell.meanings)
+    *statements, last = cell.meanings(tree, space, neighbours)
+    assert set(statements) == {"b = 7", 'c = "it\'s"', "from nki.language import bfloat16 as f", "import numpy as np"}
+    assert set(last.removeprefix("from _nki_lab_notebook import ").split(", ")) == {"a", "d", "e", "g"}
+    assert neighbours.arrays == {"a": nki_lab.spec((4, 3), "float32"), "g": space["g"]}
 
 
 # -- options -----------------------------------------------------------------------------------------------------------

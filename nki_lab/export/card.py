@@ -17,8 +17,11 @@ _QUIET: Final = 'style="color:#767676"'
 _COLOURS: Final = {kind: f"#{value:06x}" for kind, value in picture.HUES.items()}
 
 
-def card(recording: Recording, note: str = "") -> str:
-    """The card. `note` says where there is more. Styles stand at the elements: some pages drop style sheets."""
+def card(recording: Recording, png: bytes, note: str = "") -> str:
+    """Return the card around the recording's picture. `note` says where there is more.
+
+    Styles stand at the elements: some pages drop style sheets.
+    """
     summary, count = recording.summary, len(recording)
     told = digest(recording)
     about = "about " if words.is_unsure(summary) else ""
@@ -34,13 +37,13 @@ def card(recording: Recording, note: str = "") -> str:
     items = [f"<div>{_finding(item)}</div>" for item in found[:_FINDINGS]]
     if len(found) > _FINDINGS:
         items.append(f"<div {_QUIET}>and {len(found) - _FINDINGS} more findings</div>")
-    lines = [head, escape(sentences), _drawing(recording), f"<span {_QUIET}>{escape('; '.join(peaks))}</span>"]
+    lines = [head, escape(sentences), _drawing(recording, png), f"<span {_QUIET}>{escape('; '.join(peaks))}</span>"]
     body = "".join(f"<div>{line}</div>" for line in lines if line)
     tail = f"<div {_QUIET}>{escape(note)}</div>" if note else ""
     return f'<div style="line-height:1.5;max-width:1100px">{body}{"".join(items)}{tail}</div>'
 
 
-def _drawing(recording: Recording) -> str:
+def _drawing(recording: Recording, png: bytes) -> str:
     """The picture with a name and a share beside each of its rows."""
     drawn = picture.lines(recording)
     if not drawn:
@@ -52,7 +55,7 @@ def _drawing(recording: Recording) -> str:
         for line in drawn
     )
     height = picture.height(len(drawn))
-    data = base64.b64encode(picture.png(recording)).decode("ascii")
+    data = base64.b64encode(png).decode("ascii")
     image = f'<img alt="Timeline" src="data:image/png;base64,{data}" style="width:100%;height:{height}px">'
     return (
         f'<div style="display:flex;gap:12px;margin:6px 0"><div style="flex:none;font-size:11px">{names}</div>'

@@ -8,7 +8,6 @@ from typing import Any, Final
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import TARGETS, Arch
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.kernel_runtime.recording.digest import Digest, LineTime
 
 _SEVERITIES: Final = ("error", "warning", "information", "hint")
 
@@ -34,8 +33,3 @@ def capacities(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
         for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True)
         if (name := f"{space.lower()}_peak_bytes_per_partition") in summary
     ]
-
-
-def lines_of(told: Digest) -> list[LineTime]:
-    """The lines on the critical path, the costliest first."""
-    return [line for line in told.lines if line.critical]

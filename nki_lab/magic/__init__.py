@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any, Final
 
 from IPython.core.displayhook import DisplayHook
@@ -23,6 +24,9 @@ from nki_lab.result.inputs import maker
 
 # What the check before a run says of itself; the run that follows has no such limits.
 _OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
+
+Judge = Callable[[], list[Diagnostic]]
+"""Checks a cell whose kernels did not all run."""
 
 
 @magics_class
@@ -66,8 +70,12 @@ class NkiMagics(Magics):
                 raise _not_python(self.shell, error) from None
             found: list[Diagnostic] = []
             seconds = 0.0
+            later = False
             if not arguments.no_check:
-                found, seconds = cells.check(cell, self.shell.user_ns, arch)
+                # A run judges its program itself. What a program as a whole may have is no fault, which keeps from
+                # running, but may be a reject.
+                later = cell.runs_all() and not (arguments.check_only or arguments.strict)
+                found, seconds = cells.check(cell, self.shell.user_ns, arch, judged=not later)
             if arguments.check_only:
                 shown.publish(shown.findings(found, cell, seconds=seconds))
                 return None
@@ -76,7 +84,8 @@ class NkiMagics(Magics):
             if found:
                 shown.publish(shown.findings(found, cell, seconds=seconds))
             silent = DisplayHook.semicolon_at_end_of_expression(body)
-            value = self._run(cell, runs, found, arguments, silent=silent)
+            judge = (lambda: cells.check(cell, self.shell.user_ns, arch)[0]) if later else None
+            value = self._run(cell, runs, found, arguments, judge, silent=silent)
             if runs.last is None:
                 names = [name for name in cell.functions() if issubclass(type(self.shell.user_ns.get(name)), Kernel)]
                 shown.publish(shown.nothing_called(names, seconds))
@@ -96,7 +105,9 @@ class NkiMagics(Magics):
             _render(error, [title])
             raise error
 
-    def _run(self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, *, silent: bool) -> Any:
+    def _run(
+        self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, judge: Judge | None, *, silent: bool
+    ) -> Any:
         """Run the cell, show what ran in it, and give the value of its last line."""
         __tracebackhide__ = True
         value = None
@@ -114,6 +125,8 @@ class NkiMagics(Magics):
             _strip(self.shell, error, cell)
             raise
         finally:
+            if judge is not None and not cell.kernels() <= runs.names:
+                runs.findings.update(dict.fromkeys(item for item in judge() if item.code not in _OF_THE_CHECK))
             self._show(cell, runs, told, arguments, drawn_later=not (failed or silent) and runs.is_last(value))
         return value
 

@@ -18,12 +18,15 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.frontend.evaluator import NOTEBOOK, Budget, spec_of
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.neighbours import Neighbours
 from nki_lab.source.module import ModuleSource, keep, tree_of
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
 _DIALECTS: Final = ("nki", "neuronxcc")
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SECONDS: Final = 2.0
 """How long the check before a run may take for one signature of a kernel; the run checks the rest."""
 
@@ -49,6 +52,18 @@ class Cell:
     def functions(self) -> list[str]:
         """The functions that the cell defines, by name."""
         return [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+
+    def kernels(self) -> set[str]:
+        """The functions of the cell that have decorators."""
+        return {node.name for node in self.tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list}
+
+    def runs_all(self) -> bool:
+        """Whether each kernel of the cell is named by a statement that runs with the cell."""
+        parts = [node for node in self.tree.body if not isinstance(node, _DEFINITIONS)]
+        named = {one.id for node in parts for one in ast.walk(node) if isinstance(one, ast.Name)}
+        kernels = self.kernels()
+        # Functions without decorators are helpers beside kernels; alone they may be kernels.
+        return kernels <= named and bool(kernels or len(parts) == len(self.tree.body))
 
 
 def read(shell: Any, line: str, body: str) -> Cell:
@@ -80,79 +95,78 @@ def _enter(shell: Any, text: str, number: int) -> str:
     return name
 
 
-def check(cell: Cell, namespace: Mapping[str, Any], arch: Arch) -> tuple[list[Diagnostic], float]:
+def check(
+    cell: Cell, namespace: Mapping[str, Any], arch: Arch, *, judged: bool = True
+) -> tuple[list[Diagnostic], float]:
     """What is found in the cell without running it, and the seconds that took.
 
     Modules, arrays and constants of the notebook that the cell names are known by what they are now, functions and
-    classes by their texts.
+    classes by their texts. Unless `judged`, programs are not judged as a whole: a run will.
     """
     from nki_lab import query
-    from nki_lab.kernel_runtime.frontend.evaluator import Budget
 
     start = time.perf_counter()
     neighbours = Neighbours(namespace, meanings)
-    source = cell.source.under(prelude(cell.source.tree, namespace, neighbours), line=1)
+    source = cell.source.under("; ".join(meanings(cell.source.tree, namespace, neighbours)), line=1)
     keep(source)  # the run's findings are those of this check
-    library = query.library(folder=Path.cwd(), paths=[item for item in sys.path if item], given=neighbours.modules)
-    found = query.check(source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library)
+    library = query.library(
+        folder=Path.cwd(), paths=[item for item in sys.path if item], given=neighbours.modules, arrays=neighbours.arrays
+    )
+    found = query.check(source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library, judged=judged)
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 
-def prelude(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours | None = None) -> str:
-    """One line of Python that says what the names mean that the cell takes from the notebook.
-
-    It stands where the magic's own line stood. What only a run can know is imported from nowhere: it is unknown.
-    """
-    statements = meanings(tree, namespace, neighbours or Neighbours({}, meanings))
-    return "; ".join([*statements, ""]) if statements else ""
-
-
 def meanings(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours) -> list[str]:
-    """The statements that say what a cell's names mean in the notebook."""
+    """Return the statements that bind the names that a cell takes from the notebook, for the line above its first one.
+
+    Arrays are entered in `neighbours`. What only a run can know is imported from nowhere: it is unknown.
+    """
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
     bound = {name for node in tree.body for name in _defined(node)}
     read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    taken = [name for name in read if name in namespace and name not in bound]
-    statements = [neighbours.statement(name, namespace[name]) or _meaning(name, namespace[name]) for name in taken]
-    return ["import nki_lab as _nki_lab", *statements] if statements else []
+    statements, unknown = [], []
+    for name in read:
+        if name in namespace and name not in bound:
+            value = namespace[name]
+            spec = _spec(value)
+            statement = "" if spec else neighbours.statement(name, value) or _meaning(name, value)
+            if spec:
+                neighbours.arrays[name] = spec
+            if statement:
+                statements.append(statement)
+            else:
+                unknown.append(name)
+    return [*statements, *([f"from {NOTEBOOK} import {', '.join(unknown)}"] if unknown else [])]
 
 
 def _defined(node: ast.stmt) -> Iterator[str]:
     """Names that a statement defines or imports."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(node, _DEFINITIONS):
         yield node.name
     elif isinstance(node, ast.Import | ast.ImportFrom):
         yield from (item.asname or item.name.partition(".")[0] for item in node.names)
 
 
-def _meaning(name: str, value: Any) -> str:
-    """The statement that binds `name` to what the check can know of `value`."""
-    from nki_lab.kernel_runtime.frontend.evaluator.intake import spec_of
-    from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+def _spec(value: Any) -> TensorSpec | None:
+    """Return the shape and dtype of an array; None for another value."""
+    # Reading a shape runs nothing of the user's in arrays; in an object of a class of theirs it might.
+    is_array = isinstance(value, np.ndarray) or type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
+    return spec_of(value) if is_array else value if isinstance(value, TensorSpec) else None
 
+
+def _meaning(name: str, value: Any) -> str:
+    """Return the statement that binds `name` to a module, a constant or a name of NKI; "" for another value."""
     if isinstance(value, ModuleType):
-        return f"import {value.__name__} as {name}" if _is_path(value.__name__) else f"from notebook import {name}"
-    if isinstance(value, TensorSpec):
-        return f"{name} = _nki_lab.spec({value.shape}, {value.dtype.name!r})"
+        return f"import {value.__name__} as {name}" if _is_path(value.__name__) else ""
     if _is_constant(value) and len(repr(value)) <= _LONGEST:
         return f"{name} = {value!r}"
     module = getattr(type(value) if not callable(value) else value, "__module__", None)
     home = _home(value) if isinstance(module, str) else ""
-    if home:
-        return f"{home} as {name}"
-    # Reading a shape runs nothing of the user's in arrays; in an object of a class of theirs it might.
-    spec = spec_of(value) if isinstance(value, np.ndarray) or _is_array(value) else None
-    if spec is not None:
-        return f"{name} = _nki_lab.spec({spec.shape}, {spec.dtype.name!r})"
-    return f"from notebook import {name}"
+    return f"{home} as {name}" if home else ""
 
 
 def _is_path(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
-
-
-def _is_array(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
 
 
 def _is_constant(value: Any) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final
 
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source import ModuleSource, module_at
 
 MOST: Final = 64
@@ -18,7 +19,9 @@ Meaning = Callable[[ast.Module, Mapping[str, Any], "Neighbours"], list[str]]
 
 
 class Neighbours:
-    """The cells that a cell takes functions from; `modules` are those met, by the names that imports give them.
+    """The cells that a cell takes functions from; `modules` are those that it reaches, by the names of their files.
+
+    `arrays` are the variables of the notebook that these cells read and that are arrays.
 
     `meanings` gives the statements that say what a cell's names mean in the notebook.
     """
@@ -28,6 +31,7 @@ class Neighbours:
         self._meanings = meanings
         self._names: dict[str, str] = {}
         self.modules: dict[str, ModuleSource] = {}
+        self.arrays: dict[str, TensorSpec] = {}
 
     def statement(self, name: str, value: Any) -> str:
         """The import that binds `name` to a function or class of the user's; "" for another value."""

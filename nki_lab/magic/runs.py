@@ -25,6 +25,7 @@ class Runs:
         self.inputs = inputs
         self.last: Run | None = None
         self.count = 0
+        self.names: set[str] = set()
         self.lines: list[str] = []
         self.findings: dict[Diagnostic, None] = {}
         self.untold = 0
@@ -41,6 +42,7 @@ class Runs:
                 self._tell(self.last)
             self.last = run
             self.count += 1
+            self.names.add(run.name)
             if len(self.findings) < _FINDINGS:
                 self.findings.update(dict.fromkeys(run.diagnostics))
 

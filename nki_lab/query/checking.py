@@ -36,6 +36,7 @@ def check(
     options: Options | None = None,
     budget: Budget | None = None,
     library: Library | None = None,
+    judged: bool = True,
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
@@ -44,7 +45,8 @@ def check(
     is called with: `spec`s, arrays of which only the shape counts, or constants, launched on `grid`.
     Without them shapes come from `nki.typing` annotations and from calls in the text, at most four signatures a kernel.
     A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked. Modules
-    that it imports are read where the interpreter would find them, or where `library` does.
+    that it imports are read where the interpreter would find them, or where `library` does. Unless `judged`, programs
+    are not judged as a whole: a run will.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -58,7 +60,12 @@ def check(
     told = args is not None or kwargs is not None
     explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid) if told else None
     question = Question(
-        arch=arch, options=options, explicit=explicit, budget=budget or Budget(), library=library or _library_of(file)
+        arch=arch,
+        options=options,
+        explicit=explicit,
+        budget=budget or Budget(),
+        library=library or _library_of(file),
+        judged=judged,
     )
     with seldom_collected():
         return list(examine(facts, known_syntax_findings(facts), question, Memory()).findings)

@@ -15,7 +15,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.evaluator import Library, ModuleSource, Signature, site_folders
-from nki_lab.kernel_runtime.issue.arguments import spec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.query.selecting import selectors
 
 FILE: Final = "pyproject.toml"
@@ -84,9 +84,14 @@ class Configuration:
 NONE: Final = Configuration()
 
 
-def library(*, folder: Path, paths: Iterable[str], given: Mapping[str, ModuleSource]) -> Library:
-    """The modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports find."""
-    return Library([item for item in paths if Path(item).name not in _SITE], site_folders(), folder, given)
+def library(
+    *, folder: Path, paths: Iterable[str], given: Mapping[str, ModuleSource], arrays: Mapping[str, TensorSpec]
+) -> Library:
+    """The modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports find.
+
+    `arrays` are those of its variables.
+    """
+    return Library([item for item in paths if Path(item).name not in _SITE], site_folders(), folder, given, arrays)
 
 
 _SITE: Final = ("site-packages", "dist-packages")

@@ -46,7 +46,8 @@ class Question:
     """How kernels are evaluated.
 
     `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
-    the whole module. `library` has the modules that it imports; without one what they have is unknown.
+    the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
+    only the faults of single instructions are found: a run that follows judges the whole program.
     """
 
     arch: Arch
@@ -56,6 +57,7 @@ class Question:
     seconds: float = 60.0
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: Library = field(default_factory=Library)
+    judged: bool = True
 
 
 @dataclass(slots=True)
@@ -279,7 +281,8 @@ def _answer(
     """The evaluation of a kernel with a signature; None where there is no time for it."""
     name, file = kernel.node.name, part.module.file
     key = _key(signature)
-    asked = (name, len(part.blocks), key, question.arch.target, question.options, question.budget, kernel.dialect)
+    asked = (name, len(part.blocks), key, question.arch.target, question.options, question.budget, kernel.dialect,
+             question.judged)  # fmt: skip
     made: Made | None = None if key is None else memory.recall((file, *asked), part.blocks, file)
     if made is not None and not question.library.holds(made.reads):
         made = None
@@ -306,19 +309,10 @@ def _evaluation(
         )  # fmt: skip
         for other in result.modules:
             others.enter_context(other.shown())
-        placed = allocate(result.program)
-        facts = ProgramFacts(
-            program=result.program, doubtful=result.tainted, complete=result.complete, known_allocation=placed
-        )
-        findings = [
-            *([] if refused is None else [refused]),
-            *result.diagnostics,
-            *facts.coverage.diagnostics,
-            *placed.diagnostics,
-        ]
-        if result.program.user_edges:
-            findings += facts.schedule.diagnostics
-        findings = without_consequences([*findings, *check_program(facts)])
+        findings = [*([] if refused is None else [refused]), *result.diagnostics]
+        if question.judged:
+            findings += _judged(result)
+        findings = without_consequences(findings)
     return Made(
         findings=tuple(_reached(module.file, result, item) for item in findings),
         variables=result.types,
@@ -330,6 +324,19 @@ def _evaluation(
         operations=result.operations,
         unknown=result.unknown,
     )
+
+
+def _judged(result: Evaluation) -> Iterator[Diagnostic]:
+    """Find what is wrong with a program as a whole: memory, what was written, order, and the rules on programs."""
+    placed = allocate(result.program)
+    facts = ProgramFacts(
+        program=result.program, doubtful=result.tainted, complete=result.complete, known_allocation=placed
+    )
+    yield from facts.coverage.diagnostics
+    yield from placed.diagnostics
+    if result.program.user_edges:
+        yield from facts.schedule.diagnostics
+    yield from check_program(facts)
 
 
 def _reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:

@@ -2,45 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects.environment import NOTEBOOK_VARIABLE, notebook_bytes
+from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
 from nki_lab.export import picture, words
 from nki_lab.export.card import card
 from nki_lab.export.text import brief
-from nki_lab.result.recorded import Recorded
+from nki_lab.kernel_runtime.recording import Recording
 
 _MORE: Final = "run.view() opens the visualizer, run.to_html(path) writes it as a page."
 
 
-def bundle(run: Recorded) -> dict[str, Any]:
-    """The MIME bundle of a run: the run itself for the visualizer where it is small enough to be kept in a notebook,
-    else a widget that the kernel feeds; and in any case text, a picture, and a card of HTML with both."""
-    if not run.has_recording:
-        return {"text/plain": str(run)}
-    limit = notebook_bytes()
-    try:
-        return _shown(run, limit)
-    except NkiError as error:  # a saved recording that is damaged: the notebook goes on
-        return {"text/plain": f"{run.name} cannot be shown\n\n{error}"}
-
-
-def _shown(run: Recorded, limit: int) -> dict[str, Any]:
-    recording = run.recording
-    shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": picture.png(recording)}
-    kept = widgets.pinned(recording, limit, fault=run.fault)
+def bundle(recording: Recording, limit: int, fault: int, view: Callable[[], Any]) -> dict[str, Any]:
+    """Return the MIME bundle of a run: for the visualizer the run itself, up to `limit` bytes, else the
+    widget that `view` gives, which the kernel feeds; and in any case text, a picture, and a card of HTML."""
+    png = picture.png(recording)
+    shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": png}
+    kept = widgets.pinned(recording, limit, fault=fault)
     note = _MORE
     if kept is not None:
         shown[widgets.MIME] = kept
     else:
         note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {words.size(limit)}). {_MORE}"
         try:
-            shown = _data(run.view()) | shown
+            shown = _data(view()) | shown
         except NkiError as error:
             note = f"{note} {error.diagnostics[0].message}: {error.diagnostics[0].help}."
-    shown["text/html"] = card(recording, note)
+    shown["text/html"] = card(recording, png, note)
     return shown
 
 

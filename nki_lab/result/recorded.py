@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from nki_lab.diagnostic import Diagnostic
+from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.export.found import findings
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
@@ -102,9 +102,16 @@ class Recorded:
         return True
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from nki_lab.dialects.environment import notebook_bytes
         from nki_lab.result.notebook import bundle
 
-        return bundle(self)
+        if not self.has_recording:
+            return {"text/plain": str(self)}
+        limit = notebook_bytes()
+        try:
+            return bundle(self.recording, limit, self.fault, self.view)
+        except NkiError as error:  # a saved recording that is damaged: the notebook goes on
+            return {"text/plain": f"{self.name} cannot be shown\n\n{error}"}
 
     def report(self) -> str:
         """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""

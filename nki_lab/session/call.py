@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -161,7 +162,6 @@ class Call:
                 self.timeline = timeline(self.program, self.path)
                 self.found.extend((*self.timeline.diagnostics, *self.timeline.advice))
             else:
-                self.allocation = allocate(self.program)
                 self.found.extend(self.allocation.diagnostics)
         except NkiError as error:
             if needed:
@@ -188,7 +188,11 @@ class Call:
         return False
 
     path: Path | None = None
-    allocation: Allocation | None = None
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """The addresses of the program, worked out once."""
+        return allocate(self.program) if self.timeline is None else self.timeline.allocation
 
     def time_what_there_is(self) -> None:
         """Addresses and times of a kernel that failed, where they were asked for and can be worked out."""
@@ -235,7 +239,7 @@ class Call:
             program=self.program,
             path=self.path,
             known_coverage=coverage,
-            known_allocation=self.allocation if line is None else line.allocation,
+            known_allocation=self.__dict__.get("allocation") if line is None else line.allocation,
             known_schedule=None if line is None or laid_out else line.schedule,
         )
 
@@ -311,7 +315,7 @@ class Call:
     def _physical_machine(self) -> Machine:
         """A machine with every tensor at its address, for the whole program from its start."""
         values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-        self.machine = Machine(self.program, values, self.tracker, allocate(self.program))
+        self.machine = Machine(self.program, values, self.tracker, self.allocation)
         return self.machine
 
     def _read_outputs(self, machine: Machine) -> None:

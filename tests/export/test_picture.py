@@ -85,7 +85,7 @@ class Tags(HTMLParser):
 def test_a_card_says_what_matters_and_escapes_what_users_wrote() -> None:
     findings = [{"code": "NKI301", "message": EVIL, "severity": "warning", "outcome": "advice"}] * 7
     summary = {"kernel": EVIL, "target": "trn2", "diagnostics": findings, "sbuf_peak_bytes_per_partition": 4608}
-    page = Tags(card(Recording(synthetic(500), summary), "more elsewhere"))
+    page = Tags(card(Recording(synthetic(500), summary), b"png", "more elsewhere"))
     assert {tag for tag, _ in page.found} <= {"div", "b", "span", "img"}
     for text in (EVIL, "trn2 · 500 instructions", "SBUF 4.5 KiB of 224 KiB", "and 2 more findings", "more elsewhere"):
         assert text in page.said
@@ -94,11 +94,11 @@ def test_a_card_says_what_matters_and_escapes_what_users_wrote() -> None:
 
 
 def test_a_failed_run_is_called_one() -> None:
-    assert "up to the fault" in card(Recording(synthetic(20), {"fault": 19}))
-    assert "up to the fault" not in card(Recording(synthetic(20)))
+    assert "up to the fault" in card(Recording(synthetic(20), {"fault": 19}), b"")
+    assert "up to the fault" not in card(Recording(synthetic(20)), b"")
 
 
 def test_a_run_without_time_has_a_card_without_a_picture() -> None:
-    page = Tags(card(Recording({}, {"kernel": "empty"})))
+    page = Tags(card(Recording({}, {"kernel": "empty"}), b""))
     assert "empty" in page.said
     assert not [tag for tag, _ in page.found if tag == "img"]

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BOOL, TF32, DType
-from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.numerics.pool import Block, Pool
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow, round_to, to_shadow, to_storage
 from nki_lab.kernel_runtime.tensor import Buffer
@@ -56,16 +55,11 @@ def unit_of(kind: int, dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.uint8) if kind == BYTES else dtype.storage
 
 
-def array_of(bound: Bound, view: View, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """The view's elements as an array of `shape`; strides in elements of the view's dtype, a refinement of its own.
+def window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+    """Return the elements of a view as an array of `shape`; strides in elements of the view's dtype.
 
     Shadow: float32. Native and bytes: the dtype's storage.
     """
-    return window(bound, view.type.dtype, view.offset, shape, strides)
-
-
-def window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """`array_of` from the parts of a view."""
     unit = bound.unit
     if bound.kind == BYTES:
         return _byte_window(bound, dtype, offset, shape, strides)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -106,8 +107,19 @@ class Digest:
     waits: Mapping[str, int]
 
 
+_known: WeakKeyDictionary[Recording, Digest] = WeakKeyDictionary()
+"""A message, a card and a report of one run need the same digest."""
+
+
 def digest(recording: Recording) -> Digest:
-    """The digest of a recording."""
+    """The digest of a recording; it is worked out once."""
+    known = _known.get(recording)
+    if known is None:
+        known = _known[recording] = _digest(recording)
+    return known
+
+
+def _digest(recording: Recording) -> Digest:
     launch = round(float(recording.summary.get("launch_ns", 0)) * 1000)
     path = path_of(recording, launch)
     own, by_site, held = _rows(recording)

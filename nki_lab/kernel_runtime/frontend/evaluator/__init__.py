@@ -5,7 +5,8 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
-from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads, site_folders
+from nki_lab.kernel_runtime.frontend.evaluator.intake import spec_of
+from nki_lab.kernel_runtime.frontend.evaluator.library import NOTEBOOK, Library, Reads, site_folders
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
 from nki_lab.kernel_runtime.frontend.evaluator.machine import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
@@ -14,6 +15,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember
 from nki_lab.source.module import ModuleSource
 
 __all__ = [
+    "NOTEBOOK",
     "REACHED",
     "UNKNOWN",
     "Budget",
@@ -32,4 +34,5 @@ __all__ = [
     "legacy_dialect",
     "signatures",
     "site_folders",
+    "spec_of",
 ]

@@ -15,8 +15,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 
+NOTEBOOK: Final = "_nki_lab_notebook"
+"""The module whose names are the arrays of a library."""
 MOST_BYTES: Final = 4 << 20
 """Size of a module beyond which it is not read."""
 KEPT: Final = 512
@@ -43,14 +46,15 @@ class Library:
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
     NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
-    by the name of a file. Stamps are taken anew after `refresh`.
+    by the name of a file; `arrays` are what the module `NOTEBOOK` has. Stamps are taken anew after `refresh`.
     """
 
     def __init__(
         self, paths: Iterable[str | Path] = (), site: Iterable[str | Path] = (), folder: str | Path = "",
-        given: Mapping[str, ModuleSource] | None = None,
+        given: Mapping[str, ModuleSource] | None = None, arrays: Mapping[str, TensorSpec] | None = None,
     ) -> None:  # fmt: skip
         self.given = given or {}
+        self.arrays = arrays or {}
         self.folder = os.path.abspath(folder) if folder else ""
         self.paths = tuple(os.path.abspath(item) for item in paths)
         self.site = tuple(os.path.abspath(item) for item in site)

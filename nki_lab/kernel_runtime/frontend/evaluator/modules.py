@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
+from nki_lab.kernel_runtime.frontend.evaluator.library import NOTEBOOK, Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, Frame, Namespace
 from nki_lab.source.module import ModuleSource
 
@@ -67,6 +67,8 @@ class Shelf:
         """The module `name`; MISSING where no file is it."""
         if self._library is None:
             return MISSING
+        if name == NOTEBOOK:  # a kernel takes arrays as arguments only
+            return Namespace(name, self._library.arrays) if self._m.host else MISSING
         path = self._library.find(name, home.file, self.reads)
         return MISSING if path is None else self._module(path, name)
 
