@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from nki_lab.export.files import replacing
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 HEADER: Final = (
     "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
@@ -48,7 +49,7 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
                 line = (
                     step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
                     _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
-                    schema.CONFIDENCES[sure], int(marked), *places[site], passes,
+                    CONFIDENCES[sure], int(marked), *places[site], passes,
                 )  # fmt: skip
                 out.writerow(line)
         text.detach()  # which writes out what is left

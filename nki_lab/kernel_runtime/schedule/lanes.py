@@ -13,7 +13,7 @@ so that a store that waits for its result holds up no load; each `priority` of N
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program, Variant
-
-ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync")
+from nki_lab.kernel_runtime.vocabulary import ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,7 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
-
-CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
-"""How sure a cost is, by number; the order of falling trust."""
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 PICOSECONDS: Final = 1000
 """In a nanosecond."""
@@ -98,10 +96,20 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
     )
 
 
+def _multiplies(variant: Variant) -> bool:
+    """Check whether a moving tile is multiplied with a stationary one."""
+    return "stationary" in variant.names and "moving" in variant.names
+
+
+def work_unit(variant: Variant) -> str:
+    """Return the unit of `VariantCost.work`."""
+    return "multiply-adds" if _multiplies(variant) else "elements"
+
+
 def _work(variant: Variant) -> int:
-    """Elements of the largest operand; multiply-adds where a moving tile meets a stationary one."""
+    """Elements of the largest operand; multiply-adds of a matrix product."""
     types = variant.use.types
-    if "stationary" in variant.names and "moving" in variant.names:
+    if _multiplies(variant):
         stationary, dst = types["stationary"], types["dst"]
         return int(stationary.partitions * stationary.free_size * dst.free_size)
     return max((int(types[name].partitions * types[name].free_size) for name in variant.names), default=0)
