@@ -130,6 +130,7 @@ def _rest(rows: Tables, lanes: int, count: int, numbers: np.random.Generator) ->
         "ops": {
             "name": ["nc_matmul", "dma_copy", "activation"],
             "detail": [NAMES[n] for n in numbers.integers(0, len(NAMES), 3)],
+            "work_unit": ["", "elements", "multiply-adds"],
         },
         "sites": {
             "source": [0, 0, 1, 1],

@@ -3,14 +3,12 @@
  * to be loaded whole, rows are asked for when a visualizer leaves the loaded ones.
  */
 
-import { createRun, WHOLE } from './run';
+import { RANGE, WHOLE } from './_generated/schema';
+import { createRun } from './run';
 import type { LoadedRun } from './run';
 import type { Host, State, Store } from './types';
 import type { Visualizer } from './visualizer';
 import { decode, WireError } from './wire';
-
-/** Rows of a range. A window of up to half as many is drawn row by row; of more, from sums. */
-export const RANGE = 1 << 18;
 
 export type Follow = (store: Store) => () => void;
 
@@ -121,7 +119,7 @@ export function missing(
   const { rows, steps } = run;
   if (steps <= WHOLE) return null; // it comes by itself
   const { from, to } = state.window;
-  const lacksRows = !run.covers(from, to) && run.rowsBetween(from, to) <= RANGE / 2;
+  const lacksRows = !run.covers(from, to) && run.rowsBetween(from, to) <= RANGE / 2; // of more, sums are drawn
   const lacksStep = state.step >= 0 && !run.has(state.step);
   if (!lacksRows && !lacksStep) return null;
   const middle = lacksRows ? run.stepAt((from + to) / 2) : state.step;

@@ -1,12 +1,8 @@
 /** How the page writes numbers. Times are picoseconds, sizes bytes. */
 
-const THIN = '\u202f';
+import { DIGITS, LEAST_PERCENT, SIZES, THIN, TIMES, WHOLE_PERCENT } from './_generated/schema';
+
 const MINUS = '\u2212';
-const TIMES = [
-  { size: 1e12, unit: 's' },
-  { size: 1e9, unit: 'ms' },
-  { size: 1e6, unit: 'µs' },
-] as const;
 
 export interface Quantity {
   readonly value: string;
@@ -45,22 +41,21 @@ export function timeExact(picoseconds: number): string {
 
 /** A size: exact where whole, else three significant digits. "512 B", "4.5 KiB". */
 export function bytes(count: number): string {
-  let value = count;
-  let unit = 'B';
-  for (const larger of ['KiB', 'MiB', 'GiB', 'TiB']) {
-    if (Math.abs(value) < 1024) break;
-    value /= 1024;
-    unit = larger;
-  }
-  return `${Number.isInteger(value) ? String(value) : significant(value)} ${unit}`;
+  let power = 0;
+  while (Math.abs(count) >= 1024 ** (power + 1) && power + 1 < SIZES.length) power += 1;
+  return `${inUnit(count, power)} ${SIZES[power]}`;
 }
 
 /** "4.5 of 192 KiB": a part of a whole in the unit of the whole. */
 export function bytesOf(part: number, whole: number): string {
-  const [amount, unit] = bytes(whole).split(' ') as [string, string];
-  const power = ['B', 'KiB', 'MiB', 'GiB', 'TiB'].indexOf(unit);
-  const value = part / 1024 ** power;
-  return `${Number.isInteger(value) ? String(value) : significant(value)} of ${amount} ${unit}`;
+  const of = bytes(whole);
+  const power = SIZES.findIndex(unit => of.endsWith(` ${unit}`));
+  return `${inUnit(part, power)} of ${of}`;
+}
+
+function inUnit(count: number, power: number): string {
+  const value = count / 1024 ** power;
+  return Number.isInteger(value) ? String(value) : significant(value);
 }
 
 /** A rate in decimal units, from bytes and picoseconds: "46 GB/s". */
@@ -95,8 +90,8 @@ export function percent(share: number): string {
 /** The same without its sign, for lists that name the unit once. */
 export function percentNumber(share: number): string {
   const value = 100 * share;
-  if (value >= 9.95) return String(Math.round(value));
-  if (value > 0 && value < 0.05) return '< 0.1';
+  if (value >= WHOLE_PERCENT) return String(Math.round(value));
+  if (value > 0 && value < LEAST_PERCENT) return '< 0.1';
   const text = value.toFixed(1);
   return text === '0.0' ? '0' : text;
 }
@@ -137,8 +132,8 @@ export function significant(value: number): string {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value > 0 ? 'Inf' : `${MINUS}Inf`;
   const size = Math.abs(value);
   const sign = value < 0 ? MINUS : '';
-  if (size >= 1000) return sign + thousands(String(Math.round(size)));
-  const text = size.toPrecision(3);
+  if (size >= 10 ** DIGITS - 0.5) return sign + thousands(String(Math.round(size)));
+  const text = size.toPrecision(DIGITS);
   return sign + (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
 }
 

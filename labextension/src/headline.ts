@@ -1,6 +1,7 @@
 /** What holds a run back, as a sentence with links: computed from the ranking of the critical path. */
+import { DATA_FROM, HUES, NO_HUE, SENTENCES, type Hue } from './_generated/schema';
 import { percent } from './format';
-import type { Hue, Run } from './types';
+import type { Run } from './types';
 import { engine, laneOf, reason, reasonHue } from './words';
 
 /** A part of a sentence: plain, in the colour of an engine, or a link to a step or a line. */
@@ -13,46 +14,43 @@ export interface Part {
 }
 
 /** A share whose sign stays with its number. */
-function share(part: number): string {
-  return percent(part).replace(' ', '\u00a0');
+function share(part: number): Part {
+  return { text: percent(part).replace(' ', '\u00a0') };
 }
 
 const LOOKED_AT = 50_000;
 
+/** A sentence with parts in its places. */
+function sentence(text: string, places: Readonly<Record<string, Part>>): Part[] {
+  return text
+    .split(/\{(\w+)\}/)
+    .map((piece, at) => (at % 2 ? places[piece] : { text: piece }))
+    .filter(part => part.text !== '');
+}
+
 /** The sentences, the most important first; at least one. */
 export function headline(run: Run): readonly (readonly Part[])[] {
-  if (run.steps === 0) return [[{ text: 'No instruction was recorded.' }]];
-  if (run.makespan <= 0) return [[{ text: 'No instruction takes any time.' }]];
+  if (run.steps === 0) return [sentence(SENTENCES.empty, {})];
+  if (run.makespan <= 0) return [sentence(SENTENCES.instant, {})];
   const work = largest(run.path.work);
   const wait = largest(run.path.waits);
   const out: Part[][] = [];
   if (work && (!wait || work.time >= wait.time)) {
-    out.push([
-      { text: engine(work.name), hue: work.name in HUES ? (work.name as Hue) : 'sync' },
-      { text: ` is on the critical path ${share(work.time / run.makespan)} of the time.` },
-    ]);
+    const what = { text: engine(work.name), hue: HUES.find(hue => hue === work.name) ?? NO_HUE };
+    out.push(sentence(SENTENCES.works, { what, share: share(work.time / run.makespan) }));
     const waiting = waiter(run, work.name);
     if (waiting) out.push(waiting);
   } else if (wait) {
-    out.push([
-      { text: `The critical path waits ${share(wait.time / run.makespan)} of the time for ` },
-      { text: reason(wait.name), hue: reasonHue(wait.name) },
-      { text: '.' },
-    ]);
+    const what = { text: reason(wait.name), hue: reasonHue(wait.name) };
+    out.push(sentence(SENTENCES.path_waits, { what, share: share(wait.time / run.makespan) }));
   }
   const line = run.lines.find(item => item.critical > 0);
   if (line && out.length < 2) {
-    out.push([
-      { text: `Line ${line.line}`, line: { source: line.source, line: line.line } },
-      { text: ` costs most: ${share(line.share)}.` },
-    ]);
+    const where = { text: `Line ${line.line}`, line: { source: line.source, line: line.line } };
+    out.push(sentence(SENTENCES.line, { line: where, share: share(line.share) }));
   }
-  return out.length ? out : [[{ text: 'Nothing is on the critical path.' }]];
+  return out.length ? out : [sentence(SENTENCES.nothing, {})];
 }
-
-const HUES: Readonly<Record<string, true>> = {
-  tensor: true, vector: true, scalar: true, gpsimd: true, sync: true, dma: true, cc: true,
-}; // prettier-ignore
 
 /** "Tensor waits for k[j].": who waits longest for results of an engine on the critical path, and for which tile. */
 function waiter(run: Run, source: string): Part[] | null {
@@ -63,7 +61,7 @@ function waiter(run: Run, source: string): Part[] | null {
   for (const step of path) {
     const place = step - rows.first;
     const rest = rows.wait[place] - rows.setup[place];
-    if (rest <= 0 || run.stalls[rows.stall[place]] !== `data from ${source}`) continue;
+    if (rest <= 0 || run.stalls[rows.stall[place]] !== DATA_FROM + source) continue;
     const key = `${rows.lane[place]} ${rows.site[place]}`;
     const sum = sums.get(key) ?? { time: 0, longest: 0, step };
     sum.time += rest;
@@ -77,12 +75,10 @@ function waiter(run: Run, source: string): Part[] | null {
   if (!most) return null;
   const tile = run.awaited(most.step);
   const lane = laneOf(run, most.step);
-  return [
-    { text: lane.label, hue: lane.hue },
-    { text: ' waits for ' },
-    { text: tile || `data from ${engine(source)}`, code: tile !== '', step: most.step },
-    { text: '.' },
-  ];
+  return sentence(SENTENCES.waits_for, {
+    lane: { text: lane.label, hue: lane.hue },
+    what: { text: tile || reason(DATA_FROM + source), code: tile !== '', step: most.step },
+  });
 }
 
 function largest(times: Readonly<Record<string, number>>): { name: string; time: number } | null {

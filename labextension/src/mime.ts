@@ -1,11 +1,11 @@
 /** What JupyterLab draws of a run that a notebook keeps: no kernel is needed for it. */
 
+import { MIME, WIRE_VERSION } from './_generated/schema';
 import { Feed } from './feed';
 import { mount } from './visualizer';
 import type { Visualizer } from './visualizer';
-import { inflate, WireError, VERSION } from './wire';
+import { inflate, WireError } from './wire';
 
-export const MIME = 'application/vnd.nki-lab.run+json';
 /** Before the widgets' -10: of an output that has both, what needs no kernel is drawn. */
 const RANK = -20;
 
@@ -74,8 +74,10 @@ export function mimeExtension({ Widget }: Lumino): unknown {
 
 function messageOf(data: unknown): string {
   const { version, message } = (data ?? {}) as { version?: unknown; message?: unknown };
-  if (version !== VERSION)
-    throw new WireError(`It is of version ${String(version)}, this page reads version ${VERSION}. Run the cell again.`);
+  if (version !== WIRE_VERSION)
+    throw new WireError(
+      `It is of version ${String(version)}, this page reads version ${WIRE_VERSION}. Run the cell again.`,
+    );
   if (typeof message !== 'string') throw new WireError('The notebook keeps no message.');
   return message;
 }

@@ -1,5 +1,6 @@
 /** A run as the views read it, made from messages. */
 
+import { NO_HUE, ROLES, WHOLE } from './_generated/schema';
 import type {
   Access,
   Buckets,
@@ -35,11 +36,6 @@ import { hueOfReason, isForATile, lanesOf, partName } from './run/words';
 import { WireError } from './wire';
 import type { Message, Numbers } from './wire';
 
-const ROLES = ['read', 'write', 'accumulate'] as const;
-
-/** Rows up to which a run comes whole, be it in several messages; room is made for all of them at once. */
-export const WHOLE = 1_000_000;
-
 /** The run of a message that tells the whole of it; `add` takes the messages that follow. */
 export function createRun(message: Message): LoadedRun {
   return new LoadedRun(message);
@@ -62,7 +58,7 @@ export class LoadedRun implements Run {
   readonly lines: readonly LineShare[];
 
   private readonly names: readonly string[];
-  private readonly ops: { readonly name: Numbers; readonly detail: Numbers };
+  private readonly ops: { readonly name: Numbers; readonly detail: Numbers; readonly unit: Numbers | null };
   private readonly passTable: Record<'parent' | 'loop' | 'value', Numbers>;
   private readonly memory: Memory;
   private readonly sites: Sites;
@@ -95,7 +91,12 @@ export class LoadedRun implements Run {
     const whole = Math.max(header.makespan, 1);
     this.lines = header.lines.map(line => ({ ...line, share: line.critical / whole }));
     this.names = header.names;
-    this.ops = { name: message.column('ops', 'name'), detail: message.column('ops', 'detail') };
+    this.ops = {
+      name: message.column('ops', 'name'),
+      detail: message.column('ops', 'detail'),
+      // Notebooks keep messages of earlier versions, which have none.
+      unit: message.has('ops', 'work_unit') ? message.column('ops', 'work_unit') : null,
+    };
     this.passTable = {
       parent: message.column('iterations', 'parent'),
       loop: message.column('iterations', 'loop'),
@@ -179,7 +180,8 @@ export class LoadedRun implements Run {
 
   op(step: number): Op {
     const op = this.rows.op[this.at(step)];
-    return { name: this.names[this.ops.name[op]], detail: this.names[this.ops.detail[op]] };
+    const { name, detail, unit } = this.ops;
+    return { name: this.names[name[op]], detail: this.names[detail[op]], workUnit: unit ? this.names[unit[op]] : '' };
   }
 
   site(id: number): Site | null {
@@ -247,7 +249,7 @@ export class LoadedRun implements Run {
     const own = hueOfReason(this.stalls[stall] ?? 'none');
     if (own !== null) return own;
     const after = this.rows.after[this.at(step)];
-    return this.has(after) ? this.lanes[this.rows.lane[this.at(after)]].hue : 'sync';
+    return this.has(after) ? this.lanes[this.rows.lane[this.at(after)]].hue : NO_HUE;
   }
 
   predecessors(step: number): readonly Edge[] {

@@ -1,7 +1,7 @@
-/** The colours of tokens.css as a canvas needs them, and which theme the page has. */
-import type { Hue, Palette } from './types';
+/** The colours of the style sheets as a canvas needs them, and which theme the page has. */
+import { HUES, LABEL_COLOURS, type Hue } from './_generated/schema';
+import type { Palette } from './types';
 
-export const HUES: readonly Hue[] = ['tensor', 'vector', 'scalar', 'gpsimd', 'sync', 'dma', 'cc'];
 const TINTS = 8;
 
 /** JupyterLab's own themes have our neutral colours, other themes theirs. */
@@ -70,9 +70,9 @@ export function watchTheme(root: HTMLElement, callback: (theme: Theme) => void):
   };
 }
 
-/** Black or white, whichever is read better on a colour written #RRGGBB. */
+/** Dark or white, whichever is read better on a colour written #RRGGBB. */
 export function labelOn(colour: string): string {
-  return luminance(colour) > 0.18 ? '#101216' : '#FFFFFF';
+  return LABEL_COLOURS[luminance(colour) > 0.18 ? 0 : 1];
 }
 
 /** Contrast of two colours written #RRGGBB, 1 to 21. */

@@ -4,8 +4,21 @@
  * from 0 here and from 1 on the page.
  */
 
-/** The seven hues; every lane has one. */
-export type Hue = 'tensor' | 'vector' | 'scalar' | 'gpsimd' | 'sync' | 'dma' | 'cc';
+import type {
+  BufferKind,
+  Capacity,
+  EdgeKind,
+  Finding,
+  Hue,
+  LaneTime,
+  LineTime,
+  Memory,
+  PathTime,
+  Role,
+  Source,
+} from './_generated/schema';
+
+export type { Finding, Hue, LaneTime, PathTime, Source };
 
 /** An engine or a DMA queue, in drawing order. */
 export interface Lane {
@@ -59,18 +72,16 @@ export interface Rows {
   readonly critical: Uint8Array;
 }
 
-export const CONFIDENCES = ['documented', 'measured', 'inferred', 'guess'] as const;
-
 /** An operand, in the order of the instruction's operands. */
 export interface Access {
   readonly view: number;
-  readonly role: 'read' | 'write' | 'accumulate';
+  readonly role: Role;
 }
 
 /** Accesses of one buffer in order of step, several of a step in the order of its operands. */
 export interface Uses {
   readonly steps: Uint32Array;
-  /** 0 read, 1 write, 2 accumulate. */
+  /** Numbers of `ROLES`. */
   readonly roles: Uint8Array;
 }
 
@@ -90,8 +101,8 @@ export interface Buffer {
   readonly id: number;
   /** The user's name, or one made from its place ("tile 12"). */
   readonly name: string;
-  readonly space: 'hbm' | 'sbuf' | 'psum';
-  readonly kind: string;
+  readonly space: Memory;
+  readonly kind: BufferKind;
   readonly dtype: string;
   readonly shape: readonly number[];
   /** First partition, -1: no address. */
@@ -126,12 +137,6 @@ export interface Site {
   readonly function: string;
 }
 
-export interface Source {
-  readonly path: string;
-  /** Empty where it is unknown. */
-  readonly text: string;
-}
-
 export interface LoopPass {
   readonly loop: string;
   readonly value: number;
@@ -140,29 +145,17 @@ export interface LoopPass {
 export interface Op {
   readonly name: string;
   readonly detail: string;
+  /** The unit of the work of its rows; '' where it is unknown. */
+  readonly workUnit: string;
 }
 
 export interface Edge {
   /** The step at the other end; it may be outside the loaded range. */
   readonly step: number;
   /** lane: the row before it on its lane, which let it start. */
-  readonly kind: 'flow' | 'anti' | 'output' | 'memory' | 'user' | 'lane';
+  readonly kind: EdgeKind | 'lane';
   /** The one that decided the start. */
   readonly binding: boolean;
-}
-
-/** A diagnostic as `nki-lab check --format json` prints it. */
-export interface Finding {
-  readonly code: string;
-  readonly outcome: string;
-  readonly severity: string;
-  readonly message: string;
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-  readonly end_line: number;
-  readonly end_column: number;
-  readonly help: string;
 }
 
 /** Work and waits of a lane per bucket of time, exact sums. `time[b * reasons + r]`: r = 0 is work, else a stall. */
@@ -182,35 +175,9 @@ export interface Buckets {
   readonly critical: Uint8Array;
 }
 
-/** A share of the run, by line of source or anything else. */
-export interface LineShare {
-  readonly source: number;
-  readonly line: number;
-  /** Time on the critical path, and its share of the whole path. */
-  readonly critical: number;
+/** Where a line's time went, and its share of the whole critical path. */
+export interface LineShare extends LineTime {
   readonly share: number;
-  /** Busy time, rows. */
-  readonly busy: number;
-  readonly rows: number;
-  /** Lane with most of that time. */
-  readonly lane: number;
-}
-
-/** Where a lane's time went: `busy` + all `waits` + `empty` is the makespan; `critical` is work that the run waits for. */
-export interface LaneTime {
-  readonly busy: number;
-  readonly critical: number;
-  /** By reason, the longest first. */
-  readonly waits: Readonly<Record<string, number>>;
-  readonly empty: number;
-  readonly rows: number;
-}
-
-/** Where the critical path's time goes: work by engine ("dma" is all queues), waits by reason. They add up to the
- * makespan, the largest first. */
-export interface PathTime {
-  readonly work: Readonly<Record<string, number>>;
-  readonly waits: Readonly<Record<string, number>>;
 }
 
 /** The run. All methods are pure and fast enough for a frame unless they say otherwise. */
@@ -231,12 +198,7 @@ export interface Run {
   /** The step at whose instruction the run failed; -1: it did not. */
   readonly fault: number;
   /** Capacity of the target, per partition. */
-  readonly capacity: {
-    readonly sbuf: number;
-    readonly psum: number;
-    readonly psumBank: number;
-    readonly partitions: number;
-  };
+  readonly capacity: Capacity;
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];

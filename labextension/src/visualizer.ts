@@ -1,4 +1,5 @@
 /** The visualizer: one run in one element. */
+import colours from './_generated/colours.css';
 import { el, replace } from './dom';
 import type { Explorer } from './explore';
 import { createExplorer, everything, layoutOf } from './explore';
@@ -20,6 +21,7 @@ import type { Context, Palette, Run, Store } from './types';
 import { spoken } from './words';
 
 const STYLES = {
+  colours,
   tokens,
   shell: shellStyle,
   header: headerStyle,

@@ -3,11 +3,9 @@
  * of the message's own bytes; nothing is copied until somebody asks.
  */
 
-import type { Finding, Source, Span } from './types';
+import { WIRE_MAGIC, WIRE_VERSION, type Header } from './_generated/schema';
+import type { Span } from './types';
 
-export const VERSION = 1;
-
-const MAGIC = 0x57494b4e; // NKIW, read as a little-endian number
 const START = 16;
 
 export type Numbers = Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float64Array;
@@ -21,45 +19,6 @@ const TYPES = {
   i4: Int32Array,
   f8: Float64Array,
 } as const;
-
-/** What a message says in words. One that only brings rows has no more than `first`, `count` and tables. */
-export interface Header {
-  readonly kernel: string;
-  readonly target: string;
-  readonly makespan: number;
-  readonly steps: number;
-  readonly fault: number;
-  /** The width of the stretches of `zoom`, where the message has that table: 2 to this power picoseconds. */
-  readonly zoom_shift?: number;
-  readonly capacity: {
-    readonly sbuf: number;
-    readonly psum: number;
-    readonly psumBank: number;
-    readonly partitions: number;
-  };
-  readonly lanes: readonly { readonly name: string; readonly kind: string; readonly core: number }[];
-  readonly stalls: readonly string[];
-  readonly names: readonly string[];
-  readonly sources: readonly Source[];
-  readonly summary: Readonly<Record<string, unknown>>;
-  readonly findings: readonly Finding[];
-  readonly path: { readonly work: Readonly<Record<string, number>>; readonly waits: Readonly<Record<string, number>> };
-  readonly lane_times: readonly {
-    readonly busy: number;
-    readonly critical: number;
-    readonly waits: Readonly<Record<string, number>>;
-    readonly empty: number;
-    readonly rows: number;
-  }[];
-  readonly lines: readonly {
-    readonly source: number;
-    readonly line: number;
-    readonly critical: number;
-    readonly busy: number;
-    readonly rows: number;
-    readonly lane: number;
-  }[];
-}
 
 interface Entry {
   readonly dtype: string;
@@ -84,6 +43,7 @@ export class Message {
     private readonly buffer: ArrayBuffer,
     private readonly start: number,
     private readonly end: number,
+    /** A message that only brings rows has none of it. */
     readonly header: Header,
   ) {
     const told = header as unknown as Readonly<Record<string, unknown>>;
@@ -95,9 +55,10 @@ export class Message {
     this.entries = told.tables as Readonly<Record<string, Readonly<Record<string, Entry>>>>;
   }
 
-  /** True if it carries that table. */
-  has(table: string): boolean {
-    return table in this.entries;
+  /** True if it carries that table, and that column of it. */
+  has(table: string, column?: string): boolean {
+    const found = this.entries[table];
+    return found !== undefined && (column === undefined || column in found);
   }
 
   /** Rows of a table; 0 where there is none. */
@@ -133,10 +94,10 @@ export function decode(given: ArrayBuffer | ArrayBufferView): Message {
   }
   if (length < START) throw new WireError(`It has ${length} bytes, fewer than any run.`);
   const head = new DataView(buffer, offset, START);
-  if (head.getUint32(0, true) !== MAGIC) throw new WireError('These bytes are no run of nki_lab.');
+  if (head.getUint32(0, true) !== WIRE_MAGIC) throw new WireError('These bytes are no run of nki_lab.');
   const version = head.getUint32(4, true);
-  if (version !== VERSION)
-    throw new WireError(`It is of version ${version}, this page reads version ${VERSION}. Run the cell again.`);
+  if (version !== WIRE_VERSION)
+    throw new WireError(`It is of version ${version}, this page reads version ${WIRE_VERSION}. Run the cell again.`);
   const size = head.getUint32(8, true);
   if (START + size > length) throw new WireError('Its header is cut off.');
   let header: unknown;

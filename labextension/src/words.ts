@@ -1,91 +1,36 @@
 /** How the page says what instructions do and wait for, in the words of the reports. */
+import {
+  CONFIDENCES,
+  DATA_FROM,
+  HUE_LABELS,
+  NO_HUE,
+  STALLS,
+  UNSURE,
+  UNSURE_KINDS,
+  type Confidence,
+} from './_generated/schema';
 import * as format from './format';
-import { CONFIDENCES } from './types';
+import { hueOfReason } from './run/words';
 import type { Hue, Lane, Run } from './types';
-
-const REASONS: Readonly<Record<string, string>> = {
-  none: 'a reason that was not recorded',
-  'anti-dependency': 'earlier reads of the same bytes',
-  'output order': 'earlier writes of the same bytes',
-  'memory reuse': 'memory that another tensor still uses',
-  'user order': 'the order that the schedule asks for',
-  semaphore: 'semaphores',
-  'table load': 'loads of activation tables',
-  'stationary load': 'loads of stationary tiles',
-  'dma trigger': 'DMA descriptors to be made',
-  'dma start': 'DMA transfers to start',
-  'queue interval': 'the interval between two DMA transfers',
-  bandwidth: 'DMA bandwidth that others use',
-  'port conflict': 'a memory port that another engine has',
-  'psum bank': 'a PSUM bank that another engine has',
-  'power ramp': "the Tensor Engine's clock to rise",
-  launch: 'the kernel to be launched and ended',
-  'other core': 'the other core',
-};
-
-const SHORT: Readonly<Record<string, string>> = {
-  none: 'unknown',
-  'anti-dependency': 'earlier reads',
-  'output order': 'earlier writes',
-  'memory reuse': 'memory in use',
-  'user order': 'user order',
-  semaphore: 'semaphore',
-  'table load': 'table load',
-  'stationary load': 'stationary load',
-  'dma trigger': 'DMA descriptors',
-  'dma start': 'DMA start',
-  'queue interval': 'queue interval',
-  bandwidth: 'DMA bandwidth',
-  'port conflict': 'memory port',
-  'psum bank': 'PSUM bank',
-  'power ramp': 'clock to rise',
-  launch: 'launch',
-  'other core': 'other core',
-};
-
-const ENGINES: Readonly<Record<string, string>> = {
-  tensor: 'Tensor',
-  vector: 'Vector',
-  scalar: 'Scalar',
-  gpsimd: 'GpSimd',
-  sync: 'Sync',
-  dma: 'DMA',
-  cc: 'Collectives',
-};
-
-const OF_REASON: Readonly<Record<string, Hue>> = {
-  'dma trigger': 'dma',
-  'dma start': 'dma',
-  'queue interval': 'dma',
-  bandwidth: 'dma',
-  'table load': 'scalar',
-  'stationary load': 'tensor',
-  'power ramp': 'tensor',
-};
-
-const DATA = 'data from ';
 
 /** "Tensor" of "tensor"; a name that nobody knows stays as it is. */
 export function engine(name: string): string {
-  return ENGINES[name] ?? name;
+  return (HUE_LABELS as Readonly<Record<string, string>>)[name] ?? name;
 }
 
 /** What is waited for, as the rest of "waits for …": "data from Vector", "DMA transfers to start". */
 export function reason(name: string): string {
-  if (name.startsWith(DATA)) return `data from ${engine(name.slice(DATA.length))}`;
-  return REASONS[name] ?? name;
+  return STALLS[name]?.label ?? name;
 }
 
 /** The same in two words: "Vector", "DMA start". */
 export function shortReason(name: string): string {
-  if (name.startsWith(DATA)) return engine(name.slice(DATA.length));
-  return SHORT[name] ?? name;
+  return STALLS[name]?.short ?? name;
 }
 
-/** The hue of a reason that names what it waits for; sync where only the row that waits could tell. */
+/** The hue of a reason that names what it waits for; the one of none where only the row that waits could tell. */
 export function reasonHue(name: string): Hue {
-  const source = name.startsWith(DATA) ? name.slice(DATA.length) : '';
-  return source in ENGINES ? (source as Hue) : (OF_REASON[name] ?? 'sync');
+  return hueOfReason(name) ?? NO_HUE;
 }
 
 /** The lane of a loaded step. */
@@ -102,7 +47,9 @@ export function waitedFor(run: Run, step: number): string {
   const name = run.stalls[stall] ?? 'none';
   const tile = stall === run.rows.stall[place] ? run.awaited(step) : '';
   if (!tile) return reason(name);
-  return name.startsWith(DATA) ? `${tile} from ${engine(name.slice(DATA.length))}` : `${tile}: ${reason(name)}`;
+  return name.startsWith(DATA_FROM)
+    ? `${tile} from ${engine(name.slice(DATA_FROM.length))}`
+    : `${tile}: ${reason(name)}`;
 }
 
 /** "nc_matmul, Tensor, 213 ns at 32.88 µs, waited 1.2 µs for k[3] from DMA, critical". */
@@ -122,7 +69,7 @@ export function spoken(run: Run, step: number): string {
 }
 
 /** How sure the time is: kinds of knowledge with their shares of the critical path, those above zero. */
-export function confidences(run: Run): readonly { readonly name: string; readonly share: number }[] {
+export function confidences(run: Run): readonly { readonly name: Confidence; readonly share: number }[] {
   const found = run.summary.confidence;
   if (!found || typeof found !== 'object') return [];
   const shares = found as Record<string, unknown>;
@@ -131,8 +78,8 @@ export function confidences(run: Run): readonly { readonly name: string; readonl
 
 /** Whether so much is inferred or guessed that the latency is to be called "about". */
 export function isUnsure(run: Run): boolean {
-  const unsure = confidences(run).filter(item => item.name === 'inferred' || item.name === 'guess');
-  return unsure.reduce((sum, item) => sum + item.share, 0) > 0.25;
+  const unsure = confidences(run).filter(item => UNSURE_KINDS.includes(item.name));
+  return unsure.reduce((sum, item) => sum + item.share, 0) > UNSURE;
 }
 
 /** "58 % documented · 33 measured · 9.0 inferred". */

@@ -1,7 +1,8 @@
 // @vitest-environment node
 import { describe, expect, test, vi } from 'vitest';
 
-import { Feed, missing, RANGE } from '../src/feed';
+import { RANGE } from '../src/_generated/schema';
+import { Feed, missing } from '../src/feed';
 import { Parts } from '../src/parts';
 import { createRun } from '../src/run';
 import type { Host, State, Store } from '../src/types';

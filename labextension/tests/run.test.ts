@@ -32,7 +32,7 @@ describe('rows', () => {
 
   test('have an instruction, a place, loops and operands', () => {
     const run = runOf({ rows: ROWS });
-    expect(run.op(1)).toEqual({ name: 'nc_matmul', detail: 'fp32' });
+    expect(run.op(1)).toEqual({ name: 'nc_matmul', detail: 'fp32', workUnit: '' });
     expect(run.passes(1)).toEqual([
       { loop: 'i', value: 1 },
       { loop: 'j', value: 3 },

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 
-import css from '../src/tokens.css';
-import { HUES, contrast, labelOn, linear, palette, watchTheme } from '../src/tokens';
+import css from '../src/_generated/colours.css';
+import { HUES } from '../src/_generated/schema';
+import { contrast, labelOn, linear, palette, watchTheme } from '../src/tokens';
 
 type Colour = [number, number, number];
 

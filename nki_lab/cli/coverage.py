@@ -21,8 +21,8 @@ from nki_lab.isa.dtype import dtype_of
 from nki_lab.isa.spec import TABLE, Instruction, Operand
 from nki_lab.kernel_runtime.issue.legality import fixed_names, legalise, live_names
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, VirtualRegister
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
-CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
 KINDS: Final = ("coded", "shown", "reason")
 """What becomes of a limit: broken and refused with a code, shown to hold, or nothing to break, for a written reason."""
 

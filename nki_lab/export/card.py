@@ -8,13 +8,13 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import picture, words
+from nki_lab.export.colours import COLOURS
 from nki_lab.export.found import capacities, findings
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
 
 _FINDINGS: Final = 5
 _QUIET: Final = 'style="color:#767676"'
-_COLOURS: Final = {kind: f"#{value:06x}" for kind, value in picture.HUES.items()}
 
 
 def card(recording: Recording, png: bytes, note: str = "") -> str:
@@ -24,9 +24,8 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     """
     summary, count = recording.summary, len(recording)
     told = digest(recording)
-    about = "about " if words.is_unsure(summary) else ""
     said = [str(summary.get("target") or ""), f"{words.number(count)} instruction{'s' * (count != 1)}",
-            f"{about}{words.duration(told.makespan)}"]  # fmt: skip
+            f"{words.about(summary)}{words.duration(told.makespan)}"]  # fmt: skip
     if "fault" in summary:
         said.append("up to the fault")
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, said)))}"
@@ -50,7 +49,7 @@ def _drawing(recording: Recording, png: bytes) -> str:
         return ""
     names = "".join(
         f'<div style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
-        f'<span style="color:{_COLOURS[line.kind]}">■</span> {escape(line.name)} '
+        f'<span style="color:{COLOURS[line.kind].light}">■</span> {escape(line.name)} '
         f"{words.share(min(1.0, line.busy))}</div>"
         for line in drawn
     )

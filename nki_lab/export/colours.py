@@ -1,34 +1,70 @@
-"""Which colour stands for what: hue says which engine works, or which one is waited for."""
+"""The colours of the views. Hue says which engine works, or which one is waited for.
+
+Pages read them from style sheet variables, `--nki-tensor` for "tensor", which `scripts/views_schema.py` writes into
+`labextension/src/_generated/colours.css`.
+"""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from nki_lab.kernel_runtime.recording import Lane
+LABELS: Final = ("#101216", "#ffffff")
+"""What is written on a colour: dark, or white where that is read better."""
 
-KINDS: Final = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma", "cc")
-"""What has a hue of its own; `cc` are collectives. The page's style sheet gives the hues."""
 
-_OF_REASON: Final = MappingProxyType({
-    "dma trigger": "dma", "dma start": "dma", "queue interval": "dma", "bandwidth": "dma",
-    "table load": "scalar", "stationary load": "tensor", "power ramp": "tensor",
-})  # fmt: skip
-FROM_OTHERS: Final = frozenset(
-    {"anti-dependency", "output order", "memory reuse", "user order", "semaphore", "other core"}
+class Colour(NamedTuple):
+    """A colour in the light and in the dark theme. `jupyter` is the variable that gives it in a theme of JupyterLab
+    that is neither of JupyterLab's own ones."""
+
+    light: str
+    dark: str
+    jupyter: str = ""
+
+
+COLOURS: Final = MappingProxyType(
+    {
+        # Kinds of lanes, and labels on them.
+        "tensor": Colour("#2b70dc", "#6aa6ff"),
+        "vector": Colour("#07805f", "#36d3ae"),
+        "scalar": Colour("#bd8408", "#e8ae3c"),
+        "gpsimd": Colour("#8a2a9e", "#b155dd"),
+        "sync": Colour("#838d9a", "#7c8592"),
+        "dma": Colour("#b8400c", "#db5f24"),
+        "cc": Colour("#2b2f6b", "#e9e6ff"),
+        "on-tensor": Colour("#ffffff", "#101216"),
+        "on-vector": Colour("#ffffff", "#101216"),
+        "on-scalar": Colour("#14161a", "#101216"),
+        "on-gpsimd": Colour("#ffffff", "#101216"),
+        "on-sync": Colour("#14161a", "#101216"),
+        "on-dma": Colour("#ffffff", "#101216"),
+        "on-cc": Colour("#ffffff", "#101216"),
+        # Grounds, lines and text.
+        "bg": Colour("#ffffff", "#16181c", "--jp-layout-color0"),
+        "sunk": Colour("#f6f7f9", "#1d2025", "--jp-layout-color1"),
+        "hover": Colour("#eef0f3", "#262a31", "--jp-layout-color2"),
+        "line": Colour("#e3e6ea", "#2a2e35", "--jp-border-color2"),
+        "line2": Colour("#cfd4da", "#3c424c", "--jp-border-color1"),
+        "ink": Colour("#14161a", "#f1f3f5", "--jp-ui-font-color0"),
+        "ink2": Colour("#4a515b", "#b9c0ca", "--jp-ui-font-color1"),
+        "ink3": Colour("#67707d", "#8f98a5", "--jp-ui-font-color2"),
+        "faint": Colour("#9aa2ad", "#66707d"),
+        # Severities, each with its ground.
+        "error": Colour("#ce1a63", "#ff7a9c"),
+        "error-ground": Colour("#fff0f5", "#3a1825"),
+        "warn": Colour("#9a6700", "#e3b341"),
+        "warn-ground": Colour("#fff6dd", "#332a12"),
+        "ok": Colour("#18794a", "#4cc38a"),
+        "ok-ground": Colour("#e6f6ec", "#12301f"),
+        # Colour by op, line or tensor. Labels on them are dark in both themes.
+        "tint-1": Colour("#dd5a85", "#f58bac"),
+        "tint-2": Colour("#cd6c28", "#e8986a"),
+        "tint-3": Colour("#9e8700", "#c3ac4c"),
+        "tint-4": Colour("#4a9b3b", "#83be78"),
+        "tint-5": Colour("#009e8c", "#4cc1b1"),
+        "tint-6": Colour("#0096c6", "#52bbe4"),
+        "tint-7": Colour("#6983e1", "#95abfa"),
+        "tint-8": Colour("#aa6cce", "#ca98e8"),
+    }
 )
-"""Waits that have the colour of the lane that ends them."""
-
-
-def of_lane(lane: Lane) -> str:
-    """The kind of a lane, "vector 2" being one of vector; sync, which is grey, for engines that nobody knows."""
-    if lane.kind != "engine":
-        return "dma" if lane.kind == "dma" else "cc"
-    name = lane.name.partition(" ")[0]
-    return name if name in KINDS else "sync"
-
-
-def of_reason(name: str) -> str:
-    """The kind that a wait's reason names; sync where it names none."""
-    source = name.removeprefix("data from ")
-    return source if source in KINDS and source != name else _OF_REASON.get(name, "sync")
+"""By the names of their variables."""

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from nki_lab.export.files import replacing_folder
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import digest
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 INSTRUCTIONS: Final = (
     "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
@@ -85,7 +86,7 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
             yield (
                 step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
                 _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
-                schema.CONFIDENCES[sure], int(marked), *places[site], iteration,
+                CONFIDENCES[sure], int(marked), *places[site], iteration,
             )  # fmt: skip
 
 

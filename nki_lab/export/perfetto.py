@@ -15,6 +15,7 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.export.files import replacing
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 Flows = Literal["all", "critical", "none"]
 
@@ -110,7 +111,7 @@ class _Trace:
 
     def _texts(self) -> list[str]:
         recording = self._recording
-        return list(dict.fromkeys((*recording.stalls, *schema.CONFIDENCES, *recording.texts("ops", "detail"))))
+        return list(dict.fromkeys((*recording.stalls, *CONFIDENCES, *recording.texts("ops", "detail"))))
 
     def _write_names(self) -> None:
         """Names that events refer to by number."""
@@ -216,7 +217,7 @@ class _Trace:
         ):  # fmt: skip
             self._number(event, name, number)
         event.debug_annotations.add(name_iid=self._argument["pace"], double_value=value["pace"] / schema.PACE)
-        self._interned(event, "confidence", schema.CONFIDENCES[value["confidence"]])
+        self._interned(event, "confidence", CONFIDENCES[value["confidence"]])
         for name, column in (("waited_for", "stall"), ("setup_for", "setup_stall"), ("held_by", "held")):
             self._interned(event, name, self._recording.stalls[value[column]])
         if details[value["op"]]:

@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.export import words
-from nki_lab.export.colours import of_lane, of_reason
+from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.zoom import largest
+from nki_lab.kernel_runtime.vocabulary import KINDS, kind_of_lane, kind_of_stall
 
 WIDTH: Final = 960
 LANES: Final = 12
@@ -26,12 +26,6 @@ _BAR: Final = 10  # its work
 _FOOT: Final = 2  # how much of the time it waits, below
 _AREA: Final = 24
 _GAP: Final = 4
-HUES: Final = {
-    "tensor": 0x2B70DC, "vector": 0x07805F, "scalar": 0xBD8408, "gpsimd": 0x8A2A9E, "sync": 0x838D9A, "dma": 0xB8400C,
-    "cc": 0x2B2F6B,
-}  # fmt: skip
-_LINE: Final = 0xE3E6EA
-_GREY: Final = 0xCFD4DA
 
 Pixels = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -48,16 +42,16 @@ class Line(NamedTuple):
 def lines(recording: Recording) -> list[Line]:
     """The rows of the picture from top to bottom: engines with work, then DMA."""
     cores = {lane.core for lane in recording.lanes}
-    found: dict[tuple[bool, int, str], list[int]] = {}
+    found: dict[tuple[bool, int, str], tuple[str, list[int]]] = {}
     for lane in recording.lanes:
-        kind = of_lane(lane)
-        name = words.ENGINES["dma"] if kind == "dma" else words.ENGINES.get(lane.name, lane.name)
+        kind = kind_of_lane(lane.name, lane.kind)
+        name = KINDS["dma"] if kind == "dma" else KINDS.get(lane.name, lane.name)
         shown = f"{name}, core {lane.core}" if len(cores) > 1 else name
-        found.setdefault((kind == "dma", lane.core, shown), []).append(lane.number)
+        found.setdefault((kind == "dma", lane.core, shown), (kind, []))[1].append(lane.number)
     busy, end = recording.lane_times[:, 0], max(1, recording.makespan)
     made = [
-        Line(name, of_lane(recording.lanes[numbers[0]]), tuple(numbers), float(busy[numbers].sum() / end))
-        for (_, _, name), numbers in sorted(found.items(), key=lambda item: item[0][:2])
+        Line(name, kind, tuple(numbers), float(busy[numbers].sum() / end))
+        for (_, _, name), (kind, numbers) in sorted(found.items(), key=lambda item: item[0][:2])
     ]
     return [line for line in made if line.busy][:LANES]
 
@@ -77,7 +71,7 @@ def png(recording: Recording, width: int = WIDTH) -> bytes:
     time[sums.lane, sums.reason, sums.bucket] = sums.time
     edges = np.minimum(np.arange(time.shape[2] + 1, dtype=np.int64) << shift, end)
     for place, line in enumerate(drawn):
-        image[(place + 1) * LANE - 1] = _colour(_LINE)
+        image[(place + 1) * LANE - 1] = _colour("line")
         _line(image[place * LANE : (place + 1) * LANE], recording, line, time[list(line.lanes)], edges)
     _usage(image[-_AREA:], recording, end)
     return _file(image.round().astype(np.uint8))
@@ -94,11 +88,11 @@ def _line(part: Pixels, recording: Recording, line: Line, time: Array, edges: Ar
     busy, waits = time[:, 0].sum(axis=0), time[0, 1:]
     if len(line.lanes) == 1 and len(waits):
         cause = 1 + waits.argmax(axis=0)
-        hues = np.array([_colour(HUES[of_reason(name)]) for name in recording.stalls], np.float32)
+        hues = np.array([_colour(kind_of_stall(name)) for name in recording.stalls], np.float32)
         found = cause[np.clip(np.searchsorted(edges, bounds[:-1], "right") - 1, 0, len(cause) - 1)]
         waiting = _resampled(edges, waits.sum(axis=0), bounds) / span
         _mix(part[top + _BAR : top + _BAR + _FOOT], hues[found], waiting)
-    _mix(part[top : top + _BAR], _colour(HUES[line.kind]), _resampled(edges, busy, bounds) / span)
+    _mix(part[top : top + _BAR], _colour(line.kind), _resampled(edges, busy, bounds) / span)
 
 
 def _usage(part: Pixels, recording: Recording, end: int) -> None:
@@ -107,7 +101,7 @@ def _usage(part: Pixels, recording: Recording, end: int) -> None:
     usage = recording.table("usage")
     used = largest(whole(usage["time"]), whole(usage["sbuf"]), np.linspace(0, end, width + 1))
     peak = max(1, int(used.max(initial=0)))
-    part[np.arange(height)[:, None] >= height - np.round(used * (height - 1) / peak)] = _colour(_GREY)
+    part[np.arange(height)[:, None] >= height - np.round(used * (height - 1) / peak)] = _colour("line2")
 
 
 def _resampled(edges: Any, sums: Any, bounds: Any) -> Any:
@@ -121,7 +115,8 @@ def _mix(part: Pixels, colour: Any, share: Any) -> None:
     part[:] = part * (1 - opacity) + colour * opacity
 
 
-def _colour(value: int) -> Any:
+def _colour(name: str) -> Any:
+    value = int(COLOURS[name].light[1:], 16)
     return np.array([value >> 16, value >> 8 & 255, value & 255], np.float32)
 
 

@@ -14,6 +14,7 @@ from nki_lab.export.words import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
+from nki_lab.kernel_runtime.vocabulary import KINDS
 
 LINES: Final = 10
 """Causes, instructions and lines that are listed, those with most time first."""
@@ -38,11 +39,11 @@ def brief(recording: Recording) -> str:
     busy: dict[str, int] = {}
     for lane in told.lanes:
         if lane.kind != "dma" and lane.rows:
-            name = words.ENGINES.get(lane.name, lane.name)
+            name = KINDS.get(lane.name, lane.name)
             busy[name] = busy.get(name, 0) + lane.busy // cores
     shares = recording.summary.get("engine_busy_ns", {})
     if isinstance(shares, dict) and "dma" in shares:
-        busy["DMA"] = round(1000 * shares["dma"] / cores)
+        busy[KINDS["dma"]] = round(1000 * shares["dma"] / cores)
     lines = [*_head(recording, told), *_numbers(recording.summary)]
     for label, times in (("busy", list(busy.items())), ("waits", list(told.waits.items())[:_BRIEF])):
         found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in times if time)
@@ -53,9 +54,8 @@ def brief(recording: Recording) -> str:
 def _head(recording: Recording, told: Digest) -> Iterator[str]:
     summary, count = recording.summary, len(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
-    about = "about " if words.is_unsure(summary) else ""
     title = f"{name} on {target}" if target else str(name)
-    yield f"{title}: {about}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    yield f"{title}: {words.about(summary)}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
     if isinstance(options := summary.get("options"), dict) and options:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := words.confidence_text(summary):
@@ -92,7 +92,7 @@ def _lanes(told: Digest) -> str:
 
 
 def _causes(told: Digest, limit: int) -> str:
-    found = [(f"{words.ENGINES.get(name, name)} works", time) for name, time in told.work.items()]
+    found = [(f"{KINDS.get(name, name)} works", time) for name, time in told.work.items()]
     found += [(f"waits for {words.reason(name)}", time) for name, time in told.waits.items()]
     found.sort(key=lambda item: -item[1])
     lines = [(what, duration(time), share(ratio(time, told.makespan))) for what, time in found[:limit]]

@@ -72,8 +72,7 @@ def line(run: Run, *, timed: bool = True) -> str:
     if run.error is not None:
         said.append(f"stopped by {run.error.diagnostics[0].code}")
     elif nanoseconds is not None:
-        about = "about " if words.is_unsure(run.summary) else ""
-        said.append(f"{about}{words.duration(round(nanoseconds * 1000))}")
+        said.append(f"{words.about(run.summary)}{words.duration(round(nanoseconds * 1000))}")
     if not timed:
         return f"{run.name}  {' · '.join(said)}"
     seconds = sum(run.timings[name] or 0.0 for name in run.timings.keys())  # noqa: SIM118 - no mapping

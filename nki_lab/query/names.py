@@ -12,24 +12,19 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
+from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.issue.target import current_arch, tile_size_of
 from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.kernel_runtime.vocabulary import KINDS
 from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
 _LEGACY: Final = "neuronxcc."
 
-ENGINES: Final = {
-    "tensor": "Tensor Engine",
-    "vector": "Vector Engine",
-    "scalar": "Scalar Engine",
-    "gpsimd": "GpSimd Engine",
-    "sync": "Sync Engine",
-    "dma": "DMA",
-}
+ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} | {"dma": KINDS["dma"]}
 """What engines are called in prose, by their names in declarations."""
 
 

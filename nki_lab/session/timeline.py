@@ -20,15 +20,21 @@ from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.derive import fill
-from nki_lab.kernel_runtime.recording.schema import BUFFER_KINDS, EDGE_KINDS, INDIRECTIONS, PACE, SPACES
+from nki_lab.kernel_runtime.recording.schema import PACE
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
-from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
+from nki_lab.kernel_runtime.timing import CONFIDENCES, Timing, walk
+from nki_lab.kernel_runtime.vocabulary import (
+    BUFFER_KINDS,
+    INDIRECTIONS,
+    LANE_KINDS,
+    SPACES,
+    STALL_REASONS,
+)
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.session.summary import Summary, summarise
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
-_BY_ORDER: Final = EDGE_KINDS.index("order")  # also where cores meet
 
 
 @dataclass(frozen=True)
@@ -197,18 +203,19 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) ->
     tables: dict[str, dict[str, Any]] = {
         "rows": rows,
         "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
-        "edges": {"row": edges, "before": queues.pred, "kind": np.minimum(queues.kind, _BY_ORDER)},
+        "edges": {"row": edges, "before": queues.pred, "kind": queues.kind},
         "views": _columns(("buffer", "pattern", "offset", "indirect"), views),
         "buffers": _buffers(line, patterns),
         "lanes": {
             "name": [lane.name for lane in queues.lanes],
-            "kind": [("engine", "dma", "collective").index(lane.kind) for lane in queues.lanes],
+            "kind": [LANE_KINDS.index(lane.kind) for lane in queues.lanes],
             "core": [lane.core for lane in queues.lanes],
         },
         "stalls": {"name": list(STALL_REASONS)},
         "ops": {
             "name": [variant.instruction.name for variant in program.variants],
             "detail": [_detail(variant) for variant in program.variants],
+            "work_unit": [variant.instruction.work_unit for variant in program.variants],
         },
         "iterations": _columns(("parent", "loop", "value", "site"), program.passes),
         "critical": {"row": _path_rows(timing)},

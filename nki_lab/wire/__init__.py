@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.wire.message import VERSION, compact, message
-from nki_lab.wire.rows import Steps
-from nki_lab.wire.whole import Names, header, sums, tables
+from nki_lab.kernel_runtime.recording.columns import Array
+from nki_lab.wire import rows, whole
+from nki_lab.wire.header_types import Finding, Header
+from nki_lab.wire.message import VERSION, Delta, compact, message
+from nki_lab.wire.rows import Steps, Tables
+from nki_lab.wire.whole import LIFETIMES, Names, header, sums, tables
 
 Findings = Iterable[Diagnostic | dict[str, Any]]
 
@@ -24,6 +27,9 @@ BUCKETS: Final = 2048
 """Stretches of a run that is sent whole: as many as a wide screen has pixels."""
 MANY_BUCKETS: Final = 16384
 """The same where rows are loaded a range at a time and what lies between a screen and a range is drawn from sums."""
+
+TABLES: Final = {**rows.TABLES, **whole.TABLES, "lifetimes": LIFETIMES}
+"""Columns of the tables of messages; sums of lanes (`zoom`) apart."""
 
 
 class Messages:
@@ -51,7 +57,7 @@ class Messages:
             yield self.rows(first, min(CHUNK, count - first))
 
     @cached_property
-    def _whole(self) -> tuple[dict[str, Any], Any]:
+    def _whole(self) -> tuple[Header, Tables]:
         names = Names(self.recording)
         fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
         return header(self.recording, names, self._findings, fault), tables(self._steps, names)
@@ -68,8 +74,8 @@ class Messages:
     def whole(self, first: int, count: int) -> bytes:
         """Everything of the run and a range of its steps in one message; sums too where rows are missing."""
         first, count = self._clipped(first, count)
-        head, told = self._whole
-        told = {**told, **self._steps.tables(first, count)}
+        head, common = self._whole
+        told: Mapping[str, Mapping[str, Array | Delta]] = {**common, **self._steps.tables(first, count)}
         if count < len(self):
             shift, zoom = sums(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
             head, told = {**head, "zoom_shift": shift}, {**told, **zoom}
@@ -95,11 +101,11 @@ def encode(
     return Messages(recording, findings, fault=fault).whole(chosen.start, len(chosen))
 
 
-def _found(recording: Recording, findings: Findings | None) -> list[dict[str, Any]]:
+def _found(recording: Recording, findings: Findings | None) -> list[Finding]:
     """Findings as `nki-lab check --format json` prints them; None stands for those recorded with the run."""
     given = recording.summary.get("diagnostics") if findings is None else findings
     items: Iterable[Any] = given if isinstance(given, Iterable) else ()
-    return [item.as_dict() if isinstance(item, Diagnostic) else item for item in items]
+    return [cast(Finding, item.as_dict()) if isinstance(item, Diagnostic) else item for item in items]
 
 
-__all__ = ["CHUNK", "RANGE", "VERSION", "WHOLE", "Findings", "Messages", "compact", "encode"]
+__all__ = ["CHUNK", "RANGE", "TABLES", "VERSION", "WHOLE", "Findings", "Messages", "compact", "encode"]

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.vocabulary import ROLES
 
-_IN: Final = schema.ROLES.index("in")
+_READ: Final = ROLES.index("read")
 _NEVER: Final = np.iinfo(np.int64).max
 
 
@@ -32,7 +33,7 @@ class Filling:
     def see(self, step: Array, view: Array, role: Array, ready: Array) -> None:
         """The accesses of some steps in their order; `ready` is when the results of each are visible."""
         buffer = self.buffer_of[view]
-        reads, writes = np.flatnonzero(role == _IN)[::-1], np.flatnonzero(role != _IN)[::-1]
+        reads, writes = np.flatnonzero(role == _READ)[::-1], np.flatnonzero(role != _READ)[::-1]
         # Backwards, so that of several values for one place the earliest stays.
         read = np.full(len(self.before_reads), _NEVER, np.int64)
         read[buffer[reads]] = step[reads]

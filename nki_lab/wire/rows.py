@@ -15,6 +15,13 @@ _AS_THEY_ARE: Final = (
     "setup", "op", "site", "iteration", "work", "bytes", "lane", "pace", "stall", "setup_stall", "held", "confidence",
 )  # fmt: skip
 
+TABLES: Final = {
+    "rows": (*_AS_THEY_ARE, "row", "start", "duration", "ready", "wait", "accesses", "edges", "after", "critical"),
+    "accesses": ("view", "role"),
+    "edges": ("before", "kind"),
+}
+"""The tables of a range of steps, with their columns."""
+
 Tables = dict[str, dict[str, Array | Delta]]
 
 
@@ -84,7 +91,7 @@ class Steps:
         accesses, waited = self.recording.table("accesses"), self.recording.table("edges")
         return {
             "rows": columns,
-            "accesses": {name: accesses[name][places] for name in ("view", "role")},
+            "accesses": {name: accesses[name][places] for name in TABLES["accesses"]},
             "edges": {
                 # How many steps before; negative where equal starts stand the other way round.
                 "before": np.repeat(step, waits) - self.step_of[waited["before"][edges]],

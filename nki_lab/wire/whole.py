@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from nki_lab.isa.arch import TARGETS
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
+from nki_lab.kernel_runtime.vocabulary import ROLES
 from nki_lab.wire.filling import Filling
+from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime
 from nki_lab.wire.rows import Steps, Tables
 
 _PIECE: Final = 1 << 18  # steps at a time
-_TABLES: Final = {
+TABLES: Final = {
     "views": ("buffer", "pattern", "offset", "indirect"),
     "patterns": ("dtype", "dim", "rank"),
     "dims": ("size", "step"),
@@ -24,9 +26,11 @@ _TABLES: Final = {
     "sites": ("source", "line", "column", "end_line", "end_column", "function"),
     "iterations": ("parent", "loop", "value", "site"),
     "usage": ("time", "sbuf", "psum"),
-    "ops": ("name", "detail"),
+    "ops": ("name", "detail", "work_unit"),
 }
 """Tables that go out as they are, with these columns."""
+
+LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
 
 
 _TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
@@ -61,7 +65,7 @@ def _assigned(recording: Recording, site: int) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def header(recording: Recording, names: Names, findings: list[dict[str, Any]], fault: int) -> dict[str, Any]:
+def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
     """What is said of the run in words and single numbers. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
     sources = recording.table("sources")
@@ -74,7 +78,7 @@ def header(recording: Recording, names: Names, findings: list[dict[str, Any]], f
         "fault": fault,
         "capacity": capacity(str(summary.get("target") or "")),
         "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core} for lane in recording.lanes],
-        "stalls": recording.stalls,
+        "stalls": list(recording.stalls),
         "names": names.all,
         "sources": [
             {"path": path, "text": text}
@@ -91,7 +95,7 @@ def header(recording: Recording, names: Names, findings: list[dict[str, Any]], f
     }
 
 
-def capacity(target: str) -> dict[str, int]:
+def capacity(target: str) -> Capacity:
     """Bytes of a partition, and partitions; zeros where nothing is known of the target."""
     arch = TARGETS.get(target)
     if arch is None:
@@ -102,7 +106,7 @@ def capacity(target: str) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _lines(recording: Recording, told: Digest) -> list[dict[str, Any]]:
+def _lines(recording: Recording, told: Digest) -> list[LineTime]:
     """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
     lanes, site = len(recording.lanes), whole(recording.rows["site"])
     sites = recording.table("sites")
@@ -118,7 +122,7 @@ def _lines(recording: Recording, told: Digest) -> list[dict[str, Any]]:
     on_path = np.bincount(group[site[told.path.row]] * lanes + told.path.lane, weights=told.path.time, minlength=size)
     busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
     paths = recording.texts("sources", "path")
-    out = []
+    out: list[LineTime] = []
     for line in told.lines:
         source = paths.index(line.file)
         number = numbers.get((source, line.line), len(numbers))
@@ -134,7 +138,7 @@ def tables(steps: Steps, names: Names) -> Tables:
     """The tables that rows refer to, and memory over time."""
     recording = steps.recording
     out: Tables = {
-        name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in _TABLES.items()
+        name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in TABLES.items()
     }
     out["buffers"]["name"] = names.of_buffers
     out["lifetimes"] = {**lifetimes(steps)}
@@ -142,8 +146,8 @@ def tables(steps: Steps, names: Names) -> Tables:
 
 
 def lifetimes(steps: Steps) -> Mapping[str, Array]:
-    """The columns of `lifetimes` with steps in place of rows, and of each: when it is wholly there (`written`, -1:
-    nothing writes it), the lane of its first write, and the loop pass of its first use (-1: none)."""
+    """The columns of `LIFETIMES`: the recorded ones with steps in place of rows, and of each buffer when it is wholly
+    there (`written`, -1: nothing writes it), the lane of its first write, the iteration of its first use (-1: none)."""
     recording = steps.recording
     table, rows = recording.table("lifetimes"), recording.rows
     buffer_of, buffers = whole(recording.table("views")["buffer"]), len(recording.table("buffers"))
@@ -156,15 +160,14 @@ def lifetimes(steps: Steps) -> Mapping[str, Array]:
         late = np.full(buffers, -1, np.int64)
         late[buffer] = step
         last = np.where(last < 0, late, last)
-        writes = np.flatnonzero(role != schema.ROLES.index("in"))
+        writes = np.flatnonzero(role != ROLES.index("read"))
         writer[buffer[writes][::-1]] = rows["lane"][steps.order[step[writes]]][::-1]
         filling.see(step, view, role, rows["ready"][steps.order[step]])
     used = whole(table["buffer"])
     iteration = rows["iteration"][steps.order[first[used]]] if len(used) else used
-    return {
-        "buffer": used, "start": whole(table["start"]), "end": whole(table["end"]), "first": first[used],
-        "last": last[used], "written": filling.times()[used], "writer": writer[used], "iteration": iteration,
-    }  # fmt: skip
+    values = (used, whole(table["start"]), whole(table["end"]), first[used], last[used], filling.times()[used],
+              writer[used], iteration)  # fmt: skip
+    return dict(zip(LIFETIMES, values, strict=True))
 
 
 def sums(recording: Recording, buckets: int) -> tuple[int, Tables]:

@@ -21,7 +21,7 @@ KR = "kernel_runtime"
 FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes",), ("diagnostic",)),
     (("isa",), ("source",)),
-    ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector"), (f"{KR}.tensor", f"{KR}.recording")),
+    ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
     ((f"{KR}.ir",),),
     (
         (f"{KR}.issue",),

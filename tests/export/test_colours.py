@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from nki_lab.export.colours import KINDS, of_lane, of_reason
-from nki_lab.kernel_runtime.recording import Lane
-from nki_lab.kernel_runtime.timing import STALL_REASONS
+from nki_lab.export.colours import COLOURS
+from nki_lab.kernel_runtime.vocabulary import KINDS, STALL_REASONS, kind_of_lane, kind_of_stall
 
 
 def test_every_wait_has_the_colour_of_what_is_waited_for() -> None:
-    colours = {name: of_reason(name) for name in STALL_REASONS}
-    assert set(colours.values()) <= set(KINDS)
+    colours = {name: kind_of_stall(name) for name in STALL_REASONS}
+    assert set(colours.values()) <= KINDS.keys() <= COLOURS.keys()
     assert colours["data from vector"] == "vector"
     assert colours["bandwidth"] == colours["data from dma"] == "dma"
     assert colours["table load"] == "scalar"
-    assert of_reason("vector") == "sync"
+    assert kind_of_stall("vector") == "sync"
 
 
 @pytest.mark.parametrize(
@@ -24,4 +23,4 @@ def test_every_wait_has_the_colour_of_what_is_waited_for() -> None:
      ("ring", "collective", "cc"), ("tpu", "engine", "sync")],
 )  # fmt: skip
 def test_a_lane_has_the_colour_of_its_engine(name: str, kind: str, colour: str) -> None:
-    assert of_lane(Lane(number=0, name=name, kind=kind, core=0)) == colour
+    assert kind_of_lane(name, kind) == colour

@@ -110,7 +110,7 @@ def test_a_page_loads_nothing_and_says_what_matters() -> None:
                                         related=[Related("made here", Span("k.py", 7, 1, 7, 2))]).as_dict()]}  # fmt: skip
     page = check(html(Recording(synthetic(500), summary)))
     for text in (
-        "flash_fwd on trn2: ", "500 instructions", "58 % documented · 33 % measured · 9.0 %", "4.5 KiB of 224 KiB",
+        "flash_fwd on trn2: ", "500 instructions", "58 % documented · 33 measured · 9.0 ", "4.5 KiB of 224 KiB",
         "NKI308", "nothing writes it", "Simulated by nki_lab",
     ):  # fmt: skip
         assert text in page.text, text

@@ -20,7 +20,8 @@ from nki_lab.export.explorer.tables import DEPENDENCIES, TABLES, arrow_schema
 from nki_lab.export.explorer.totals import merged
 from nki_lab.export.explorer.writing import write_profile
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 from tests.recordings import Tables, drawn, synthetic, tables
 
 Rows = dict[str, list[dict[str, Any]]]
@@ -275,4 +276,4 @@ def test_merged_intervals_cover_the_same_times(spans: list[tuple[int, int]]) -> 
 
 
 def test_edge_kinds_all_have_a_name_in_a_profile() -> None:
-    assert len(DEPENDENCIES) == len(schema.EDGE_KINDS)
+    assert len(DEPENDENCIES) == len(EDGE_KINDS)

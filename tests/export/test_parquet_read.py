@@ -107,7 +107,7 @@ def test_dependencies_of_a_device_are_edges(device: Path) -> None:
     recording = read_profile(device).recording
     load, matmul, copy = (row_named(recording, name) for name in ("LDWEIGHTS", "MATMUL", "TENSOR_TENSOR"))
     read = row_named(recording, "dma read")
-    assert sorted(recording.predecessors(matmul)) == sorted([(load, "flow"), (read, "order")])
+    assert sorted(recording.predecessors(matmul)) == sorted([(load, "flow"), (read, "user")])
     assert recording.predecessors(copy) == [(matmul, "anti")]
     # Neither had ended when the matmul began; nothing else could have let it start.
     assert recording.row(matmul).after == -1

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from nki_lab.export import picture
 from nki_lab.export.card import card
+from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
 
@@ -51,7 +52,7 @@ def one_lane() -> Recording:
 def test_work_is_drawn_where_it_was_in_the_engines_hue() -> None:
     image = pixels(picture.png(one_lane(), 100))
     bar = image[picture.LANE // 2 - 2]
-    hue = [picture.HUES["tensor"] >> shift & 255 for shift in (16, 8, 0)]
+    hue = list(bytes.fromhex(COLOURS["tensor"].light[1:]))
     assert (bar[:50] == 255).all()
     assert (bar[51:99] == hue).all()
 

@@ -35,8 +35,8 @@ def test_a_report_reads_like_this() -> None:
         == """\
 matmul on trn2: about 5.00 µs, 3 instructions
 with precise=False
-critical path: 25 % documented · 75 % guess
-Tensor works on the critical path 68 % of the time.
+critical path: 25 % documented · 75 guess
+Tensor is on the critical path 68 % of the time.
 Line 3 of matmul.py costs most: 70 %.
 Tensor waits 30 % of the time for data from DMA.
 

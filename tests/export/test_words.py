@@ -25,8 +25,8 @@ def test_times_have_the_unit_that_fits(picoseconds: int, shown: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "shown"),
-    [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1 KiB"), (4608, "4.5 KiB"), (16388, "16 KiB"), (3 << 20, "3 MiB"),
-     (1_234_567, "1.18 MiB"), (100_000, "97.66 KiB"), (5 << 40, "5 TiB"), (1 << 60, "1048576 TiB")],
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (4608, "4.5 KiB"), (16388, "16 KiB"), (3 << 20, "3 MiB"),
+     (1_234_567, "1.18 MiB"), (100_000, "97.7 KiB"), (5 << 40, "5 TiB"), (1_048_166, "1\u202f024 KiB"), (1 << 60, "1048576 TiB")],
 )  # fmt: skip
 def test_sizes_are_exact_where_whole(count: int, shown: str) -> None:
     assert words.size(count) == shown
@@ -84,7 +84,7 @@ def test_the_largest_part_of_the_path_is_named_first() -> None:
         "Vector waits 67 % of the time for DMA bandwidth that others use.",
     ]
     rows["start"], rows["stall"] = [0, 1_000_000], [0, 0]
-    assert words.held_back(digest(Recording(tables)))[0] == "Vector works on the critical path 67 % of the time."
+    assert words.held_back(digest(Recording(tables)))[0] == "Vector is on the critical path 67 % of the time."
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_confidence_is_told_from_the_surest_on(parts: dict[str, float]) -> None:
 
 
 def test_a_makespan_is_about_where_a_quarter_is_not_known() -> None:
-    assert not words.is_unsure({})
-    assert not words.is_unsure({"confidence": {"documented": 0.75, "guess": 0.25}})
-    assert words.is_unsure({"confidence": {"documented": 0.7, "inferred": 0.2, "guess": 0.1}})
+    assert words.about({}) == ""
+    assert words.about({"confidence": {"documented": 0.75, "guess": 0.25}}) == ""
+    assert words.about({"confidence": {"documented": 0.7, "inferred": 0.2, "guess": 0.1}}) == "about "

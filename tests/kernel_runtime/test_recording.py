@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.recording import Names, Recording, schema
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
 from tests.recordings import Tables, drawn, tables
 
 BASE: Tables = {
@@ -70,7 +71,7 @@ def test_defaults_complete_what_is_given() -> None:
     assert recording.rows["ready"][:].tolist() == [10, 15, 37]
     assert recording.rows["site"][:].tolist() == [-1, -1, -1]
     assert recording.rows["pace"][:].tolist() == [schema.PACE] * 3
-    assert recording.rows["confidence"][:].tolist() == [schema.CONFIDENCES.index("guess")] * 3
+    assert recording.rows["confidence"][:].tolist() == [CONFIDENCES.index("guess")] * 3
     assert recording.makespan == 37
     assert recording.row(1).name == "nc_matmul"
     assert recording.row(2).lane == "dma q0"
@@ -217,7 +218,7 @@ def test_lifetimes_span_all_accesses_of_a_buffer(given_tables: Tables) -> None:
         row = recording.row(number)
         for view, role in recording.accesses(number):
             buffer = int(recording.table("views")["buffer"][view])
-            done = row.start + row.duration if role == "in" else row.ready
+            done = row.start + row.duration if role == "read" else row.ready
             begin, end, first, last = expected.get(buffer, (row.start, done, number, number))
             expected[buffer] = (min(begin, row.start), max(end, done), min(first, number), max(last, number))
     assert life == expected
@@ -237,7 +238,7 @@ def test_usage_is_that_of_the_fullest_partition(given_tables: Tables) -> None:
             for one in range(len(life)):
                 buffer = int(life["buffer"][one])
                 partition = max(0, int(buffers["partition"][buffer]))
-                here = schema.SPACES[int(buffers["space"][buffer])] == space
+                here = SPACES[int(buffers["space"][buffer])] == space
                 if here and int(life["start"][one]) <= time < int(life["end"][one]):
                     fill[partition : partition + int(buffers["partitions"][buffer])] += int(
                         buffers["partition_bytes"][buffer]
@@ -285,7 +286,7 @@ def test_a_row_s_parts_are_those_given(given_tables: Tables) -> None:
     rows, passes = given_tables["rows"], given_tables["iterations"]
     bounds = [*rows["access"], len(given_tables["accesses"]["view"])]
     edges = given_tables["edges"]
-    pairs = list(zip(edges["row"], edges["before"], [schema.EDGE_KINDS[kind] for kind in edges["kind"]], strict=True))
+    pairs = list(zip(edges["row"], edges["before"], [EDGE_KINDS[kind] for kind in edges["kind"]], strict=True))
     for number in range(len(recording)):
         row = recording.row(number)
         for name in ("start", "duration", "ready", "setup", "after", "work", "bytes"):

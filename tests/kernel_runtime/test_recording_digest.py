@@ -15,7 +15,7 @@ from hypothesis import given
 
 import nki_lab
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.kernel_runtime.recording.digest import LAUNCH, Digest, digest
+from nki_lab.kernel_runtime.recording.digest import LAUNCH, Digest, digest, is_by_result
 from nki_lab.kernel_runtime.timing import STALL_REASONS
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER
 from tests.recordings import drawn, synthetic
@@ -71,10 +71,11 @@ def test_lanes_are_told_as_the_walk_counts_them(launch: bool) -> None:
 
 
 def test_a_wait_for_a_result_is_known_by_its_name() -> None:
-    from nki_lab.kernel_runtime.recording.digest import _FOR_A_RESULT
-
-    named = {n for n, name in enumerate(STALL_REASONS) if name.startswith("data from ") or name in _FOR_A_RESULT}
+    others = {"anti-dependency", "output order", "memory reuse", "user order", "semaphore", "dma trigger", "other core"}
+    named = {n for n, name in enumerate(STALL_REASONS) if name.startswith("data from ") or name in others}
     assert named == FROM_PRODUCER
+    assert is_by_result("data from ring")
+    assert not is_by_result("a ring")
 
 
 def test_lines_share_the_critical_path() -> None:

@@ -65,7 +65,7 @@ def test_operands_and_edges_go_with_their_rows(recording: Recording) -> None:
     operands, edges = (np.concatenate(([0], np.cumsum(told["rows"][name]))) for name in ("accesses", "edges"))
     for step, row in enumerate(order):
         mine = slice(int(operands[step]), int(operands[step + 1]))
-        roles = [("in", "out", "inout")[role] for role in told["accesses"]["role"][mine]]
+        roles = [("read", "write", "accumulate")[role] for role in told["accesses"]["role"][mine]]
         assert list(zip(told["accesses"]["view"][mine].tolist(), roles, strict=True)) == recording.accesses(row)
         mine = slice(int(edges[step]), int(edges[step + 1]))
         before = [step - back for back in told["edges"]["before"][mine].tolist()]
@@ -240,7 +240,7 @@ def test_lifetimes_are_told_in_steps(given_: dict[str, dict[str, Any]]) -> None:
     for place, buffer in enumerate(life["buffer"].tolist()):
         steps = [step for step, _ in used[buffer]]
         assert (int(life["first"][place]), int(life["last"][place])) == (steps[0], steps[-1])
-        writes = [step for step, role in used[buffer] if role != "in"]
+        writes = [step for step, role in used[buffer] if role != "read"]
         rows = whole(recording.order)
         assert int(life["writer"][place]) == (int(recording.rows["lane"][rows[writes[0]]]) if writes else -1)
         assert int(life["iteration"][place]) == int(recording.rows["iteration"][rows[steps[0]]])

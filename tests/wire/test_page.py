@@ -21,8 +21,6 @@ from tests.recordings import drawn
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "labextension"
-KINDS = {"flow": "flow", "anti": "anti", "output": "output", "reuse": "memory", "order": "user"}
-ROLES = {"in": "read", "out": "write", "inout": "accumulate"}
 
 Read = Callable[..., dict[str, Any]]
 
@@ -64,15 +62,14 @@ def test_rows_and_what_belongs_to_them(page: Read, recording: Recording) -> None
     assert rows["wait"] == recording.waits()[order].tolist()
     for step, row in enumerate(order):
         mine = recording.row(row)
-        assert told["ops"][step] == {"name": mine.name, "detail": mine.detail}
+        unit = recording.texts("ops", "work_unit")[int(recording.rows["op"][row])]
+        assert told["ops"][step] == {"name": mine.name, "detail": mine.detail, "workUnit": unit}
         assert [tuple(item) for item in told["passes"][step]] == list(mine.iteration)
-        assert [(view, role) for view, role in told["accesses"][step]] == [
-            (view, ROLES[role]) for view, role in recording.accesses(row)
-        ]
+        assert [(view, role) for view, role in told["accesses"][step]] == recording.accesses(row)
         after = step_of.get(mine.after, -1)
         assert rows["after"][step] == after
         assert rows["pace"][step] == pytest.approx(mine.pace, abs=1e-6)
-        edges = [(step_of[other], KINDS[kind], step_of[other] == after) for other, kind in recording.predecessors(row)]
+        edges = [(step_of[other], kind, step_of[other] == after) for other, kind in recording.predecessors(row)]
         if after >= 0 and not any(binding for *_, binding in edges):
             edges.append((after, "lane", True))
         found = [(edge["step"], edge["kind"], edge["binding"]) for edge in told["predecessors"][step]]

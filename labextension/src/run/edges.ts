@@ -1,13 +1,12 @@
 /** Which rows wait for which, both ways. */
 
+import { EDGE_KINDS } from '../_generated/schema';
 import type { Edge } from '../types';
 import type { LoadedRows } from './rows';
 import { upper } from './search';
 
-/** By number in the message; memory: takes over its bytes, user: the schedule says so. */
-const KINDS = ['flow', 'anti', 'output', 'memory', 'user'] as const;
 /** A row that follows another on its lane needs no edge; where that other let it start, it is shown as one. */
-const LANE = KINDS.length;
+const LANE = EDGE_KINDS.length;
 /** So many questions are answered by searching. */
 const SEARCHES = 8;
 
@@ -106,5 +105,5 @@ export class Edges {
 }
 
 function nameOf(kind: number): Edge['kind'] {
-  return kind === LANE ? 'lane' : (KINDS[kind] ?? 'user');
+  return EDGE_KINDS[kind] ?? 'lane';
 }

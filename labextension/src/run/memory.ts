@@ -1,11 +1,10 @@
 /** Allocations with their names and lifetimes, and memory in use over time. */
 
+import { BUFFER_KINDS, MEMORY_OF, SPACES, TABLES } from '../_generated/schema';
 import type { Buffer, Lifetime, TileView } from '../types';
 import type { Message, Numbers } from '../wire';
 import { lower, upper } from './search';
 
-const SPACES = ['sbuf', 'psum', 'hbm', 'hbm'] as const; // private and shared HBM look alike here
-const KINDS = ['temp', 'input', 'output', 'const'] as const;
 const BLOCK = 64; // lifetimes, or changes of use, of which one extreme is kept
 const NEVER = -1;
 
@@ -27,16 +26,8 @@ export class Memory {
     private readonly passesOf: (iteration: number) => readonly Pass[],
   ) {
     const tables = new Map<string, Numbers>();
-    const wanted = {
-      views: ['buffer', 'pattern', 'offset', 'indirect'],
-      patterns: ['dtype', 'dim', 'rank'],
-      dims: ['size', 'step'],
-      buffers: ['name', 'space', 'kind', 'pattern', 'partition', 'partitions', 'byte', 'partition_bytes', 'site'],
-      lifetimes: ['buffer', 'start', 'end', 'first', 'last', 'written', 'writer', 'iteration'],
-      usage: ['time', 'sbuf', 'psum'],
-    };
-    for (const [table, columns] of Object.entries(wanted))
-      for (const column of columns) tables.set(`${table}.${column}`, message.column(table, column));
+    for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes', 'usage'] as const)
+      for (const column of TABLES[table]) tables.set(`${table}.${column}`, message.column(table, column));
     this.tables = tables;
     this.maxima = { sbuf: blockMaxima(this.column('usage.sbuf')), psum: blockMaxima(this.column('usage.psum')) };
   }
@@ -97,8 +88,8 @@ export class Memory {
       return {
         id,
         name: labels[id],
-        space: SPACES[this.value('buffers.space', id)] ?? 'hbm',
-        kind: KINDS[this.value('buffers.kind', id)] ?? 'temp',
+        space: MEMORY_OF[SPACES[this.value('buffers.space', id)] ?? 'shared_hbm'],
+        kind: BUFFER_KINDS[this.value('buffers.kind', id)] ?? 'temp',
         dtype: this.dtype(pattern),
         shape: this.dims(pattern).map(([size]) => size),
         partition: this.value('buffers.partition', id),

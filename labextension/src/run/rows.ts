@@ -1,16 +1,15 @@
 /** The loaded rows: one stretch of steps, which messages make longer or replace. */
 
+import { PACE, type TABLES } from '../_generated/schema';
 import type { Rows } from '../types';
 import { bytes, counts, integers } from './grow';
 import type { Message, Numbers } from '../wire';
-
-const PACE = 65535; // the pace of a row whose duration is all its own work
 
 type Column = Exclude<keyof Rows, 'first' | 'count'>;
 type Columns = { -readonly [K in Column]: Rows[K] };
 
 /** As sent, those columns that need no other: the page's name and the message's. */
-const PLAIN: readonly (readonly [Column, string])[] = [
+const PLAIN: readonly (readonly [Column, (typeof TABLES.rows)[number]])[] = [
   ['row', 'row'],
   ['start', 'start'],
   ['duration', 'duration'],

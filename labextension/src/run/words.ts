@@ -1,62 +1,41 @@
 /** Names of lanes, parts of tiles, and what waits are for. */
 
-import type { Buffer, Hue, Lane, TileView } from '../types';
-import type { Header } from '../wire';
-
-const ENGINES: Readonly<Partial<Record<string, { readonly hue: Hue; readonly label: string }>>> = {
-  tensor: { hue: 'tensor', label: 'Tensor' },
-  vector: { hue: 'vector', label: 'Vector' },
-  scalar: { hue: 'scalar', label: 'Scalar' },
-  gpsimd: { hue: 'gpsimd', label: 'GpSimd' },
-  sync: { hue: 'sync', label: 'Sync' },
-};
-
-/** Reasons to wait that one engine alone can have, and whose hue they take. */
-const OWN: Readonly<Partial<Record<string, Hue>>> = {
-  'table load': 'scalar',
-  'stationary load': 'tensor',
-  'power ramp': 'tensor',
-  'dma trigger': 'dma',
-  'dma start': 'dma',
-  'queue interval': 'dma',
-  bandwidth: 'dma',
-  semaphore: 'sync',
-  launch: 'sync',
-  none: 'sync',
-};
-
-const DATA_FROM = 'data from ';
-const FOR_A_TILE: ReadonlySet<string> = new Set(['anti-dependency', 'output order', 'memory reuse', 'psum bank']);
+import { DATA_FROM, HUE_LABELS, HUES, NO_HUE, STALLS, type Header, type Hue } from '../_generated/schema';
+import type { Buffer, Lane, TileView } from '../types';
 
 export function lanesOf(header: Header): Lane[] {
   const cores = new Set(header.lanes.map(lane => lane.core)).size;
   return header.lanes.map(({ name, kind, core }, id) => {
-    const engine = ENGINES[name.toLowerCase()];
     const isDma = kind === 'dma';
-    const label = isDma ? name.replace(/^dma\b/i, 'DMA') : (engine?.label ?? name);
+    const known = hueOf(name);
+    const label = known === null ? name : name.replace(/^\S+/, HUE_LABELS[known]);
     return {
       id,
       name,
       kind: isDma ? 'dma' : 'engine',
       core,
-      hue: isDma ? 'dma' : kind === 'collective' ? 'cc' : (engine?.hue ?? 'sync'),
+      hue: isDma ? 'dma' : kind === 'collective' ? 'cc' : (known ?? NO_HUE),
       label: cores > 1 ? `${label}, core ${core}` : label,
     };
   });
 }
 
+/** The hue of a lane by its name, "vector 2" being one of vector; null for names that nobody knows. */
+function hueOf(name: string): Hue | null {
+  const [first] = name.toLowerCase().split(' ');
+  return HUES.find(hue => hue === first) ?? null;
+}
+
 /** The hue of what a reason waits for; null: that of the row that ended the wait. */
 export function hueOfReason(reason: string): Hue | null {
-  if (reason.startsWith(DATA_FROM)) {
-    const from = reason.slice(DATA_FROM.length);
-    return from.startsWith('dma') ? 'dma' : (ENGINES[from]?.hue ?? null);
-  }
-  return OWN[reason] ?? null;
+  const known = STALLS[reason];
+  if (known !== undefined) return known.hue === '' ? null : known.hue;
+  return reason.startsWith(DATA_FROM) ? hueOf(reason.slice(DATA_FROM.length)) : null;
 }
 
 /** True of waits that end with a tile: it is there, or its memory is free. */
 export function isForATile(reason: string): boolean {
-  return reason.startsWith(DATA_FROM) || FOR_A_TILE.has(reason);
+  return STALLS[reason]?.forTile ?? reason.startsWith(DATA_FROM);
 }
 
 /** A part of a buffer: its name, and in HBM which block of the tensor it is ("out[2, 0]", "a[64:128]"). */

@@ -1,29 +1,15 @@
 /** The current instruction in full: when, what it waited for, operands with addresses, neighbours by dependency. */
+import { CONFIDENCES, EDGE_LABELS, MEMORY_LABELS, ROLE_LABELS } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
 import { toLine } from '../lines';
 import { swatch } from '../swatch';
-import { CONFIDENCES } from '../types';
-import type { Access, Context, Edge, Hue, Run, Site, TileView, View } from '../types';
+import type { Context, Edge, Hue, Run, Site, TileView, View } from '../types';
 import * as words from '../words';
 
 const EDGES = 4;
 const EDGES_MORE = 200;
-
-const SPACES: Readonly<Record<string, string>> = { hbm: 'HBM', sbuf: 'SBUF', psum: 'PSUM', register: 'register' };
-const ROLES: Readonly<Record<Access['role'], string>> = { read: 'reads', write: 'writes', accumulate: 'adds to' };
-
-const EDGE_KINDS: Readonly<Record<string, string>> = {
-  flow: 'reads its result',
-  anti: 'overwrites what it reads',
-  output: 'overwrites its result',
-  memory: 'takes over its memory',
-  reuse: 'takes over its memory',
-  user: 'ordered by the schedule',
-  order: 'ordered by the schedule',
-  lane: 'next on its engine',
-};
 
 export function createDetails(context: Context): View {
   const { run, store } = context;
@@ -168,8 +154,7 @@ function moves(run: Run, place: number): string {
 }
 
 function workOf(run: Run, step: number): string {
-  const amount = format.count(run.rows.work[step - run.rows.first]);
-  return /matmul|transpose/.test(run.op(step).name) ? `${amount} multiply-adds` : `${amount} elements`;
+  return `${format.count(run.rows.work[step - run.rows.first])} ${run.op(step).workUnit}`.trimEnd();
 }
 
 function passText(run: Run, step: number): string {
@@ -204,7 +189,7 @@ function operands(run: Run, step: number): HTMLElement | null {
       el(
         'li',
         {},
-        el('span', { class: 'nki-quiet' }, ROLES[access.role]),
+        el('span', { class: 'nki-quiet' }, ROLE_LABELS[access.role]),
         el(
           'div',
           { class: 'nki-operand' },
@@ -225,7 +210,7 @@ function sizes(view: TileView): number[] {
 /** "SBUF 0x10000–0x13FFF, partitions 0–127". */
 function place(run: Run, view: TileView): string {
   const buffer = run.buffers[view.buffer];
-  const space = SPACES[buffer.space] ?? buffer.space;
+  const space = MEMORY_LABELS[buffer.space];
   if (buffer.byte < 0 || buffer.partition < 0) return space;
   const bytes = format.addressRange(buffer.byte, buffer.partitionBytes);
   const last = buffer.partition + buffer.partitions - 1;
@@ -265,7 +250,7 @@ function edges(context: Context, name: string, key: string, found: readonly Edge
 function edgeRow({ run, store }: Context, edge: Edge): HTMLElement {
   const { step } = edge;
   const known = run.has(step);
-  const what = EDGE_KINDS[edge.kind] ?? edge.kind;
+  const what = edge.kind === 'lane' ? 'next on its engine' : EDGE_LABELS[edge.kind];
   const label = known ? run.op(step).name : 'not loaded';
   return el(
     'li',
@@ -299,7 +284,7 @@ function asText(run: Run, step: number): string {
   for (const access of run.accesses(step)) {
     const view = run.view(access.view);
     const buffer = run.buffers[view.buffer];
-    lines.push(`${ROLES[access.role]}: ${buffer.name} ${view.dtype} ${format.shape(sizes(view))}`);
+    lines.push(`${ROLE_LABELS[access.role]}: ${buffer.name} ${view.dtype} ${format.shape(sizes(view))}`);
   }
   return `${lines.join('\n')}\n`;
 }

@@ -1,4 +1,5 @@
 /** What every engine does at the cursor: works on what and for how long, or waits for what; and what comes next. */
+import { HUE_LABELS, NO_HUE } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
 import { swatch } from '../swatch';
@@ -22,7 +23,7 @@ interface Row {
   readonly lanes: readonly number[];
 }
 
-const IDLE: Now = { look: 'idle', hue: 'sync', step: -1, what: 'nothing queued', code: false, then: '' };
+const IDLE: Now = { look: 'idle', hue: NO_HUE, step: -1, what: 'nothing queued', code: false, then: '' };
 
 export function createEngines(context: Context): View {
   const { run, store } = context;
@@ -70,7 +71,7 @@ function rowsOf(run: Run): readonly Row[] {
       continue;
     }
     if (!run.laneSteps(lane.id).length) continue;
-    const name = cores.size > 1 ? `DMA, core ${lane.core}` : 'DMA';
+    const name = cores.size > 1 ? `${HUE_LABELS.dma}, core ${lane.core}` : HUE_LABELS.dma;
     const found = queues.get(name);
     if (found) found.push(lane.id);
     else queues.set(name, [lane.id]);

@@ -1,4 +1,5 @@
 /** How long, how sure, what holds it back: the kernel, its latency, one sentence, advice, and six numbers. */
+import { ABOUT, MEMORY_LABELS } from '../_generated/schema';
 import { el, uniqueId } from '../dom';
 import * as format from '../format';
 import { headline } from '../headline';
@@ -125,7 +126,7 @@ function latency(run: Run): HTMLElement {
     el(
       'div',
       { class: 'nki-figure', title: format.timeExact(run.makespan) },
-      words.isUnsure(run) && el('small', {}, 'about '),
+      words.isUnsure(run) && el('small', {}, ABOUT),
       value,
       el('small', {}, ` ${unit}`),
     ),
@@ -231,22 +232,19 @@ function figures(run: Run): readonly Figure[] {
   const written = words.figure(run, 'hbm_write_bytes');
   if (read !== null && written !== null) {
     out.push({
-      name: 'HBM',
+      name: MEMORY_LABELS.hbm,
       value: format.rate(read + written, run.makespan),
       title: `${format.bytes(read)} read, ${format.bytes(written)} written`,
     });
   }
   const moved = words.figure(run, 'dma_bytes');
   if (moved !== null) out.push({ name: 'Moved', value: format.bytes(moved), title: 'Bytes that DMA moves' });
-  for (const [space, label] of [
-    ['sbuf', 'SBUF peak'],
-    ['psum', 'PSUM peak'],
-  ] as const) {
+  for (const space of ['sbuf', 'psum'] as const) {
     const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
     const capacity = run.capacity[space];
     if (peak === null) continue;
     out.push({
-      name: label,
+      name: `${MEMORY_LABELS[space]} peak`,
       value: capacity ? format.bytesOf(peak, capacity) : format.bytes(peak),
       title: capacity && peak > capacity ? 'per partition, over capacity' : 'per partition',
       over: capacity > 0 && peak > capacity,

@@ -1,4 +1,5 @@
 /** One line of source: its number, marks, share of the critical path, and text. */
+import { NO_HUE } from '../_generated/schema';
 import { el } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
@@ -85,7 +86,7 @@ function mark({ severity, code, message }: Finding): HTMLElement {
 function shareBar(run: Run, { shares, largest }: Listing, line: number): HTMLElement[] {
   const found = shares.get(line);
   if (!found || found.share < 0.0005) return [];
-  const hue = run.lanes[found.lane]?.hue ?? 'sync';
+  const hue = run.lanes[found.lane]?.hue ?? NO_HUE;
   const width = `${Math.max(1, (BAR * found.share) / Math.max(largest, 1e-9)).toFixed(1)}px`;
   const text = found.share < 0.005 ? '< 1 %' : `${Math.round(100 * found.share)} %`;
   const title = `${format.time(found.critical)} on the critical path, ${format.time(found.busy)} of work`;

@@ -1,4 +1,5 @@
 /** Where the time goes, by engine; bytes and memory; what was found; the lines that cost most. */
+import { HUE_LABELS, MEMORY_LABELS, NO_HUE } from '../_generated/schema';
 import { el, replace } from '../dom';
 import * as format from '../format';
 import { icon } from '../icons';
@@ -117,7 +118,7 @@ function barsOf(run: Run): readonly Bar[] {
     if (lane.kind === 'dma') queues.push(time);
     else out.push({ name: lane.label, hue: lane.hue, time, rest: 'nothing queued' });
   });
-  if (queues.length === 1) out.push({ name: 'DMA', hue: 'dma', time: queues[0], rest: 'nothing queued' });
+  if (queues.length === 1) out.push({ name: HUE_LABELS.dma, hue: 'dma', time: queues[0], rest: 'nothing queued' });
   if (queues.length > 1) out.push(together(run, queues));
   return out;
 }
@@ -130,7 +131,7 @@ function together(run: Run, queues: readonly LaneTime[]): Bar {
   const critical = Math.min(run.path.work.dma ?? 0, busy);
   const rows = queues.reduce((sum, time) => sum + time.rows, 0);
   return {
-    name: `DMA, ${queues.length} queues`,
+    name: `${HUE_LABELS.dma}, ${queues.length} queues`,
     hue: 'dma',
     time: { busy, critical, waits: {}, empty: run.makespan - busy, rows },
     rest: 'no transfer',
@@ -257,11 +258,11 @@ function bytesPart(run: Run): HTMLElement {
     const value = words.figure(run, name);
     if (value !== null) add(label, format.percent(value), about);
   }
-  return part('Bytes and memory', '', list, memoryBar(run, 'sbuf', 'SBUF'), memoryBar(run, 'psum', 'PSUM'));
+  return part('Bytes and memory', '', list, memoryBar(run, 'sbuf'), memoryBar(run, 'psum'));
 }
 
 /** The peak within the capacity, or beyond it. */
-function memoryBar(run: Run, space: 'sbuf' | 'psum', label: string): HTMLElement | null {
+function memoryBar(run: Run, space: 'sbuf' | 'psum'): HTMLElement | null {
   const peak = words.figure(run, `${space}_peak_bytes_per_partition`);
   const capacity = run.capacity[space];
   if (peak === null) return null;
@@ -292,7 +293,7 @@ function memoryBar(run: Run, space: 'sbuf' | 'psum', label: string): HTMLElement
     el(
       'div',
       { class: 'nki-peak-text' },
-      el('b', {}, label),
+      el('b', {}, MEMORY_LABELS[space]),
       el('span', { class: over ? 'nki-over' : '' }, text),
       el('span', { class: 'nki-quiet' }, `per partition, ${about}`),
     ),
@@ -349,7 +350,7 @@ function linesPart(context: Context): HTMLElement | null {
   if (!lines.length) return null;
   const largest = Math.max(...lines.map(line => line.share), 1e-9);
   const rows = lines.map(line => {
-    const hue = run.lanes[line.lane]?.hue ?? 'sync';
+    const hue = run.lanes[line.lane]?.hue ?? NO_HUE;
     const text = (run.sources[line.source]?.text.split(/\r\n|\r|\n/, line.line)[line.line - 1] ?? '').trim();
     const go = (): void => {
       store.set({ tab: 'explore' });

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.vocabulary import SPACES
 
 PARTITIONS: Final = (0, 32, 64, 96)
 """The partitions of SBUF that profiles sample."""
@@ -21,7 +22,7 @@ class _Placed:
     def __init__(self, recording: Recording, space: str) -> None:
         life, buffers = recording.table("lifetimes"), recording.table("buffers")
         buffer = whole(life["buffer"])
-        chosen = (whole(buffers["space"])[buffer] == schema.SPACES.index(space)) & (
+        chosen = (whole(buffers["space"])[buffer] == SPACES.index(space)) & (
             (whole(buffers["partition"])[buffer] >= 0) & (whole(buffers["byte"])[buffer] >= 0)
         )
         self.buffer = buffer[chosen]

@@ -11,8 +11,9 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import dtype_of
-from nki_lab.kernel_runtime.recording import Recording, schema
+from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.vocabulary import ROLES
 
 MEMORIES: Final = ("sbuf", "psum", "hbm")
 _MEMORY_OF_SPACE: Final = np.array([0, 1, 2, 2])
@@ -52,8 +53,8 @@ class Operands:
         buffer = whole(views["buffer"])[view]
         memory = _MEMORY_OF_SPACE[whole(self._recording.table("buffers")["space"])[buffer]]
         out = np.zeros((high - low, len(MEMORIES), 2), np.int64)
-        for direction, other in ((0, "out"), (1, "in")):
-            some = role != schema.ROLES.index(other)
+        for direction, other in ((0, "write"), (1, "read")):
+            some = role != ROLES.index(other)
             np.add.at(out, (row[some], memory[some], direction), size[some])
         return out
 
@@ -61,9 +62,9 @@ class Operands:
         """What a transfer reads and what it writes; the first of each, where there are several."""
         source = target = Side()
         for view, role in reversed(self._recording.accesses(row)):
-            if role != "out":
+            if role != "write":
                 source = self.side(view)
-            if role != "in":
+            if role != "read":
                 target = self.side(view)
         return source, target
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.export.explorer.tables import ENGINES
-from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array
+from nki_lab.kernel_runtime.vocabulary import LANE_KINDS
 
 _PLACE: Final = re.compile(r"""([^\[\]"',;]+):(\d+)""")
 
@@ -37,7 +37,7 @@ def lanes_of(keys: list[tuple[bool, int, str]], start: Array, duration: Array) -
         lane[mine] = len(lanes["name"]) + copies
         for copy in range(int(copies.max()) + 1):
             lanes["name"].append(name if not copy else f"{name} {copy + 1}")
-            lanes["kind"].append(schema.LANE_KINDS.index("dma" if is_dma else "engine"))
+            lanes["kind"].append(LANE_KINDS.index("dma" if is_dma else "engine"))
             lanes["core"].append(max(0, core))
     return lane, lanes
 

@@ -21,8 +21,9 @@ from nki_lab.export.explorer.placing import critical_predecessors, lane_name, la
 from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
 from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER, VERSION
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.recording import Recording, derive, schema
+from nki_lab.kernel_runtime.recording import Recording, derive
 from nki_lab.kernel_runtime.recording.columns import Array
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
 
 STALLS: Final = ("none", "semaphore")
 MOST_OPS: Final = 65_536
@@ -149,7 +150,7 @@ class _Reader:
         columns: dict[str, Array] = {
             "start": start[order], "duration": duration[order], "lane": lane[order], "op": op[order],
             "site": site[order],
-            "confidence": np.full(len(order), schema.CONFIDENCES.index("measured")),
+            "confidence": np.full(len(order), CONFIDENCES.index("measured")),
         }  # fmt: skip
         for name in ("work", "bytes"):
             values = np.concatenate([getattr(one, name) for one in events])[order]
@@ -236,7 +237,7 @@ class _Reader:
             for name, text, size in zip(tensors.texts("variable_name").all(), tensors.texts("type").all(),
                                         tensors.numbers("size").tolist(), strict=True):  # fmt: skip
                 kind = next((number for word, number in kinds if word in text.lower()), 0)
-                _append(columns, name, schema.SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0))
+                _append(columns, name, SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0))
         allocations = self._tables.get("SbufAllocation")
         if allocations is not None:
             allocations.require("start_ts", "end_ts", "start_address", "end_address", "partition")
@@ -359,7 +360,7 @@ def _span(table: ProfileTable) -> tuple[Array, Array]:
 
 
 def _edge_kind(text: str) -> int:
-    return DEPENDENCIES.index(text) if text in DEPENDENCIES else schema.EDGE_KINDS.index("order")
+    return DEPENDENCIES.index(text) if text in DEPENDENCIES else EDGE_KINDS.index("user")
 
 
 def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int]]:

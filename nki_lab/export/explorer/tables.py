@@ -9,6 +9,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from nki_lab.kernel_runtime import vocabulary
+from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS, KINDS
+
 VERSION: Final = "7.4.0"
 
 
@@ -158,12 +161,13 @@ def _fields(text: str) -> tuple[Field, ...]:
 
 TABLES: Final = MappingProxyType({name: _fields(text) for name, text in _TEXT.items()})
 
-ENGINES: Final = MappingProxyType(
-    {"tensor": "Tensor", "vector": "Vector", "scalar": "Scalar", "gpsimd": "GpSimd", "sync": "Sync"}
-)
+ENGINES: Final = MappingProxyType({name: KINDS[name] for name in vocabulary.ENGINES})
 """Lanes that are engines, and how profiles spell them."""
 
-DEPENDENCIES: Final = ("FLOW_DEPENDENCE", "ANTI_DEPENDENCE", "OUTPUT_DEPENDENCE", "ANTI_DEPENDENCE", "ORDERED")
+_FLOW: Final = {
+    "flow": "FLOW_DEPENDENCE", "anti": "ANTI_DEPENDENCE", "output": "OUTPUT_DEPENDENCE", "reuse": "ANTI_DEPENDENCE",
+}  # fmt: skip
+DEPENDENCIES: Final = tuple(_FLOW.get(kind, "ORDERED") for kind in EDGE_KINDS)
 """What the kinds of edges are called in the table Flow. Taking over another tensor's memory is an anti-dependence."""
 
 INSTRUCTION: Final = "instruction"

@@ -9,6 +9,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Gathered, MemoryColumns, pieces, whole
+from nki_lab.kernel_runtime.vocabulary import SPACES
 
 _NEVER: Final = np.iinfo(np.int64).max
 
@@ -106,7 +107,7 @@ def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
     Buffers that found no room count as if at partition 0.
     """
     space_of = whole(buffers["space"])[whole(lifetimes["buffer"])]
-    events = {space: _events(lifetimes, buffers, space_of == schema.SPACES.index(space)) for space in ("sbuf", "psum")}
+    events = {space: _events(lifetimes, buffers, space_of == SPACES.index(space)) for space in ("sbuf", "psum")}
     times = np.unique(np.concatenate([times for times, _ in events.values()]))
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():

@@ -17,15 +17,10 @@ from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.recording import Recording
+from nki_lab.kernel_runtime.vocabulary import DATA_FROM, STALL_OF
 
 LAUNCH: Final = "launch"
 """The reason to wait before a kernel's first instruction and after its last."""
-
-_FOR_A_RESULT: Final = (
-    "anti-dependency", "output order", "memory reuse", "user order", "semaphore", "dma trigger",
-    "other core",
-)  # fmt: skip
-"""Waits, beside those for data, that end with another row's result; the others end when that row leaves its lane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,7 +146,7 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     }
     start, duration = column["start"], column["duration"]
     names = recording.stalls
-    result = np.array([name.startswith("data from ") or name in _FOR_A_RESULT for name in names])[column["stall"]]
+    result = np.array([is_by_result(name) for name in names])[column["stall"]]
     end = start + duration
     # A row takes over when the one before it lets it go, and lets the next one go when that takes over.
     begin = np.minimum(
@@ -166,6 +161,11 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
         row=row, lane=column["lane"], begin=begin, work=until - start - held_for, rest=start - begin - setup,
         setup=setup, held_for=held_for, stall=column["stall"], setup_stall=column["setup_stall"], held=column["held"],
     )  # fmt: skip
+
+
+def is_by_result(stall: str) -> bool:
+    """Check whether a wait ends with another row's result. Profiles may have data from engines of their own."""
+    return STALL_OF[stall].by_result if stall in STALL_OF else stall.startswith(DATA_FROM)
 
 
 def own_work(duration: Array, pace: Array) -> Array:

@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.recording.columns import (
 )
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
 
 
 class Recording:
@@ -129,7 +130,7 @@ class Recording:
         names = self.texts("lanes", "name")
         kinds, cores = (_whole(table[name]).tolist() for name in ("kind", "core"))
         return tuple(
-            Lane(number=number, name=name, kind=schema.LANE_KINDS[kinds[number]], core=cores[number])
+            Lane(number=number, name=name, kind=LANE_KINDS[kinds[number]], core=cores[number])
             for number, name in enumerate(names)
         )
 
@@ -275,7 +276,7 @@ class Recording:
             function=self.names[int(sites["function"][site])] if site >= 0 else "",
             iteration=self.iteration(number),
             after=value["after"], work=value["work"], bytes=value["bytes"],
-            confidence=schema.CONFIDENCES[value["confidence"]],
+            confidence=CONFIDENCES[value["confidence"]],
         )  # fmt: skip
 
     def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
@@ -294,7 +295,7 @@ class Recording:
         low = int(first[self._checked(row)])
         high = int(first[row + 1]) if row + 1 < len(self) else len(accesses)
         views, roles = accesses["view"][low:high].tolist(), accesses["role"][low:high].tolist()
-        return [(view, schema.ROLES[role]) for view, role in zip(views, roles, strict=True)]
+        return [(view, ROLES[role]) for view, role in zip(views, roles, strict=True)]
 
     def pattern(self, number: int) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
         """A row of `patterns`: dtype, sizes, steps."""
@@ -310,9 +311,7 @@ class Recording:
         low = search(edges["row"], self._checked(row), 0, len(edges), "left")
         high = search(edges["row"], row, low, len(edges), "right")
         kinds = edges["kind"][low:high].tolist()
-        return [
-            (before, schema.EDGE_KINDS[k]) for before, k in zip(edges["before"][low:high].tolist(), kinds, strict=True)
-        ]
+        return [(before, EDGE_KINDS[k]) for before, k in zip(edges["before"][low:high].tolist(), kinds, strict=True)]
 
     def successors(self, row: int) -> list[tuple[int, str]]:
         """The rows that wait for a row, and why. Looks through all edges."""
@@ -321,9 +320,7 @@ class Recording:
         out: list[tuple[int, str]] = []
         for low, high in pieces(len(edges)):
             found = np.flatnonzero(edges["before"][low:high] == row) + low
-            out += [
-                (int(edges["row"][place]), schema.EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()
-            ]
+            out += [(int(edges["row"][place]), EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
         return out
 
     @property

@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import Final
 
 import numpy as np
 
-from nki_lab.isa.arch import Confidence
+from nki_lab.kernel_runtime.vocabulary import (
+    BUFFER_KINDS,
+    CONFIDENCES,
+    EDGE_KINDS,
+    INDIRECTIONS,
+    LANE_KINDS,
+    ROLES,
+    SPACES,
+)
 
 VERSION: Final = (1, 1)
 """Major and minor number of this layout. A reader takes its own major number with any minor one: a higher minor number
-only adds tables and columns, or changes indices that a reader works out where they are missing."""
+only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
+missing."""
 
-CONFIDENCES: Final[tuple[str, ...]] = get_args(Confidence)
-ROLES: Final = ("in", "out", "inout")
-EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "order")
-"""Why one instruction waits for another: it reads what the other writes, overwrites what the other reads or writes,
-takes over its memory, or the user or a meeting of two cores said so."""
-SPACES: Final = ("sbuf", "psum", "private_hbm", "shared_hbm")
-BUFFER_KINDS: Final = ("temp", "input", "output", "const")
 PACE: Final = 65535
 """The pace of a row whose duration is all its own work."""
-LANE_KINDS: Final = ("engine", "dma", "collective")
-INDIRECTIONS: Final = ("none", "scalar", "vector", "gather")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class Column:
 
     `dtype` is a NumPy integer type, "name" (a number of the table `names`, kept as `<u4`; builders may give strings)
     or "text". `to` is the table whose rows the values number. `optional` columns may hold -1 for "none"; `default` is
-    what a builder need not give, None where it must. `choices` are the meanings of the values 0, 1, …
+    what a builder need not give, None where it must. `choices` are the meanings of the values 0, 1, … `since` is the
+    minor version that added the column; older recordings have its default.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Column:
     optional: bool = False
     default: int | None = None
     choices: tuple[str, ...] = ()
+    since: int = 0
 
     @property
     def is_text(self) -> bool:
@@ -95,7 +97,7 @@ _ROWS = Table(
         _c("iteration", "<i4", "The innermost loop pass it belongs to.", to="iterations", optional=True, default=-1),
         _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
         _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True, default=-1),
-        _c("work", "<u4", "Elements, or multiply-adds of a matrix product, as the instruction declares.", default=0),
+        _c("work", "<u4", "How much it computes, in the `work_unit` of its op.", default=0),
         _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
         _c("lane", "<u2", "Where it ran.", to="lanes"),
         _c("pace", "<u2", "Its own work as a share of its duration; the rest went to `held`.", "1/65535", default=PACE),
@@ -194,6 +196,14 @@ _RECORDED = (
         columns=(
             _c("name", "name", "The instruction as NKI spells it.", to="names"),
             _c("detail", "name", "Its attributes and operand types, as text.", to="names", default=0),
+            _c(
+                "work_unit",
+                "name",
+                "The unit of its rows' `work`; empty where it is unknown.",
+                to="names",
+                default=0,
+                since=1,
+            ),
         ),
     ),
     Table(

@@ -121,7 +121,7 @@ class ChunkCache:
 class StoredColumns(Columns):
     """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
 
-    __slots__ = ("_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_seal", "_stream", "_texts")
+    __slots__ = ("_absent", "_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_seal", "_stream", "_texts")
 
     def __init__(self, spec: schema.Table, path: Path, seal: Seal, cache: ChunkCache) -> None:
         self._path = path
@@ -130,6 +130,7 @@ class StoredColumns(Columns):
         self._lock = threading.Lock()
         self._limits: dict[str, tuple[list[int], list[int]]] = {}
         self._texts: dict[str, list[str]] = {}
+        self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
         # The handle stays open: a later save may remove the file's name, not what it holds.
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
         self._check_seal()
@@ -163,7 +164,9 @@ class StoredColumns(Columns):
         found = self._file.schema_arrow
         for expected in arrow_schema(spec):
             place = found.get_field_index(expected.name)
-            if place < 0 or found.field(place).type != expected.type:
+            if place < 0 and spec[expected.name].since:
+                self._absent[expected.name] = spec[expected.name].default or 0
+            elif place < 0 or found.field(place).type != expected.type:
                 got = "missing" if place < 0 else str(found.field(place).type)
                 raise unreadable(self._path, f"column {expected.name} is {got}, expected {expected.type}")
 
@@ -197,6 +200,10 @@ class StoredColumns(Columns):
         """Chunk `number` of some columns, read together where they are not at hand."""
         table = self.spec.name
         out = {name: chunk for name in names if (chunk := self._cache.get((table, name, number))) is not None}
+        size = self._offsets[number + 1] - self._offsets[number]
+        out |= {
+            name: np.full(size, value, self.spec[name].storage) for name, value in self._absent.items() if name in names
+        }
         wanted = [name for name in names if name not in out]
         if not wanted:
             return out
@@ -205,7 +212,7 @@ class StoredColumns(Columns):
             group = self._guarded(lambda: self._file.read_row_group(number, columns=wanted, use_threads=False))
         for name in wanted:
             column = group.column(name)
-            if column.null_count or len(column) != self._offsets[number + 1] - self._offsets[number]:
+            if column.null_count or len(column) != size:
                 raise unreadable(self._path, f"column {name} has empty places")
             # A copy: the decoder's own buffers come from a pool that keeps what it has.
             out[name] = np.array(column.combine_chunks() if column.num_chunks != 1 else column.chunk(0))
@@ -238,6 +245,8 @@ class StoredColumns(Columns):
 
     def chunk_limits(self, name: str) -> tuple[list[int], list[int]]:
         """The least and the greatest value of each chunk, as the file's footer has them."""
+        if name in self._absent:
+            return ([self._absent[name]] * (len(self._offsets) - 1),) * 2
         if name not in self._limits:
             meta = self._file.metadata
             place = self._file.schema_arrow.get_field_index(name)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +36,9 @@ from nki_lab.kernel_runtime.schedule.dependencies import (
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
 from nki_lab.kernel_runtime.schedule.runs import Column
+from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
 __all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]
-
-EDGE_KINDS: Final = ("flow", "anti", "output", "reuse", "user", "core")
-"""What `Schedule.kind` counts: read after write, write after read, write after write, bytes of another tensor before,
-an edge of the user, what the other core waits for where the two meet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ where nobody read it; a read waits for the last write. What is in order within o
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,13 +15,9 @@ from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant
 from nki_lab.kernel_runtime.schedule.regions import Cells, cells_of
 from nki_lab.kernel_runtime.schedule.runs import Column, spread
+from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
-FLOW: Final = 0
-ANTI: Final = 1
-OUTPUT: Final = 2
-REUSE: Final = 3
-USER: Final = 4
-CORE: Final = 5
+FLOW, ANTI, OUTPUT, REUSE, USER, CORE = range(len(EDGE_KINDS))
 
 _READ, _ADD, _WRITE = 0, 1, 2  # _ADD: a matmul reads what it adds to
 

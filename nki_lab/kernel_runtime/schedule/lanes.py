@@ -13,7 +13,7 @@ gives each half of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Route
 from nki_lab.kernel_runtime.ir import Program
-
-ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync")
+from nki_lab.kernel_runtime.vocabulary import ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """When everything happens: the walk through a scheduled program, its columns, sums and critical path."""
 
 from nki_lab.kernel_runtime.timing.account import LaneTime, Timing
-from nki_lab.kernel_runtime.timing.costs import CONFIDENCES, VariantCost, costs_of
+from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of
 from nki_lab.kernel_runtime.timing.path import Path
-from nki_lab.kernel_runtime.timing.reasons import STALL_REASONS
 from nki_lab.kernel_runtime.timing.walk import walk
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
 __all__ = ["CONFIDENCES", "STALL_REASONS", "LaneTime", "Path", "Timing", "VariantCost", "costs_of", "walk"]

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.columns import Columns
-from nki_lab.kernel_runtime.timing.costs import CONFIDENCES, VariantCost
+from nki_lab.kernel_runtime.timing.costs import VariantCost
 from nki_lab.kernel_runtime.timing.path import Path, path_of
-from nki_lab.kernel_runtime.timing.reasons import LAUNCH, STALL_REASONS, confidence_of
+from nki_lab.kernel_runtime.timing.reasons import LAUNCH, confidence_of
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
 Times = NDArray[np.int64]
 
@@ -43,7 +44,7 @@ class Timing:
     lane. `wait`: how long the lane stood still before it, because of `stall` (a number of STALL_REASONS), up to the
     last `setup` of it, which went to `setup_reason`. `busy`: the op's own work; the rest of `duration` went to `held`.
     `after`: the op whose end let it start, -1 for none. `work`: elements, or multiply-adds of a matrix product;
-    `bytes`: moved by DMA. `confidence`: a number of costs.CONFIDENCES.
+    `bytes`: moved by DMA. `confidence`: a number of CONFIDENCES.
     """
 
     start: Times

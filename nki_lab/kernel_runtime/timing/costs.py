@@ -9,9 +9,7 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
-
-CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
-"""How sure a cost is, by number; the order of falling trust."""
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 PICOSECONDS: Final = 1000
 """In a nanosecond."""

@@ -1,5 +1,6 @@
 /** What colour a tile has: that of its writer as the timeline draws it, or one for its age. */
 
+import { NO_HUE } from '../../_generated/schema';
 import type { ColourBy, Hue, Lane, Palette, Run } from '../../types';
 import { colouring } from '../timeline/colour';
 import type { Tile } from './occupancy';
@@ -24,7 +25,7 @@ export function writerOf(run: Run, tile: Tile): Lane | undefined {
 }
 
 function writerHue(run: Run, tile: Tile): Hue {
-  return writerOf(run, tile)?.hue ?? 'sync';
+  return writerOf(run, tile)?.hue ?? NO_HUE;
 }
 
 /** How tiles are coloured. By op, line or tensor a tile has the colour of the instruction that first writes it. */

@@ -1,5 +1,6 @@
 /** The banks of PSUM in place, each tile with the state of its accumulation. */
 
+import { MEMORY_LABELS } from '../../_generated/schema';
 import { createSurface } from '../../canvas/surface';
 import { el, setText } from '../../dom';
 import * as format from '../../format';
@@ -38,7 +39,7 @@ export function createPsum(): Section {
   const now = el('span', { class: 'nki-memory-now' });
   const none = el('p', { class: 'nki-memory-none' });
   const plot = el('div', { class: 'nki-memory-plot' }, surface.element);
-  const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, 'PSUM'), words, now);
+  const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, MEMORY_LABELS.psum), words, now);
   const element = el('div', { class: 'nki-memory-psum' }, caption, plot, none);
   let pieces: readonly Piece[] = [];
 
@@ -69,7 +70,7 @@ export function createPsum(): Section {
       if (!scene.compact) paintAxisText(brush, 'bank', sizes.left - 8, ABOVE + sizes.plot / 2, 'right');
     },
     describe(scene) {
-      describe(surface.element, 'PSUM', words.textContent, scene, scene.psumTiles);
+      describe(surface.element, MEMORY_LABELS.psum, words.textContent, scene, scene.psumTiles);
     },
     tileAt(event) {
       const bounds = surface.element.getBoundingClientRect();

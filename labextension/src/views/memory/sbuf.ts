@@ -1,5 +1,6 @@
 /** The map of SBUF at the cursor's time: capacity strip, tiles, free gaps. */
 
+import { MEMORY_LABELS } from '../../_generated/schema';
 import { el, replace, setText } from '../../dom';
 import * as format from '../../format';
 import { createSurface } from '../../canvas/surface';
@@ -58,7 +59,7 @@ export function createSbuf(open: (finding: Finding) => void): Section {
   const none = el('p', { class: 'nki-memory-none' });
   const callout = el('div', { class: 'nki-memory-callout' });
   const plot = el('div', { class: 'nki-memory-plot' }, surface.element, callout);
-  const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, 'SBUF'), words);
+  const caption = el('div', { class: 'nki-memory-caption' }, el('b', {}, MEMORY_LABELS.sbuf), words);
   const element = el('div', { class: 'nki-memory-sbuf' }, caption, plot, none, legend());
   let boxes: readonly Box[] = [];
 
@@ -100,7 +101,7 @@ export function createSbuf(open: (finding: Finding) => void): Section {
       showCallout(callout, scene, frame, open);
     },
     describe(scene) {
-      describe(surface.element, 'SBUF', captionOf(scene, shownBytes(scene)), scene, scene.sbufTiles);
+      describe(surface.element, MEMORY_LABELS.sbuf, captionOf(scene, shownBytes(scene)), scene, scene.sbufTiles);
     },
     tileAt(event) {
       const bounds = surface.element.getBoundingClientRect();

@@ -1,5 +1,6 @@
 /** What the parts of the memory view draw from: facts of the run, made once, and of the moment, made for each drawing. */
 
+import { MEMORY_LABELS } from '../../_generated/schema';
 import { fit, widthOf } from '../../canvas/text';
 import type { Buffer, Finding, Palette, Run, State } from '../../types';
 import type { PartitionClass } from './classes';
@@ -64,7 +65,7 @@ export function modelOf(run: Run, before?: Model): Model {
     psum: kept?.psum ?? occupancyOf(run, 'psum'),
     usage: createUsage(run),
     classes: kept?.classes ?? classesOf(sbuf.tiles, run.capacity.partitions),
-    overflow: run.findings.find(finding => FULL.test(finding.code) && finding.message.includes('SBUF')),
+    overflow: run.findings.find(finding => FULL.test(finding.code) && finding.message.includes(MEMORY_LABELS.sbuf)),
     clobbered: run.findings.some(finding => finding.code === OVERLAP),
   };
 }

@@ -1,5 +1,6 @@
 /** The tiles of the moment as a table, to be read instead of the pictures, and as text to be copied. */
 
+import { MEMORY_LABELS } from '../../_generated/schema';
 import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
 import type { Store } from '../../types';
@@ -25,8 +26,8 @@ export interface Row {
 /** The tiles there now by memory and address, dead ones included. */
 export function rowsOf(scene: Scene): readonly { readonly space: string; readonly rows: readonly Row[] }[] {
   return [
-    { space: 'SBUF', rows: rowsFor(scene, scene.sbufTiles) },
-    { space: 'PSUM', rows: rowsFor(scene, scene.psumTiles) },
+    { space: MEMORY_LABELS.sbuf, rows: rowsFor(scene, scene.sbufTiles) },
+    { space: MEMORY_LABELS.psum, rows: rowsFor(scene, scene.psumTiles) },
   ];
 }
 

@@ -2,7 +2,8 @@
 import { el, replace, setStyle } from '../../dom';
 import * as format from '../../format';
 import type { Child } from '../../dom';
-import { type Access, CONFIDENCES, type Run } from '../../types';
+import { CONFIDENCES, HUE_LABELS } from '../../_generated/schema';
+import type { Access, Run } from '../../types';
 import { laneOf, reason, shortReason, waitedFor } from '../../words';
 import type { Bar, Wait } from './bars';
 import type { Box, Figure } from './figure';
@@ -111,7 +112,7 @@ export function rowCard(run: Run, step: number): Child[] | null {
       'Reads',
       run.accesses(step).filter(access => access.role !== 'write'),
     ),
-    fact('Cost', `${format.time(pace[at] * duration[at])} · ${CONFIDENCES[confidence[at]] ?? 'guess'}`),
+    fact('Cost', `${format.time(pace[at] * duration[at])} · ${CONFIDENCES[confidence[at]]}`),
     slowedBy(run, (1 - pace[at]) * duration[at], held[at]),
     whereOf(run, step),
     step === run.fault ? el('div', { class: 'nki-tl-card-fault' }, 'The run failed here.') : null,
@@ -185,7 +186,7 @@ function columnCard(figure: Figure, hit: Hit & { kind: 'column' }): Child[] | nu
   if (!sums) return null;
   const at = Math.min(sums.count - 1, Math.max(0, Math.floor((hit.column / scale.width) * sums.count)));
   const lane = run.lanes[hit.lane];
-  const name = hit.strip.kind === 'dma' ? 'DMA' : lane.label;
+  const name = hit.strip.kind === 'dma' ? HUE_LABELS.dma : lane.label;
   const from = timeOf(scale, hit.column);
   const stall = run.stalls[sums.cause[at]] ?? 'none';
   const waiting = sums.waiting[at] > 0 ? `mostly waiting for ${shortReason(stall)}` : 'no waiting';

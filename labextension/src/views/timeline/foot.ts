@@ -1,4 +1,5 @@
 /** The line below the lanes: the legend, or what happened in the marked range. */
+import { HUE_LABELS } from '../../_generated/schema';
 import { ask } from '../../commands';
 import { el, replace, setAttribute } from '../../dom';
 import * as format from '../../format';
@@ -111,7 +112,7 @@ function areaBar(context: Context, told: Aggregates, length: number): HTMLElemen
     el(
       'span',
       { class: 'nki-tl-fact nki-tl-less' },
-      'DMA ',
+      `${HUE_LABELS.dma} `,
       el('b', {}, `${format.bytes(Math.round(told.bytes))} · ${format.rate(told.bytes, length)}`),
     ),
     spring(),

@@ -1,4 +1,5 @@
 /** The left column: what each row is, and its share of the visible window. */
+import { HUE_LABELS, MEMORY_LABELS } from '../../_generated/schema';
 import { el, setAttribute, setText } from '../../dom';
 import * as format from '../../format';
 import type { Run } from '../../types';
@@ -54,7 +55,7 @@ function createCell(strip: Strip, run: Run): Cell {
   return { element, name, value, note };
 }
 
-const COUNTERS = { sbuf: 'SBUF', psum: 'PSUM', rate: 'DMA rate' } as const;
+const COUNTERS = { ...MEMORY_LABELS, rate: `${HUE_LABELS.dma} rate` };
 
 function nameOf(strip: Strip): string {
   switch (strip.kind) {
@@ -67,7 +68,7 @@ function nameOf(strip: Strip): string {
     case 'lane':
       return strip.lane.label.replace(/, core \d+$/, '');
     case 'dma':
-      return 'DMA';
+      return HUE_LABELS.dma;
     case 'counter':
       return COUNTERS[strip.counter];
   }

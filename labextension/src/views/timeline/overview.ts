@@ -4,7 +4,7 @@ import { createStrip } from '../../canvas/strip';
 import { createSurface } from '../../canvas/surface';
 import { el, setAttribute, setStyle, setText } from '../../dom';
 import * as format from '../../format';
-import { HUES } from '../../tokens';
+import { HUES } from '../../_generated/schema';
 import type { Context, Hue, Palette, Run, Span, State } from '../../types';
 import { onDrag } from './drag';
 import { zoomed } from './zoom';

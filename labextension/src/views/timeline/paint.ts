@@ -1,4 +1,5 @@
 /** The static layer: everything that does not change while the cursor moves. */
+import { NO_HUE } from '../../_generated/schema';
 import { hatch } from '../../canvas/hatch';
 import { widthOf } from '../../canvas/text';
 import { ticks } from '../../canvas/scale';
@@ -130,7 +131,7 @@ function colourOfColumn(pen: Pen, figure: Figure, lane: number): (column: number
 function causeOf(pen: Pen, figure: Figure, lane: number): (column: number, stall: number) => string {
   return (column, stall) => {
     const step = figure.run.laneAt(lane, timeOf(figure.scale, column + 1));
-    return pen.palette.hue[step < 0 ? 'sync' : figure.run.stallHue(step, stall)];
+    return pen.palette.hue[step < 0 ? NO_HUE : figure.run.stallHue(step, stall)];
   };
 }
 

@@ -1,0 +1,100 @@
+"""What a message's header says, as types. The page's own are written from these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NotRequired, TypedDict
+
+
+class Capacity(TypedDict):
+    """Bytes of a partition of each memory, and partitions; zeros where the target is unknown."""
+
+    sbuf: int
+    psum: int
+    psumBank: int
+    partitions: int
+
+
+class LaneName(TypedDict):
+    """A lane; `kind` is one of the lane kinds."""
+
+    name: str
+    kind: str
+    core: int
+
+
+class Source(TypedDict):
+    """A source file; its text is empty where it is unknown."""
+
+    path: str
+    text: str
+
+
+class Finding(TypedDict):
+    """A diagnostic as `nki-lab check --format json` prints it."""
+
+    code: str
+    outcome: str
+    severity: str
+    message: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    help: str
+
+
+class PathTime(TypedDict):
+    """Where the critical path's time goes: work by engine ("dma" is all queues), waits by reason. They add up to the
+    makespan, the largest first."""
+
+    work: Mapping[str, int]
+    waits: Mapping[str, int]
+
+
+class LaneTime(TypedDict):
+    """Where a lane's time went: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
+    waits for; waits are by reason, the longest first."""
+
+    busy: int
+    critical: int
+    waits: Mapping[str, int]
+    empty: int
+    rows: int
+
+
+class LineTime(TypedDict):
+    """Where a line's time went: on the critical path, on all lanes, its rows, and the lane with most of that time."""
+
+    source: int
+    line: int
+    critical: int
+    busy: int
+    rows: int
+    lane: int
+
+
+class Header(TypedDict):
+    """The words and single numbers of a message about a whole run.
+
+    `fault` is the step at which the run failed, -1: it did not. Stretches of the table `zoom`, where there is one, are
+    2 to the power `zoom_shift` picoseconds wide.
+    """
+
+    kernel: str
+    target: str
+    makespan: int
+    steps: int
+    fault: int
+    capacity: Capacity
+    lanes: list[LaneName]
+    stalls: list[str]
+    names: list[str]
+    sources: list[Source]
+    summary: Mapping[str, object]
+    findings: list[Finding]
+    path: PathTime
+    lane_times: list[LaneTime]
+    lines: list[LineTime]
+    zoom_shift: NotRequired[int]
