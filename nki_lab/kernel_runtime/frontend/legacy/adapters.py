@@ -20,8 +20,7 @@ def adapt(instruction: Instruction, face: Legacy, values: dict[str, Any]) -> Non
     for name, form in face.forms.items():
         if form == "shape":
             # The first entry is the partition dimension, marked or not.
-            blocks, tile = split_shape(values[name])
-            values[name] = (*blocks, *tile)
+            values[name] = sum(split_shape(values[name]), ())
         elif form == "index":
             index = _index(instruction, name, values[name])
             values |= {"shape": index.shape, **_affine(index, index.shape)}

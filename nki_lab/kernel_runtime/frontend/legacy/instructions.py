@@ -272,20 +272,21 @@ def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: lis
 
 def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder, values: dict[str, Any],
                  names: list[str], generic: dict[str, Any]) -> NkiTensor:  # fmt: skip
-    returns = face.returns
+    returns, result = face.returns, face.result
+    assert result is not None  # every declaration that returns a tile has one
     tensors = [values[name] for name in names]
 
     def shape_of(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-        shape, _, _ = face.result(with_shapes(values, names, shapes))
+        shape, _, _ = result(with_shapes(values, names, shapes))
         return _tile_shape(shape)
 
     def blank(_: tuple[int, ...]) -> tuple[Any, Any]:
-        _, kind, space = face.result(values)
+        _, kind, space = result(values)
         return _dtype(values, names, generic["dtype"], kind), MemoryRegion(space)
 
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
-        shape, kind, space = face.result(bound)
+        shape, kind, space = result(bound)
         asked = _dtype(bound, names, generic["dtype"], kind)
         place = generic["buffer"] or MemoryRegion(space)
         tile = builder.allocate(_tile_shape(shape), asked, place)
