@@ -16,6 +16,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import INT32, UINT32
+from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
@@ -252,13 +253,6 @@ def _transpose_shape(use: Use) -> str | None:
     return None if want in (None, have) else f"dst is {have}, src {tuple(use.types['src'].shape)} transposes to {want}"
 
 
-def _transpose_dtype(use: Use) -> str | None:
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is src or dst is None or src is None:
-        return None
-    return f"dst is {dst.name} and src is {src.name}, a transpose keeps the dtype"
-
-
 def _transpose_hardware(use: Use) -> str | None:
     """The limits of descriptors that hardware or software generates."""
     mode, src = use.attrs["dge_mode"], use.types["src"]
@@ -337,7 +331,7 @@ class dma_transpose:
                       help="give dst src's shape with the first and last dimensions swapped",
                       accepts={"dst": "sbuf bfloat16 32x128", "src": "hbm bfloat16 128x32"},
                       refuses={"dst": "sbuf bfloat16 128x64"})  # fmt: skip
-    dtype = predicate("NKI207", "dst.dtype == src.dtype", _transpose_dtype, operand="dst",
+    dtype = predicate("NKI207", "dst.dtype == src.dtype", one_dtype("dst", "src"), operand="dst",
                       help="cast before or after the transpose", accepts={"dst": "sbuf bfloat16 64x128"},
                       refuses={"dst": "sbuf float32 64x128"})  # fmt: skip
     priority_range = _PRIORITY_RANGE
