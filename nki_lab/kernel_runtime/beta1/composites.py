@@ -8,43 +8,33 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.isa.dtype import F32, DType, dtype_of
+from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.beta1 import memory
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor
 from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.beta1.elementwise import both, common_shape, one, operand, result_dtype, spread, stretched
 from nki_lab.kernel_runtime.beta1.masking import masked
 from nki_lab.kernel_runtime.language import composites, operations
+from nki_lab.kernel_runtime.language.operations import dressed, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, sbuf
 
 _TILE: Final = ("P", "F")
 
 
-def _kind(dtype: Any, tile: NkiTensor) -> DType:
-    return tile._dtype if dtype is None else dtype_of(dtype)
-
-
 def _unary(name: str, of: Callable[..., NkiTensor]) -> Callable[..., NkiTensor]:
     def function(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
         builder, tile = current(f"nl.{name}"), operand(x, name, "x")
-        kind = _kind(dtype, tile)
+        kind = kind_of(dtype, tile)
         return one(builder, mask, lambda part: of(part, kind), tile, kind)
 
-    return _dressed(function, name, of)
+    return dressed(function, name, of.__doc__ or "", "neuronxcc.nki.language")
 
 
 def _binary(name: str, of: Callable[..., NkiTensor]) -> Callable[..., NkiTensor]:
     def function(x: Any, y: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
         return both(current(f"nl.{name}"), name, of, x, y, dtype, mask)
 
-    return _dressed(function, name, of)
-
-
-def _dressed(function: Callable[..., NkiTensor], name: str, of: Callable[..., Any]) -> Callable[..., NkiTensor]:
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "neuronxcc.nki.language"
-    function.__doc__ = of.__doc__
-    return function
+    return dressed(function, name, of.__doc__ or "", "neuronxcc.nki.language")
 
 
 def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
@@ -77,7 +67,7 @@ def gather_flattened(data: Any, indices: Any, mask: Any = None, dtype: Any = Non
     """data[p, indices[p, ...]] within each partition, the free dimensions of data taken as one."""
     builder = current("nl.gather_flattened")
     tiles = operand(data, "gather_flattened", "data"), operand(indices, "gather_flattened", "indices")
-    kind = _kind(dtype, tiles[0])
+    kind = kind_of(dtype, tiles[0])
     return masked(builder, mask, lambda a, at: composites.gather_flattened(a, at, dtype=kind), tiles,
                   (("P", "D"), _TILE), lambda _, shape: shape, lambda _: (kind, sbuf))  # fmt: skip
 
@@ -85,7 +75,7 @@ def gather_flattened(data: Any, indices: Any, mask: Any = None, dtype: Any = Non
 def dropout(x: Any, rate: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
     """x with each element replaced by zero with the probability `rate`: a number, or a tile of one column."""
     builder, tile = current("nl.dropout"), operand(x, "dropout", "x")
-    kind = _kind(dtype, tile)
+    kind = kind_of(dtype, tile)
     if not isinstance(rate, NkiTensor):
         given = rate.item() if isinstance(rate, np.generic) else rate
         return one(builder, mask, lambda part: composites.dropout(part, given, kind), tile, kind)

@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.beta1.moving import moved_by_tile
 from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked
 from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
 from nki_lab.kernel_runtime.language import namespaces, operations
+from nki_lab.kernel_runtime.language.operations import as_op, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
 Shape = tuple[int, ...]
@@ -194,7 +195,7 @@ def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: An
     """A function of each element, in a new tile."""
     function = _CURRENT[name]
     tile = operand(x, name, "x")
-    kind = dtype_of(dtype) if dtype is not None else (BOOL if name == "logical_not" else tile._dtype)
+    kind = BOOL if dtype is None and name == "logical_not" else kind_of(dtype, tile)
     return one(builder, mask, lambda a: function(a, kind), tile, kind)
 
 
@@ -229,7 +230,12 @@ def _binary_door(name: str) -> Callable[..., NkiTensor]:
         return binary(current(f"nl.{name}"), name, x, y, dtype, mask)
 
     doc = "x / y" if name == "divide" else ALU[name].doc
-    return _dressed(function, name, f"{doc}, element by element with broadcasting, in a new tile; also an `op=`.")
+    return as_op(
+        function,
+        name,
+        f"{doc}, element by element with broadcasting, in a new tile; also an `op=`.",
+        "neuronxcc.nki.language",
+    )
 
 
 def _unary_door(name: str) -> Callable[..., NkiTensor]:
@@ -237,15 +243,9 @@ def _unary_door(name: str) -> Callable[..., NkiTensor]:
         return unary(current(f"nl.{name}"), name, x, dtype, mask)
 
     doc = ACTIVATIONS[name].formula if name in ACTIVATIONS else ALU[name].doc
-    return _dressed(function, name, f"{doc} of each element, in a new tile; also an `op=` argument.")
-
-
-def _dressed(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "neuronxcc.nki.language"
-    function.__doc__ = doc
-    function.nki_op = name  # type: ignore[attr-defined]
-    return function
+    return as_op(
+        function, name, f"{doc} of each element, in a new tile; also an `op=` argument.", "neuronxcc.nki.language"
+    )
 
 
 def negative(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
 from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
@@ -138,37 +138,31 @@ def _defaults(instruction: Instruction) -> _Defaults:
 def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
           kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
     """The call's values by name, and those of the generic keywords."""
+    name = instruction.name
+
+    def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
+        limit = f"{name}{_signature(instruction, face)}"
+        return diagnose(code, f"{name}{message}", operand=operand, limit=limit, help=remedy)
+
     if len(args) > len(face.order):
-        raise error_of(
-            diagnose("NKI002", f"{instruction.name} takes {len(face.order)} positional arguments, got {len(args)}",
-                     limit=f"{instruction.name}{_signature(instruction, face)}", help="pass the others by keyword")
-        )  # fmt: skip
+        message = f" takes {len(face.order)} positional arguments, got {len(args)}"
+        raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
     values = dict(zip(face.order, args, strict=False))
     generic: dict[str, Any] = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
         if key in values:
-            raise error_of(
-                diagnose("NKI002", f"{instruction.name} got argument {key} twice", operand=key,
-                         limit=f"{instruction.name}{_signature(instruction, face)}", help="")
-            )  # fmt: skip
+            raise error_of(found("NKI002", f" got argument {key} twice", key))
         if key in face.order or key in face.keywords or key in instruction.operands:
             values[key] = value
         if key in generic and key not in face.order:
             generic[key] = value
         elif key not in values:
-            builder.note(
-                diagnose("NKI604", f"{instruction.name}: argument {key} is ignored", operand=key,
-                         limit=f"{instruction.name}{_signature(instruction, face)}", help="drop it"),
-                builder.site(),
-            )  # fmt: skip
+            builder.note(found("NKI604", f": argument {key} is ignored", key, "drop it"), builder.site())
     for key in face.order:
         operand = instruction.operands.get(key)
         if key not in values and (operand is None or operand.default is REQUIRED):
-            raise error_of(
-                diagnose("NKI003", f"{instruction.name}: argument {key} is missing", operand=key,
-                         limit=f"{instruction.name}{_signature(instruction, face)}",
-                         help="" if operand is None else f"{key}: {operand.doc}")
-            )  # fmt: skip
+            doc = "" if operand is None else f"{key}: {operand.doc}"
+            raise error_of(found("NKI003", f": argument {key} is missing", key, doc))
     for key in face.keywords:
         if key not in instruction.operands and key not in _GENERIC and values.get(key) not in (None, False):
             raise error_of(

@@ -16,11 +16,12 @@ from nki_lab.kernel_runtime.beta1.allocators import Placement, tile_bytes
 from nki_lab.kernel_runtime.beta1.assignment import fitted
 from nki_lab.kernel_runtime.beta1.blocks import Blocks, BlockTensor, grid_of, require_tile, split_shape
 from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
-from nki_lab.kernel_runtime.beta1.elementwise import in_sbuf, operand, spread, stretched
+from nki_lab.kernel_runtime.beta1.elementwise import in_sbuf, one, operand, spread, stretched
 from nki_lab.kernel_runtime.beta1.instructions import record
 from nki_lab.kernel_runtime.beta1.masking import cut, masked
 from nki_lab.kernel_runtime.beta1.subscript import axes_of, checked
 from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.language.operations import kind_of
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, psum, sbuf
 
 _REGIONS = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.private_hbm}
@@ -122,7 +123,7 @@ def load(src: Any, mask: Any = None, dtype: Any = None, mode: Any = None, **_hin
     """A new SBUF tile with the contents of an HBM view, cast to `dtype` on the way."""
     builder = current("nl.load")
     tensor = _in_hbm(operand(src, "load", "src"), "nl.load", "src")
-    kind = tensor._dtype if dtype is None else dtype_of(dtype)
+    kind = kind_of(dtype, tensor)
     return masked(builder, mask, lambda part: _loaded(builder, part, kind, mode), (tensor,), (("E",),), _tile_shape,
                   lambda _: (kind, sbuf))  # fmt: skip
 
@@ -200,9 +201,8 @@ def copy(src: Any, mask: Any = None, dtype: Any = None, **_hints: Any) -> NkiTen
     """A new SBUF tile with the contents of a tile."""
     builder = current("nl.copy")
     tile = operand(src, "copy", "src")
-    kind = tile._dtype if dtype is None else dtype_of(dtype)
-    return masked(builder, mask, lambda part: operations.copy(part, kind), (tile,), (("P", "F"),), lambda shape: shape,
-                  lambda _: (kind, sbuf))  # fmt: skip
+    kind = kind_of(dtype, tile)
+    return one(builder, mask, lambda part: operations.copy(part, kind), tile, kind)
 
 
 def broadcast_to(src: Any, shape: Any, **_hints: Any) -> NkiTensor:

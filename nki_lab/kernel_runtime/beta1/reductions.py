@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
@@ -14,6 +15,7 @@ from nki_lab.kernel_runtime.beta1.elementwise import binary, in_sbuf, operand, u
 from nki_lab.kernel_runtime.beta1.masking import masked
 from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
 from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.language.operations import dressed, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 
 Shape = tuple[int, ...]
@@ -44,7 +46,7 @@ def reduction(builder: LegacyBuilder, function: str, op: str, x: Any, axis: Any,
     tile = operand(x, function, "x")
     axes = _axes(function, tile, axis)
     kept = [k for k in range(len(tile._shape)) if k not in axes]
-    kind = tile._dtype if dtype is None else dtype_of(dtype)
+    kind = kind_of(dtype, tile)
     trailing = tuple(range(len(kept), len(tile._shape)))
 
     def compute(part: NkiTensor) -> NkiTensor:
@@ -58,24 +60,19 @@ def reduction(builder: LegacyBuilder, function: str, op: str, x: Any, axis: Any,
     return result
 
 
-def sum(x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any) -> NkiTensor:
-    """Sum over free dimensions."""
-    return reduction(current("nl.sum"), "sum", "add", x, axis, dtype, mask, keepdims)
+def _make_reduction(name: str, op: str, doc: str) -> Callable[..., NkiTensor]:
+    def function(
+        x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any
+    ) -> NkiTensor:
+        return reduction(current(f"nl.{name}"), name, op, x, axis, dtype, mask, keepdims)
+
+    return dressed(function, name, f"{doc} over free dimensions; also an `op=` argument.", "neuronxcc.nki.language")
 
 
-def prod(x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any) -> NkiTensor:
-    """Product over free dimensions."""
-    return reduction(current("nl.prod"), "prod", "multiply", x, axis, dtype, mask, keepdims)
-
-
-def max(x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any) -> NkiTensor:
-    """Maximum over free dimensions; also an `op=` argument."""
-    return reduction(current("nl.max"), "max", "maximum", x, axis, dtype, mask, keepdims)
-
-
-def min(x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any) -> NkiTensor:
-    """Minimum over free dimensions; also an `op=` argument."""
-    return reduction(current("nl.min"), "min", "minimum", x, axis, dtype, mask, keepdims)
+sum = _make_reduction("sum", "add", "Sum")
+prod = _make_reduction("prod", "multiply", "Product")
+max = _make_reduction("max", "maximum", "Maximum")
+min = _make_reduction("min", "minimum", "Minimum")
 
 
 def all(x: Any, axis: Any, dtype: Any = bool, mask: Any = None, **_hints: Any) -> NkiTensor:
@@ -140,7 +137,7 @@ def transpose(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> Nki
             diagnose("NKI225", f"nl.transpose: x has shape {tuple(tile._shape)}", operand="x",
                      limit="x is two-dimensional", help="reshape it, or index it with two indices")
         )  # fmt: skip
-    kind = tile._dtype if dtype is None else dtype_of(dtype)
+    kind = kind_of(dtype, tile)
     return masked(builder, mask, lambda part: operations.transpose(part, kind), (tile,), (("P", "F"),),
                   lambda shape: (shape[1], shape[0]), lambda _: (kind, sbuf))  # fmt: skip
 

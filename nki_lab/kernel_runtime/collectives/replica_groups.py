@@ -183,7 +183,7 @@ def run(what: str, pairs: list[Any], group: Group, priority: Any, name: Any, com
 def begin(what: str, priority: Any) -> Builder:
     """The builder that records a collective, after a word on its times."""
     builder = current(f"nki.collectives.{what}")
-    _check_priority(what, builder, priority)
+    check_priority(what, builder, priority)
     builder.note(
         diagnose("NKI242", f"{what} is timed as the copy of what arrives",
                  limit="links between chips, and waits for other ranks, are not modelled",
@@ -193,7 +193,8 @@ def begin(what: str, priority: Any) -> Builder:
     return builder
 
 
-def _check_priority(what: str, builder: Builder, priority: Any) -> None:
+def check_priority(what: str, builder: Builder, priority: Any) -> None:
+    """Refuse a priority that the target does not have."""
     if priority is None:
         return
     if priority not in (0, 1, 2, 3) or builder.arch.generation < 4:

@@ -11,11 +11,12 @@ import numpy as np
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, DType, dtype_of
+from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, dtype_of
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.language.operations import kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
@@ -29,10 +30,6 @@ def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
         diagnose("NKI013", f"nl.{function}: {operand} is a {type(value).__name__}, it must be a tensor",
                  operand=operand, limit=f"{operand} is a tensor on the chip", help="load it with nl.load first")
     )  # fmt: skip
-
-
-def _kind(dtype: Any, tensor: NkiTensor) -> DType:
-    return tensor._dtype if dtype is None else dtype_of(dtype)
 
 
 def _new(tensor: NkiTensor, dtype: Any, function: str) -> NkiTensor:
@@ -73,13 +70,13 @@ def _floored(x: NkiTensor, function: str, dtype: Any) -> NkiTensor:
 
 def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The largest integer not above each element of x, in a new SBUF tile."""
-    return _floored(_tile(x, "floor"), "floor", _kind(dtype, x))
+    return _floored(_tile(x, "floor"), "floor", kind_of(dtype, x))
 
 
 def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The smallest integer not below each element of x, in a new SBUF tile."""
     below = _floored(_scaled("ceil", _tile(x, "ceil"), -1.0), "ceil", F32)
-    return _scaled("ceil", below, -1.0, dtype=_kind(dtype, x))
+    return _scaled("ceil", below, -1.0, dtype=kind_of(dtype, x))
 
 
 def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -87,7 +84,7 @@ def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     size, sign = _new(_tile(x, "trunc"), F32, "trunc"), _new(x, F32, "trunc")
     isa("activation")(size, ACTIVATIONS["abs"], x)
     isa("activation")(sign, ACTIVATIONS["sign"], x)
-    return operations.binary("multiply", _floored(size, "trunc", F32), sign, _kind(dtype, x))
+    return operations.binary("multiply", _floored(size, "trunc", F32), sign, kind_of(dtype, x))
 
 
 def _remainder(name: str, x: Any, y: Any, dtype: Any) -> NkiTensor:
@@ -95,7 +92,7 @@ def _remainder(name: str, x: Any, y: Any, dtype: Any) -> NkiTensor:
     quotient = operations.divide(x, y, F32)
     whole = trunc(quotient) if name == "fmod" else floor(quotient)
     model = x if isinstance(x, NkiTensor) else y
-    return operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), _kind(dtype, model))
+    return operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), kind_of(dtype, model))
 
 
 def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
@@ -121,20 +118,20 @@ def _sine(x: NkiTensor, ahead: float, function: str) -> NkiTensor:
 
 def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The cosine of each element of x, in a new SBUF tile."""
-    return operations.copy(_sine(_tile(x, "cos"), math.pi / 2, "cos"), _kind(dtype, x))
+    return operations.copy(_sine(_tile(x, "cos"), math.pi / 2, "cos"), kind_of(dtype, x))
 
 
 def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """The tangent of each element of x, in a new SBUF tile."""
     below = _sine(_tile(x, "tan"), math.pi / 2, "tan")
-    return operations.divide(_sine(x, 0.0, "tan"), below, _kind(dtype, x))
+    return operations.divide(_sine(x, 0.0, "tan"), below, kind_of(dtype, x))
 
 
 def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """The population variance over trailing free dimensions, in a new SBUF tile."""
     average = operations.mean(_tile(x, "var"), axis, F32, keepdims=True)
     apart = operations.binary("subtract", x, average, F32)
-    return operations.mean(operations.binary("multiply", apart, apart, F32), axis, _kind(dtype, x), keepdims)
+    return operations.mean(operations.binary("multiply", apart, apart, F32), axis, kind_of(dtype, x), keepdims)
 
 
 def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
@@ -149,7 +146,7 @@ def rms_norm(x: NkiTensor, w: NkiTensor, axis: Any, n: int, epsilon: float = 1e-
     squares = operations.reduction("add", operations.binary("multiply", _tile(x, "rms_norm"), x, F32), axis, F32, True)
     scale = _scaled("rms_norm", squares, 1.0 / n, epsilon)
     isa("activation")(scale, ACTIVATIONS["rsqrt"], scale)
-    return operations.binary("multiply", operations.binary("multiply", x, scale, inner), w, _kind(dtype, x))
+    return operations.binary("multiply", operations.binary("multiply", x, scale, inner), w, kind_of(dtype, x))
 
 
 def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:

@@ -112,7 +112,7 @@ def _given(value: Any, otherwise: Any) -> Any:
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of an HBM tensor, cast to `dtype` on the way."""
     _tensor(src, "nl.load", "src")
-    tile = current("nl.load").allocate(_tile_shape(src), dtype_of(dtype) if dtype is not None else src._dtype, sbuf)
+    tile = current("nl.load").allocate(_tile_shape(src), kind_of(dtype, src), sbuf)
     isa("dma_copy")(tile, src)
     return tile
 
@@ -165,13 +165,14 @@ def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exceptio
 
 def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
-    tile = current("nl.copy").like(_tensor(x, "nl.copy", "x"), dtype=_maybe(dtype))
+    tile = current("nl.copy").like(_tensor(x, "nl.copy", "x"), dtype=kind_of(dtype, x))
     isa("tensor_copy")(tile, x)
     return tile
 
 
-def _maybe(dtype: Any) -> DType | None:
-    return None if dtype is None else dtype_of(dtype)
+def kind_of(dtype: Any, tensor: NkiTensor) -> DType:
+    """`dtype`, or the tensor's where none is given."""
+    return tensor._dtype if dtype is None else dtype_of(dtype)
 
 
 def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -267,21 +268,21 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         _require_sbuf(name, x=x, y=y)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
         left, right = _conform(x, y, name)
-        tile = builder.like(left, dtype=_maybe(dtype) or promote(x._dtype, y._dtype))
+        tile = builder.like(left, dtype=promote(x._dtype, y._dtype) if dtype is None else dtype_of(dtype))
         isa("tensor_tensor")(tile, left, right, ALU[name])
         return tile
     tensor, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
     _tensor(tensor, f"nl.{name}", "y" if reverse else "x")
     if not isinstance(number, (Number, np.generic)) or isinstance(number, complex):
         _tensor(number, f"nl.{name}", "x" if reverse else "y", "a tensor or a number")
-    tile = builder.like(tensor, dtype=_maybe(dtype) or tensor._dtype)
+    tile = builder.like(tensor, dtype=kind_of(dtype, tensor))
     isa("tensor_scalar")(tile, tensor, ALU[name], number, reverse)
     return tile
 
 
 def unary(name: str, x: NkiTensor, dtype: Any = None) -> NkiTensor:
     """An activation function of a tile, in a new SBUF tile."""
-    tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+    tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=kind_of(dtype, x))
     isa("activation")(tile, ACTIVATIONS[name], x)
     return tile
 
@@ -290,7 +291,7 @@ def _make_binary(name: str) -> Callable[..., NkiTensor]:
     def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         return binary(name, x, y, dtype)
 
-    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+    return as_op(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
 
 
 def _make_unary(name: str) -> Callable[..., NkiTensor]:
@@ -299,24 +300,30 @@ def _make_unary(name: str) -> Callable[..., NkiTensor]:
             _require_sbuf(name, x=x)
         return unary(name, x, dtype)
 
-    return _dress(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
+    return as_op(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
 
 
 def _make_alu_unary(name: str) -> Callable[..., NkiTensor]:
     def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-        tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+        tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=kind_of(dtype, x))
         isa("tensor_scalar")(tile, x, ALU[name], None)
         return tile
 
-    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+    return as_op(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
 
 
-def _dress(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+def dressed(function: Callable[..., Any], name: str, doc: str, module: str = "nki.language") -> Callable[..., Any]:
+    """The function under the name, the documentation and the module that users see."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    function.__module__ = "nki.language"
-    function.nki_op = name  # type: ignore[attr-defined]
+    function.__module__ = module
     return function
+
+
+def as_op(function: Callable[..., Any], name: str, doc: str, module: str = "nki.language") -> Callable[..., Any]:
+    """The same for a function that is an `op=` argument as well."""
+    function.nki_op = name  # type: ignore[attr-defined]
+    return dressed(function, name, doc, module)
 
 
 def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
@@ -356,29 +363,22 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
     shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
     if len(kept) < 2 and not keepdims:
         shape = [x._shape[0], 1]
-    tile = builder.allocate(tuple(shape), _maybe(dtype) or x._dtype, sbuf)
+    tile = builder.allocate(tuple(shape), kind_of(dtype, x), sbuf)
     isa("tensor_reduce")(tile, ALU[name], x, tuple(axes), keepdims=keepdims)
     return tile
 
 
-def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Sum over trailing free dimensions."""
-    return reduction("add", x, axis, dtype, keepdims)
+def _make_reduction(name: str, op: str, doc: str) -> Callable[..., NkiTensor]:
+    def function(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+        return reduction(op, x, axis, dtype, keepdims)
+
+    return dressed(function, name, f"{doc} over trailing free dimensions.")
 
 
-def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Product over trailing free dimensions."""
-    return reduction("multiply", x, axis, dtype, keepdims)
-
-
-def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Maximum over trailing free dimensions."""
-    return reduction("maximum", x, axis, dtype, keepdims)
-
-
-def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
-    """Minimum over trailing free dimensions."""
-    return reduction("minimum", x, axis, dtype, keepdims)
+sum = _make_reduction("sum", "add", "Sum")
+prod = _make_reduction("prod", "multiply", "Product")
+max = _make_reduction("max", "maximum", "Maximum")
+min = _make_reduction("min", "minimum", "Minimum")
 
 
 def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
@@ -402,7 +402,7 @@ def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     powers = unary("exp", shifted)
     inverse = builder.like(top)
     isa("reciprocal")(inverse, reduction("add", powers, axis, F32))
-    tile = builder.like(x, dtype=_maybe(dtype))
+    tile = builder.like(x, dtype=kind_of(dtype, x))
     isa("tensor_scalar")(tile, powers, ALU["multiply"], inverse)
     return tile
 
@@ -457,7 +457,7 @@ def _unrolled(name: str) -> Callable[..., range]:
             bounds = start if stop is None else (start, stop, step)
             raise _bad_value(f"nl.{name}", "stop", bounds, "integers known at compile time, with a step") from None
 
-    return _dress(loop, name, "A compile-time loop, unrolled; today the same as range.")
+    return dressed(loop, name, "A compile-time loop, unrolled; today the same as range.")
 
 
 affine_range = _unrolled("affine_range")
@@ -514,15 +514,13 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    tile = current("nl.reciprocal").like(_tensor(x, "nl.reciprocal", "x"), dtype=_maybe(dtype))
+    tile = current("nl.reciprocal").like(_tensor(x, "nl.reciprocal", "x"), dtype=kind_of(dtype, x))
     isa("reciprocal")(tile, x)
     return tile
 
 
-_FUNCTIONS["reciprocal"] = _dress(
-    _reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`."
-)
-_dress(copy, "copy", copy.__doc__ or "")
+_FUNCTIONS["reciprocal"] = as_op(_reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`.")
+as_op(copy, "copy", copy.__doc__ or "")
 equal = _FUNCTIONS["equal"]
 
 

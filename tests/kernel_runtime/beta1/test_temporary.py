@@ -30,10 +30,10 @@ class Probe:
 
 def ask() -> bool:
     """The answer for the frame that ran the statement: the probe's own methods count as ours."""
-    from nki_lab.kernel_runtime.issue import context
+    from nki_lab.kernel_runtime.issue import user_frames
 
     own = (Probe.__setitem__.__code__, Probe.__iadd__.__code__, ask.__code__)
-    context._ours |= {id(code): (True, code) for code in own}
+    user_frames._ours |= {id(code): (True, code) for code in own}
     return assigns_temporary()
 
 
