@@ -9,6 +9,9 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import linecache
+import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -259,12 +262,21 @@ def loops_of(code: CodeType) -> Iterator[Loop]:
         if step.opname != "FOR_ITER":
             continue
         variable = _target(steps, number + 1)
-        place = step.positions
-        line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
-        line, column = line or code.co_firstlineno, column or 0
+        line, column = _word_for(code, step)
         site = Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname)
         if variable:
             yield Loop(step.offset + 2, step.argval, variable, site)
+
+
+def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
+    """Line and column at which a loop begins."""
+    place = step.positions
+    line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
+    line, column = line or code.co_firstlineno, column or 0
+    if sys.version_info >= (3, 13):  # the place is that of what the loop walks, behind `for i in`
+        text = linecache.getline(code.co_filename, line).encode()
+        column = max((found.start() for found in re.finditer(rb"\bfor\b", text[:column])), default=column)
+    return line, column
 
 
 def _target(steps: list[dis.Instruction], at: int) -> str:

@@ -10,7 +10,7 @@ from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.operations import ORDER, ORDER_METHODS, contains, unwrapped
-from nki_lab.kernel_runtime.frontend.evaluator.positions import after
+from nki_lab.kernel_runtime.frontend.evaluator.positions import after, jump_place
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -80,8 +80,8 @@ def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
             compare = expressions.build(test, scope)
             return lambda frame: decided(frame, test, compare(frame))
         case _:
-            value_of = expressions.build(test, scope)
-            return lambda frame: decided(frame, owner, value_of(frame))
+            value_of, place = expressions.build(test, scope), jump_place(test, owner)
+            return lambda frame: decided(frame, place, value_of(frame))
 
 
 def build_boolean(node: ast.BoolOp, scope: Scope) -> Expression:
