@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource
+from nki_lab.source_files import lines_of
 
 MOST: Final = 64
 """Cells that one check reads."""
@@ -50,7 +51,7 @@ class Neighbours:
             return self._names[file]
         if file not in linecache.cache or len(self._names) >= MOST:
             return ""
-        text = "".join(linecache.getlines(file))
+        text = "".join(lines_of(file))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

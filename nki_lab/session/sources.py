@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.kernel_runtime.ir import Site
 from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
 from nki_lab.rules.kernel_code import Dialect, KernelSearch, Scope
+from nki_lab.source_files import lines_of
 
 _KEPT: Final = 256
 _found: OrderedDict[tuple[str, CodeType, str], tuple[Diagnostic, ...]] = OrderedDict()
@@ -55,7 +55,7 @@ def definition_of(function: Callable[..., Any]) -> Site:
 
 
 def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> list[Diagnostic]:
-    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
+    lines = lines_of(code.co_filename, getattr(function, "__globals__", None))
     facts = _facts("".join(lines), code.co_filename)
     scope = None if facts is None else _scope_of(facts, code)
     if facts is None or scope is None:

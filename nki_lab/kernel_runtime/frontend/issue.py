@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,7 @@ from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.frontend.context import outside
 from nki_lab.kernel_runtime.frontend.legality import legalise, live_names
-from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place
+from nki_lab.kernel_runtime.frontend.passes import NOWHERE, Passes, Place, is_tested_by_while
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
@@ -27,12 +28,11 @@ from nki_lab.kernel_runtime.tensor import (
     row_major,
     view_type,
 )
+from nki_lab.kernel_runtime.tensor.refusal import describe
 
 _MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
-
-
 _new: Final = object.__new__  # half the time of calling the class
 
 
@@ -105,6 +105,7 @@ class Builder:
         self._sites: dict[tuple[int, int], tuple[int, Place]] = {}  # by id of the code object and place in it
         self._codes: list[CodeType] = []  # those objects, so that they stay
         self._noted: set[Any] = set()
+        self._compared: set[int] = set()  # buffers that comparisons made: as conditions they stand for their values
 
     # -- places in the source ------------------------------------------------------------------------------------
 
@@ -386,13 +387,36 @@ class Builder:
 
         language.assign(target, value)
 
+    def truth(self, tensor: NkiTensor) -> bool:
+        """A tensor as a condition: true, as of any object of Python, and an advice says so; NKI017 for values.
+
+        Elements and comparisons are values, and a `while` that asks for an object would never end.
+        """
+        site = self.site()
+        element = math.prod(tensor._shape) == 1 < math.prod(tensor._buffer.shape)
+        if element or tensor._buffer.id in self._compared or is_tested_by_while(self.program.sites[site]):
+            tensor._needed("used as a condition")
+        message = f"the tensor {describe(tensor)} is used as a condition, which holds for every tensor"
+        self.note(
+            diagnose("NKI608", message, operand=tensor._buffer.name,
+                     limit="Python sees objects when a kernel is specialised: what a tensor holds does not count",
+                     help="write `is not None` for an optional tensor; let instructions or a register decide by values",
+                     ), site)  # fmt: skip
+        return True
+
     def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
         """`left <name> right` on tiles."""
         from nki_lab.kernel_runtime.frontend import language
 
         if reflected:
             left, right = right, left
-        return language.operator(name, left, right)
+        made = language.operator(name, left, right)
+        if name in _COMPARISONS and isinstance(made, NkiTensor):
+            self._compared.add(made._buffer.id)
+        return made
+
+
+_COMPARISONS: Final = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
 
 
 _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}

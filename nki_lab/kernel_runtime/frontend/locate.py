@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 from dataclasses import replace
 from functools import cache, cached_property, lru_cache
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.frontend.trees import children
 from nki_lab.kernel_runtime.ir import Site
+from nki_lab.source_files import lines_of
 
 
 def place(diagnostic: Diagnostic, site: Site) -> Diagnostic:
@@ -169,7 +169,7 @@ def tree_of(file: str) -> ast.Module | None:
 
 
 def _places_of(file: str) -> Places | None:
-    return shown.get(file) or _parsed("".join(linecache.getlines(file)))
+    return shown.get(file) or _parsed("".join(lines_of(file)))
 
 
 @lru_cache(maxsize=32)

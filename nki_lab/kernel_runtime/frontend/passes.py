@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-import linecache
 import re
 import sys
 from bisect import bisect_right
@@ -22,6 +21,7 @@ from nki_lab.kernel_runtime.frontend.context import is_ours
 from nki_lab.kernel_runtime.frontend.locate import tree_of
 from nki_lab.kernel_runtime.ir import Pass, Site
 from nki_lab.kernel_runtime.tensor import VirtualRegister
+from nki_lab.source_files import line_of
 
 
 class Loop:
@@ -274,7 +274,7 @@ def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
     line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
     line, column = line or code.co_firstlineno, column or 0
     if sys.version_info >= (3, 13):  # the place is that of what the loop walks, behind `for i in`
-        text = linecache.getline(code.co_filename, line).encode()
+        text = line_of(code.co_filename, line).encode()
         column = max((found.start() for found in re.finditer(rb"\bfor\b", text[:column])), default=column)
     return line, column
 
@@ -305,6 +305,18 @@ def while_at(file: str, line: int, column: int, end_line: int, end_column: int) 
         if isinstance(node, ast.While) and place in (_stretch(node), _stretch(node.test)):
             return node if is_plain(node.test) else None
     return None
+
+
+def is_tested_by_while(site: Site) -> bool:
+    """Whether a place is the test of a `while`, or a part of one."""
+    tree, place = tree_of(site.file), (site.line, site.column, site.end_line, site.end_column)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.While):
+            line, column, end_line, end_column = _stretch(node.test)
+            inside = (line, column) <= place[:2] and place[2:] <= (end_line, end_column)
+            if inside or place == _stretch(node):
+                return True
+    return False
 
 
 def is_plain(test: ast.expr) -> bool:

@@ -28,6 +28,8 @@ def truth(frame: Frame, node: ast.AST, value: Any) -> Any:
         return bool(value.value)
     if isinstance(value, Instance):
         return objects.truth(frame.m, frame, node, value)
+    if isinstance(value, NkiTensor):
+        frame.m.pin(node, frame)
     try:
         return bool(unwrapped(value))
     except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
