@@ -9,6 +9,7 @@ VENV ?= .venv
 export PYTHON ?= python3
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+NEWEST := .venv-newest
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 N ?= 10000
@@ -21,7 +22,7 @@ ifneq ($(shell cat $(VENV)/.home 2>/dev/null),$(CURDIR))
 $(READY): made-elsewhere
 endif
 
-.PHONY: help demo lab test test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench clean made-elsewhere
+.PHONY: help demo lab test test-newest test-all lint lint-python lint-typescript assets chromium screenshots format fuzz bench clean made-elsewhere
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,9 +39,13 @@ demo: $(READY) ## compile, check, run and profile a tiled matmul and a softmax; 
 lab: $(READY) ## JupyterLab with the first example
 	@$(VENV)/bin/jupyter lab $$([ "$$(id -u)" != 0 ] || echo --allow-root) examples/01_first_kernel.ipynb
 
-test: lint $(READY) chromium ## lint, then every test that is not slow
+test: lint $(READY) chromium ## lint, every test that is not slow, and test-newest
 	@$(PY) -m pytest -q -m "not slow" $(SPREAD) $(ALONE:%=--ignore=%)
 	@$(PY) -m pytest -q -m "not slow" $(ALONE)
+	@$(MAKE) test-newest
+
+test-newest: ## the core of the suite on the newest Python found (3.12 or later), with the newest NumPy
+	@SPREAD="$(SPREAD)" scripts/newest-python $(NEWEST)
 
 test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
 	@$(PY) -m pytest -q $(SPREAD) $(ALONE:%=--ignore=%)
@@ -88,6 +93,6 @@ fuzz: $(READY) ## draw N=10000 legal and barely illegal calls: make fuzz N=10000
 bench: $(READY) ## the benchmarks, each beside its reference of the same run
 	@$(PY) benchmarks/run.py
 
-clean: ## remove .venv, node_modules, caches and built packages
-	rm -rf $(VENV) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+clean: ## remove environments, node_modules, caches and built packages
+	rm -rf $(VENV) $(NEWEST) labextension/node_modules labextension/dev build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -not -path './.git/*' -not -path '*/node_modules/*' -prune -exec rm -rf {} +

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 from nki_lab import codes
+from nki_lab.source_files import line_of
 
 Outcome = Literal["fault", "reject", "advice"]
 Severity = Literal["error", "warning", "information", "hint"]
@@ -39,14 +39,6 @@ class Span:
             end_line,
             _characters(file, end_line, end_column, lines) + 1,
         )
-
-
-def line_of(file: str, number: int) -> str:
-    """The 1-based line of a source file with its end; empty where there is none that can be read."""
-    try:
-        return linecache.getline(file, number)
-    except (LookupError, ValueError):  # it declares an encoding that is none of text: linecache knows others only
-        return ""
 
 
 def _characters(file: str, line: int, column: int, lines: list[str] | None) -> int:

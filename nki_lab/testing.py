@@ -18,7 +18,7 @@ is relative to its terms and not to what they cancel to.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -109,6 +109,32 @@ def _place(index: tuple[int, ...]) -> str:
     return f"[{', '.join(map(str, index))}]" if index else "the only element"
 
 
+_MX: Final = {FP8_E5M2: 15, FP8_E4M3FN: 8}  # the largest exponent of each element format
+
+
+def quantize_mx(values: Any, dtype: Any, algorithm: Literal["nki", "ocp"] = "nki") -> tuple[Array, Array]:
+    """Return elements and scale bytes of a (partitions, columns) array quantized to an MX format, in blocks of 8 x 4.
+
+    `dtype` is that of the elements: float8_e5m2 or float8_e4m3fn. `nki` is what `nisa.quantize_mx` computes: a block's
+    scale is 2 to floor(log2(largest magnitude)) less the format's largest exponent plus one, so that no element
+    overflows. `ocp` is the algorithm of the OCP Microscaling specification, which does not add that one: its scales are
+    half as large, and its elements, twice as large, saturate. The scale byte of a block of zeros is 0 in both.
+    Scales have a row for 8 partitions and a column for 4 columns, as values and not at their places in a tile.
+    """
+    kind = dtype_of(dtype)
+    if kind not in _MX or algorithm not in ("nki", "ocp"):
+        raise ValueError(f"{kind.name}, {algorithm!r}: choose float8_e5m2 or float8_e4m3fn, and nki or ocp")
+    wide = _array(values, "values").astype(np.float64)
+    rows, columns = wide.shape
+    blocks = wide.reshape(rows // 8, 8, columns // 4, 4)
+    largest = np.abs(blocks).max(axis=(1, 3))
+    exponent = np.frexp(largest)[1] - 1 - _MX[kind] + (algorithm == "nki")
+    power = np.where(largest > 0, exponent, -127).clip(-127, 127)
+    limit = kind.max_finite
+    scaled = (blocks * np.ldexp(1.0, -power)[:, None, :, None]).clip(-limit, limit)
+    return scaled.reshape(wide.shape).astype(np.dtype(kind.host)), (power + 127).astype(np.uint8)
+
+
 def ulp(value: float, dtype: DType) -> float:
     """The distance between neighbours of `value` in `dtype`."""
     if not math.isfinite(value):
@@ -136,4 +162,4 @@ def _message(wide: Array, goal: Array, close: Array, difference: Array, kind: DT
     return "\n".join(lines)
 
 
-__all__ = ["GROWTH", "assert_close", "tolerance", "ulp"]
+__all__ = ["GROWTH", "assert_close", "quantize_mx", "tolerance", "ulp"]

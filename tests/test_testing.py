@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nki_lab
 from nki_lab import testing
 from nki_lab.isa.dtype import DTYPES, FLOATS
-from nki_lab.testing import assert_close, tolerance, ulp
+from nki_lab.query import explain
+from nki_lab.testing import assert_close, quantize_mx, tolerance, ulp
 
 NARROW = ["float16", "bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
 
@@ -150,3 +152,44 @@ def test_the_message_tells_the_size_of_the_error() -> None:
         "  worst at [2, 1]: actual 1.5, expected 1\n"
         "  difference 0.5, which is 64 ulp; allowed 0.0156 + 0.0156 * |expected| = 0.0312"
     )
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn"])
+def test_both_algorithms_of_mx_quantization_have_a_reference(dtype: str) -> None:
+    import nki
+    import nki.isa as nisa
+    import nki.language as nl
+
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        packed = nl.ndarray((32, 16), getattr(nl, f"{dtype}_x4"), buffer=nl.sbuf)
+        scale = nl.ndarray((32, 16), nl.uint8, buffer=nl.sbuf)
+        nisa.memset(dst=scale, value=0)
+        nisa.quantize_mx(dst=packed, src=tile, dst_scale=scale)
+        out = nl.ndarray(packed.shape, packed.dtype, buffer=nl.shared_hbm)
+        scales = nl.ndarray(scale.shape, scale.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(dst=out, src=packed)
+        nisa.dma_copy(dst=scales, src=scale)
+        return out, scales
+
+    x = np.random.default_rng(3).normal(size=(32, 64)) * np.exp2(np.arange(64) % 13)
+    x[:8, :4] = 0
+    x = x.astype(ml_dtypes.bfloat16)
+    packed, scales = (np.asarray(item) for item in nki_lab.run(kernel, x, target="trn3").outputs)
+    elements, bytes_ = quantize_mx(x, dtype)
+    np.testing.assert_array_equal(np.ascontiguousarray(packed).view(np.uint8).reshape(32, 64), elements.view(np.uint8))
+    np.testing.assert_array_equal(scales[:4], bytes_)
+    assert bytes_[0, 0] == 0
+    wide, narrow = quantize_mx(x, dtype, "ocp")
+    assert (bytes_[bytes_ > 0] == narrow[bytes_ > 0] + 1).all()  # half the scale
+    kept = np.abs(wide.astype(np.float64)) < float(ml_dtypes.finfo(wide.dtype).max)
+    normal = kept & (np.abs(elements.astype(np.float64)) > float(ml_dtypes.finfo(wide.dtype).smallest_normal))
+    np.testing.assert_array_equal(wide[normal].astype(np.float64), 2 * elements[normal].astype(np.float64))
+    with pytest.raises(ValueError, match="choose float8_e5m2"):
+        quantize_mx(x, "bfloat16")
+
+
+def test_the_explanation_of_quantize_mx_names_the_other_algorithm() -> None:
+    assert "OCP" in explain("quantize_mx")
+    assert "testing.quantize_mx" in explain("quantize_mx")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.cli.report import FORMATS, text
-from nki_lab.diagnostic import Diagnostic, NkiError, line_of
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.source_files import line_of
 
 if TYPE_CHECKING:
     from nki_lab.cli.checking import Checked, Job

@@ -26,6 +26,7 @@ from nki_lab.query import Document, Examination, Question
 from nki_lab.query.fixing import fixed, no_worse
 from nki_lab.query.memory import Operation
 from nki_lab.query.selecting import Selection
+from nki_lab.source_files import read_source
 
 SECONDS: Final = 30.0
 """How long the kernels of one file are evaluated."""
@@ -76,7 +77,7 @@ def checked(job: Job) -> Checked:
 
 def _checked(job: Job) -> Checked:
     try:
-        source = Path(job.file).read_bytes()
+        source = read_source(job.file)
     except (OSError, ValueError) as error:
         return Checked(findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.source_files import read_source
 
 
 def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
             raise error_of(_failed(error, script, show)) from None
         from nki_lab.source.parsing import unparsable
 
-        lines = tuple(script.read_text(encoding="utf-8", errors="replace").splitlines()) or ("",)
+        lines = tuple(read_source(script).decode(errors="replace").splitlines()) or ("",)
         raise error_of(unparsable(error, str(script), lines, in_bytes=True)) from None
     except Exception as error:  # noqa: BLE001 - whatever the script raises is shown
         raise error_of(_failed(error, script, show)) from None
@@ -60,7 +61,7 @@ def readable(path: str) -> Path:
     file = Path(path)
     if file.is_file():
         return file
-    reason = "is a folder" if file.is_dir() else "does not exist"
+    reason = "is a folder" if file.is_dir() else "is no file" if file.exists() else "does not exist"
     near = ""
     if not file.exists() and file.parent.is_dir():
         from nki_lab.isa.spelling import did_you_mean

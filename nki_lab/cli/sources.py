@@ -10,7 +10,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
+from nki_lab.query.checking import unreadable
 from nki_lab.query.configuration import NONE, Configuration, configuration_of
+from nki_lab.source_files import require_regular
 
 SUFFIXES: Final = (".py", ".ipynb")
 """What is looked at in folders."""
@@ -102,13 +104,6 @@ class _Search:
         return self._known[folder]
 
 
-def unreadable(file: str, error: Exception) -> Diagnostic:
-    """The NKI018 diagnostic of what the system says about a file."""
-    name = file.replace("\0", "\\0")
-    reason = getattr(error, "strerror", None) or str(error)
-    return diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), help="check the path and its rights")
-
-
 def _is(kind: Callable[[], bool]) -> bool:
     """Whether a path is of a kind; a path that the system cannot take, or a folder that it hides, is of none."""
     try:
@@ -119,8 +114,8 @@ def _is(kind: Callable[[], bool]) -> bool:
 
 def _missing(path: Path) -> Diagnostic:
     try:
-        path.stat()
-        error: Exception = OSError(0, "it is neither a file nor a folder")
+        require_regular(path.stat())
+        error: Exception = OSError(0, "it is hidden")
     except (OSError, ValueError) as why:
         error = why
     found = unreadable(str(path), error)

@@ -19,6 +19,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.source_files import read_source
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
@@ -104,7 +105,7 @@ def _configured() -> tuple[str, str]:
 @lru_cache(maxsize=16)
 def _target_in(file: str, _changed: int, _size: int) -> str:
     try:
-        table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        table = tomllib.loads(read_source(file).decode())
     except (OSError, ValueError):  # somebody else's file, which its own tool will complain about
         return ""
     tool = table.get("tool")

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
@@ -255,6 +256,28 @@ def _resolve(spelling: object) -> DType:
             help=_remedy(text.removeprefix("torch.")),
         )
     )
+
+
+def constant_of(value: object, dtype: DType, name: str) -> NDArray[Any]:
+    """Return numbers of a user's as an array of `dtype`; NKI012 names the argument `name` that is something else.
+
+    Every constant of a user's comes through here, since the constructors of ml_dtypes' scalars end the process if they
+    are given text.
+    """
+    host = np.dtype(dtype.host)
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf" and array.dtype not in _KNOWN:
+            raise TypeError(f"{_shown(value)} is no number")
+        if array.ndim == 0 and host.kind in "iu":
+            host.type(array.item())  # raises where `astype` would wrap around
+        with np.errstate(all="ignore"):
+            return np.ascontiguousarray(array.astype(host)).reshape(array.shape)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise error_of(
+            diagnose("NKI012", f"{name}: no value of {dtype.name}: {error}", operand=name,
+                     limit="a number or an array of numbers", help="convert it to a number first")
+        ) from error  # fmt: skip
 
 
 def _is_array(spelling: object) -> bool:

@@ -31,6 +31,11 @@ class Options:
     """Round low-precision tiles onto their dtype's grid at each write. Default: True; False keeps bfloat16, tfloat32
     and 8-bit floats in float32 until the kernel's results are handed out (NKI_PRECISE_FP=0, and Beta 1 kernels)."""
 
+    oob: Literal["error", "warn"] = "error"
+    """What a run-time index outside of its tensor does under `oob_mode.error`. `error` ends the run (NKI310). `warn`
+    reports it (NKI419) and goes on: rows that are read there hold unspecified values, NaN in floating-point tiles, and
+    rows that are written there are dropped; for kernels that fetch rows which they mask afterwards. Default: error."""
+
     max_instructions: int = 50_000_000
     """Instructions a kernel may issue before it is refused as endless. Default: 50 million."""
 
@@ -74,6 +79,8 @@ class Options:
             raise ValueError(f"matmul_order is {self.matmul_order!r}; choose slab, tile or free")
         if self.memory not in ("virtual", "physical"):
             raise ValueError(f"memory is {self.memory!r}; choose virtual or physical")
+        if self.oob not in ("error", "warn"):
+            raise ValueError(f"oob is {self.oob!r}; choose error or warn")
         if self.max_instructions < 1:
             raise ValueError(f"max_instructions is {self.max_instructions}; it must be positive")
         if self.replay_instructions < 1:

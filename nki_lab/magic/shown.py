@@ -8,9 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, Span, line_of, render
+from nki_lab.diagnostic import Diagnostic, Span, render
 from nki_lab.magic.cell import Cell
 from nki_lab.magic.runs import Runs
+from nki_lab.source_files import line_of
 
 _ORDER: Final = ("error", "warning", "information", "hint")
 _WORDS: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "hint"}

@@ -1,6 +1,6 @@
 """How other files call the kernels of one: its tests, and the scripts beside it."""
 
-# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH119, PTH120, PTH122, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH119, PTH120, PTH122, PTH208
 # Folders are listed and their files looked at in an editor, while somebody types.
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from nki_lab.kernel_runtime.frontend.evaluator import Library, Reads, Signature, launches
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
 from nki_lab.query.memory import Memory
+from nki_lab.source_files import read_source
 
 MOST_FILES: Final = 8
 """Files that are evaluated for their calls."""
@@ -102,12 +103,10 @@ def _telling(
     named = re.compile(rb"\b%s\b" % re.escape(stem.encode()))
     found = []
     for candidate in candidates:
-        stamp = library.stamp(candidate, reads)
-        if stamp is None or stamp[1] > MOST_BYTES:
+        if library.stamp(candidate, reads) is None:
             continue
         try:
-            with open(candidate, "rb") as file:
-                text = file.read(MOST_BYTES)
+            text = read_source(candidate, MOST_BYTES)
         except OSError:
             continue
         if named.search(text) and words.search(text):

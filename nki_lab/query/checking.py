@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from nki_lab.query.memory import Memory
 from nki_lab.rules import known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts
 from nki_lab.source.trees import first_line
+from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_source
 
 
 def check(
@@ -82,17 +82,16 @@ def _source_of(
         return source, str(path) if path is not None else "<source>", name, 0
     if path is not None:
         try:
-            return Path(path).read_bytes(), str(path), name, 0
+            return read_source(path), str(path), name, 0
         except (OSError, ValueError) as error:
-            raise _unreadable(str(path), getattr(error, "strerror", None) or str(error)) from None
+            raise NkiError((unreadable(str(path), error),)) from None
     code = getattr(_plain(function), "__code__", None)
     if code is None:
-        raise _unreadable(
-            str(getattr(function, "__name__", function)), "it is no function, and no path or source is given"
-        )
-    lines = linecache.getlines(code.co_filename, getattr(_plain(function), "__globals__", None))
+        shown = str(getattr(function, "__name__", function))
+        raise NkiError((unreadable(shown, OSError("it is no function, and no path or source is given")),))
+    lines = lines_of(code.co_filename, getattr(_plain(function), "__globals__", None))
     if not lines:
-        raise _unreadable(code.co_filename, "its source is not at hand")
+        raise NkiError((unreadable(code.co_filename, OSError("its source is not at hand")),))
     return "".join(lines), code.co_filename, code.co_name, code.co_firstlineno
 
 
@@ -114,9 +113,14 @@ def _plain(function: Any) -> Any:
     return inspect.unwrap(function) if inspect.isfunction(function) else function
 
 
-def _unreadable(file: str, reason: str) -> NkiError:
+def unreadable(file: str, error: Exception) -> Diagnostic:
+    """Return the NKI018 diagnostic of a file that cannot be read, with the reason that the system gives."""
     name = file.replace("\0", "\\0")
-    return NkiError((diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), help="check the path"),))
+    reason = getattr(error, "strerror", None) or str(error)
+    limit, remedy = "", "check the path and its rights"
+    if isinstance(error, UnsuitableFileError):
+        limit, remedy = LIMIT, "move it elsewhere, or exclude it in [tool.nki-lab]"
+    return diagnose("NKI018", f"{name}: {reason}", span=Span(name, 1, 1, 1, 2), limit=limit, help=remedy)
 
 
 def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:

@@ -17,6 +17,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.frontend.evaluator import Library, ModuleSource, Signature, site_folders
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.query.selecting import selectors
+from nki_lab.source_files import read_source
 
 FILE: Final = "pyproject.toml"
 TABLE: Final = "tool.nki-lab"
@@ -112,7 +113,7 @@ def configuration_of(path: Path) -> Configuration:
 def read(file: Path) -> Configuration | None:
     """The settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = read_source(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise NkiError([_wrong(str(file), 1, f"it cannot be read: {error}")]) from None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -16,6 +15,7 @@ from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
 from nki_lab.rules.program_facts import ProgramFacts, title
 from nki_lab.rules.rule import Findings, program_rule
+from nki_lab.source_files import line_of
 
 Column = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ def check(facts: ProgramFacts) -> Findings:
         return
     parent, _, value, site_of = zip(*program.passes, strict=True)
     places = {site: program.sites[site] for site in set(site_of)}
-    affine = sorted(site for site, at in places.items() if _HEADER.search(linecache.getline(at.file, at.line)))
+    affine = sorted(site for site, at in places.items() if _HEADER.search(line_of(at.file, at.line)))
     if not affine or not len(facts.once(_by_view).op):
         return
     passes = np.array((parent, value, site_of), np.int64).T

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import linecache
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from nki_lab.source import Dialect, SyntaxFacts, facts_of, module_at
 from nki_lab.source.kernel_code import KernelSearch
 from nki_lab.source.names import NameUses
 from nki_lab.source.trees import FUNCTIONS, first_line
+from nki_lab.source_files import lines_of
 
 _KEPT: Final = 256
 _found: OrderedDict[tuple[str, CodeType, str], tuple[Diagnostic, ...]] = OrderedDict()
@@ -56,7 +56,7 @@ def definition_of(function: Callable[..., Any]) -> Site:
 
 
 def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> list[Diagnostic]:
-    linecache.getlines(code.co_filename, getattr(function, "__globals__", None))  # of a module in an archive too
+    lines_of(code.co_filename, getattr(function, "__globals__", None))  # of a module in an archive too
     module = module_at(code.co_filename)
     if module is None:  # the file has changed since it was imported, or it is no file: a notebook's magic line
         return []

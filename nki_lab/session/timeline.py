@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -33,6 +32,7 @@ from nki_lab.kernel_runtime.vocabulary import (
 )
 from nki_lab.rules import TimedFacts, check_timed
 from nki_lab.session.summary import Summary, counted, summarise
+from nki_lab.source_files import lines_of
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
@@ -298,7 +298,7 @@ def _detail(variant: Variant) -> str:
 def _sources(program: Program) -> dict[str, dict[str, Any]]:
     files = {file: number for number, file in enumerate(dict.fromkeys(site.file for site in program.sites))}
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
-    texts = ["".join(linecache.getlines(file)) for file in files]
+    texts = ["".join(lines_of(file)) for file in files]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
         "sources": {"path": list(files), "text": texts},

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.source.scopes import Scope, inner_nodes, module_scope
 from nki_lab.source.trees import Extent, children, extent
+from nki_lab.source_files import lines_of
 
 PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
 """Exceptions that Python's parser raises about a text."""
@@ -239,7 +240,7 @@ def module_at(file: str) -> ModuleSource | None:
     shown = _shown.get(file)
     if shown is not None:
         return shown
-    text = "".join(linecache.getlines(file))
+    text = "".join(lines_of(file))
     try:
         return parsed(text, file) if text else None
     except PARSER_FAILURES:

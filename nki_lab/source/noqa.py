@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Span, line_of
+from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.source_files import line_of
 
 ALWAYS_SAID: Final = frozenset({"NKI018", "NKI024", "NKI101", "NKI901"})
 """Findings about what could not be checked: no comment silences them, and no choice of codes leaves them out."""

@@ -1,8 +1,8 @@
 """Where Python says that an expression failed, so that a finding stands where a run of the kernel would put it.
 
 Python's compiler gives each bytecode instruction the place of its expression, with a few habits of its own, which are
-repeated here: an attribute on a later line starts at its name, and a truth test takes the place of the comparison
-compiled before it.
+repeated here: an attribute on a later line starts at its name, and before Python 3.12 a truth test takes the place of
+the comparison compiled before it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 
 from nki_lab.source.trees import Extent, extent
 
-# Python 3.12 gives every jump and every failing assert the place of its statement.
-_JUMPS_KEEP_COMPARISONS = sys.version_info < (3, 12)
+_JUMPS_KEEP_COMPARISONS = sys.version_info < (3, 12)  # later a truth test has the place of what is tested
+_PARTS_HAVE_PLACES = sys.version_info >= (3, 13)  # before it, a failing assert or loop has that of the statement
 _METHOD_ARGUMENTS = 30  # a call with more does not use the method protocol (STACK_USE_GUIDELINE of CPython)
 
 
@@ -36,8 +36,20 @@ def _is_method_call(node: ast.Call) -> bool:
 
 
 def assertion_place(node: ast.Assert) -> ast.AST:
-    """The node whose place a failing assert has: the last comparison of its test, else the statement."""
+    """The node whose place a failing assert has: its test, the last comparison of that, or the statement."""
+    if _PARTS_HAVE_PLACES:
+        return node.test
     return (last_comparison(node.test) if _JUMPS_KEEP_COMPARISONS else None) or node
+
+
+def iteration_place(iterated: ast.expr, owner: ast.AST) -> ast.AST:
+    """The node whose place a loop or comprehension `owner` has that cannot walk what it is given."""
+    return iterated if _PARTS_HAVE_PLACES else owner
+
+
+def jump_place(test: ast.expr, owner: ast.AST) -> ast.AST:
+    """The node whose place a condition has that is neither true nor false."""
+    return owner if _JUMPS_KEEP_COMPARISONS else test
 
 
 def last_comparison(test: ast.expr) -> ast.Compare | None:

@@ -282,8 +282,8 @@ def test_a_near_name_is_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_what_is_neither_file_nor_folder_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(tmp_path / "pipe.py")
-    assert "neither a file nor a folder" in found(capsys, tmp_path / "pipe.py")[0]["message"]
-    assert "neither a file nor a folder" in found(capsys, tmp_path)[0]["message"]
+    assert "it is a pipe, not a file" in found(capsys, tmp_path / "pipe.py")[0]["message"]
+    assert "it is a pipe, not a file" in found(capsys, tmp_path)[0]["message"]
 
 
 def test_a_file_that_may_not_be_read_is_said(
@@ -291,10 +291,10 @@ def test_a_file_that_may_not_be_read_is_said(
 ) -> None:
     write(tmp_path, k=GOOD)
 
-    def refuse(self: Path) -> bytes:
-        raise PermissionError(13, "Permission denied", str(self))
+    def refuse(path: str) -> bytes:
+        raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("nki_lab.cli.checking.read_source", refuse)
     (item,) = found(capsys, tmp_path / "k.py")
     assert (item["code"], item["message"]) == ("NKI018", f"{tmp_path / 'k.py'}: Permission denied")
 

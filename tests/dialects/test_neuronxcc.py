@@ -285,3 +285,31 @@ def test_repeated_calls_are_the_same_program() -> None:
 def test_par_dim_is_a_size() -> None:
     assert par_dim(128) == 128
     assert par_dim(128) + 1 == 129
+
+
+@nki.jit
+def gathered_transpose(src, rows):
+    """Rows of `src` that `rows` picks, with the first and last dimensions swapped."""
+    count, (_, middle, last) = rows.shape[0], src.shape
+    index = nl.load(rows)
+    out = nl.ndarray((last, middle, count), dtype=src.dtype, buffer=nl.shared_hbm)
+    i_p, i_y, i_z = nl.arange(count)[:, None, None], nl.arange(middle)[None, :, None], nl.arange(last)[None, None, :]
+    nl.store(out, nisa.dma_transpose(src[index[i_p, 0], i_y, i_z], axes=(2, 1, 0)))
+    return out
+
+
+@pytest.mark.parametrize("middle", [1, 3])
+def test_a_transposing_transfer_gathers_the_rows_that_an_index_tile_picks(middle: int) -> None:
+    rng = np.random.default_rng(5)
+    src = rng.normal(size=(64, middle, 16)).astype(np.float16)
+    rows = rng.integers(0, 64, (32, 1)).astype(np.uint32)
+    got = nki.simulate_kernel(gathered_transpose, src, rows)
+    np.testing.assert_array_equal(got, src[rows[:, 0]].transpose(2, 1, 0))
+
+
+def test_a_run_time_index_outside_is_an_index_error_itself_as_tests_compare_it() -> None:
+    rows = np.full((32, 1), 64, np.uint32)
+    with pytest.raises(IndexError, match=r"NKI310 .*run-time index 64 \(row 0\)") as caught:
+        nki.simulate_kernel(gathered_transpose, np.zeros((64, 1, 16), np.float16), rows)
+    assert caught.type is IndexError
+    assert isinstance(caught.value.__cause__, NkiError)

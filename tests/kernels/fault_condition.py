@@ -1,4 +1,4 @@
-"""A tile used as a condition."""
+"""An element of a tile used as a condition."""
 
 import nki
 import nki.language as nl
@@ -12,6 +12,6 @@ FAULT = "NKI017"
 @nki.jit
 def kernel(x):
     tile = nl.load(x)
-    if tile:
+    if tile[0, 0]:
         nl.store(x, tile)
     return x

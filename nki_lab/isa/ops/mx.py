@@ -114,8 +114,12 @@ class quantize_mx:
     """dst = src in a packed 8-bit MX format, and dst_scale = the scale of each 8 x 4 block.
 
     A block's scale is 2 to the exponent of its largest magnitude, less the largest exponent of the format plus one, so
-    that no element overflows; elements are divided by it and rounded to nearest even. Scales go to the first four rows
-    of each quadrant of dst_scale; its other rows keep their values.
+    that no element overflows; elements are divided by it and rounded to nearest even. The scale byte of a block of
+    zeros is 0. Scales go to the first four rows of each quadrant of dst_scale; its other rows keep their values.
+
+    The algorithm of the OCP specification, and older references of AWS, subtract the largest exponent itself: their
+    scales are half as large, their packed elements twice as large and saturated. nki_lab.testing.quantize_mx gives both
+    forms.
     """
 
     dst = out("P G", (SBUF,), "packed elements, a quarter of src's", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4))

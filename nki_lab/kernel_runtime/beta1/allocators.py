@@ -5,7 +5,6 @@ Tiles that an allocator puts on the same bytes share them, as on the chip.
 
 from __future__ import annotations
 
-import linecache
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.issue.user_frames import user_frame
 from nki_lab.kernel_runtime.tensor import MemoryRegion
+from nki_lab.source_files import line_of
 
 Place = Callable[[tuple[int, ...], int, int], tuple[int, int]]
 
@@ -82,7 +82,7 @@ def _of_first_pass(address: int) -> int:
 
 def _is_once(loop: Site) -> bool:
     """Whether the `for` that stands at a place counts through one of the ranges that were traced once."""
-    return _ONCE.search(linecache.getline(loop.file, loop.line)) is not None
+    return _ONCE.search(line_of(loop.file, loop.line)) is not None
 
 
 _ONCE: Final = re.compile(r"\b(?:affine_range|sequential_range)\s*\(")

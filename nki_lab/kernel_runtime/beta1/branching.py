@@ -36,7 +36,7 @@ def is_branch(code: CodeType, offset: int) -> bool:
     at = next((i for i, item in enumerate(steps) if item.offset == offset), -1)
     if at < 0:
         return False
-    if steps[at].opname == "TO_BOOL":  # Python 3.13 asks before it jumps
+    if steps[at].opname in ("TO_BOOL", "COMPARE_OP"):  # Python 3.13 asks before it jumps, or where it has compared
         follows = steps[at + 1].opname if at + 1 < len(steps) else ""
         kept = at > 0 and steps[at - 1].opname == "COPY"
         return not kept and (follows.startswith("POP_JUMP") or follows == "UNARY_NOT")

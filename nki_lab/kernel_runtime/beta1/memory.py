@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
-from nki_lab.isa.dtype import DTYPES, dtype_of
+from nki_lab.isa.dtype import DTYPES, constant_of, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.beta1.allocators import Placement, tile_bytes
@@ -238,17 +238,16 @@ def static_cast(input_data: Any, dtype: Any) -> Any:
     """A tile copied to another dtype, or a number as a NumPy scalar of it."""
     if isinstance(input_data, NkiTensor):
         return copy(input_data, dtype=dtype)
-    host = np.dtype(dtype_of(dtype).host)
-    return host.type(input_data)
+    return constant_of(input_data, dtype_of(dtype), "input_data")[()]
 
 
 def shared_constant(constant: Any, dtype: Any = None, **_hints: Any) -> NkiTensor:
     """An HBM tensor with the values of a NumPy array, to be read with nl.load."""
     builder = current("nl.shared_constant")
-    values = np.asarray(constant)
-    kind = dtype_of(values.dtype if dtype is None else dtype)
+    kind = dtype_of(np.asarray(constant).dtype if dtype is None else dtype)
+    values = constant_of(constant, kind, "constant")
     tensor = builder.allocate(values.shape, kind, MemoryRegion.private_hbm, kind="const")
-    builder.program.constants[tensor._buffer.id] = np.ascontiguousarray(values.astype(np.dtype(kind.host)))
+    builder.program.constants[tensor._buffer.id] = values
     return tensor
 
 

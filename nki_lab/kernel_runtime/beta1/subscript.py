@@ -326,7 +326,9 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
         picked = tensor.select(0, rows)
         return _strided(picked, rest, picked._indirect)
     _, record = vector_select(tensor, 0, rows)
-    walk = Index((rows._shape[0], 1), (1, 0), 0, ((axes_of(rows) or (frozenset(),))[0], frozenset()))
+    around = max(rank, 2) - 1  # the other dimensions of the view, over which a row number is the same
+    axes = ((axes_of(rows) or (frozenset(),))[0], *[frozenset()] * around)
+    walk = Index((rows._shape[0], *[1] * around), (1, *[0] * around), 0, axes)
     view = _strided(tensor, (walk, *rest), moved(record, 0))
     if view._shape[0] != rows._shape[0]:
         raise refuse("NKI309", f"{rows._shape[0]} row numbers for {view._shape[0]} rows", tensor,

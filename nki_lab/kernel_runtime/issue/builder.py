@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
-from nki_lab.kernel_runtime.issue.iterations import NOWHERE, Passes, Place
+from nki_lab.kernel_runtime.issue.iterations import NOWHERE, Passes, Place, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import outside
@@ -28,10 +29,9 @@ from nki_lab.kernel_runtime.tensor import (
     row_major,
     view_type,
 )
+from nki_lab.kernel_runtime.tensor.refusal import describe
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
-
-
 _new: Final = object.__new__  # half the time of calling the class
 
 
@@ -104,6 +104,7 @@ class Builder:
         self._sites: dict[tuple[int, int], tuple[int, Place]] = {}  # by id of the code object and place in it
         self._codes: list[CodeType] = []  # those objects, so that they stay
         self._noted: set[Any] = set()
+        self.compared: set[int] = set()  # buffers that comparisons made: as conditions they stand for their values
 
     # -- places in the source ------------------------------------------------------------------------------------
 
@@ -372,6 +373,23 @@ class Builder:
         """Record what is held back: nothing, here."""
 
     elementwise_operators = False
+
+    def truth(self, tensor: NkiTensor) -> bool:
+        """A tensor as a condition: true, as of any object of Python, and an advice says so; NKI017 for values.
+
+        Elements and comparisons are values, and a `while` that asks for an object would never end.
+        """
+        site = self.site()
+        element = math.prod(tensor._shape) == 1 < math.prod(tensor._buffer.shape)
+        if element or tensor._buffer.id in self.compared or is_tested_by_while(self.program.sites[site]):
+            tensor._needed("used as a condition")
+        message = f"the tensor {describe(tensor)} is used as a condition, which holds for every tensor"
+        self.note(
+            diagnose("NKI608", message, operand=tensor._buffer.name,
+                     limit="Python sees objects when a kernel is specialised: what a tensor holds does not count",
+                     help="write `is not None` for an optional tensor; let instructions or a register decide by values",
+                     ), site)  # fmt: skip
+        return True
 
 
 _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -20,6 +22,7 @@ from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from nki_lab.source.module import module_at
 from nki_lab.source.trees import extent
+from nki_lab.source_files import line_of
 
 
 class Loop:
@@ -260,12 +263,21 @@ def loops_of(code: CodeType) -> Iterator[Loop]:
         if step.opname != "FOR_ITER":
             continue
         variable = _target(steps, number + 1)
-        place = step.positions
-        line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
-        line, column = line or code.co_firstlineno, column or 0
+        line, column = _word_for(code, step)
         site = Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname)
         if variable:
             yield Loop(step.offset + 2, step.argval, variable, site)
+
+
+def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
+    """Line and column at which a loop begins."""
+    place = step.positions
+    line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
+    line, column = line or code.co_firstlineno, column or 0
+    if sys.version_info >= (3, 13):  # the place is that of what the loop walks, behind `for i in`
+        text = line_of(code.co_filename, line).encode()
+        column = max((found.start() for found in re.finditer(rb"\bfor\b", text[:column])), default=column)
+    return line, column
 
 
 def _target(steps: list[dis.Instruction], at: int) -> str:
@@ -294,6 +306,18 @@ def while_at(file: str, line: int, column: int, end_line: int, end_column: int) 
         if isinstance(node, ast.While) and place in (extent(node), extent(node.test)):
             return node if is_plain(node.test) else None
     return None
+
+
+def is_tested_by_while(site: Site) -> bool:
+    """Whether a place is the test of a `while`, or a part of one."""
+    module, place = module_at(site.file), (site.line, site.column, site.end_line, site.end_column)
+    for node in ast.walk(module.tree) if module is not None else ():
+        if isinstance(node, ast.While):
+            line, column, end_line, end_column = extent(node.test)
+            inside = (line, column) <= place[:2] and place[2:] <= (end_line, end_column)
+            if inside or place == extent(node):
+                return True
+    return False
 
 
 def is_plain(test: ast.expr) -> bool:

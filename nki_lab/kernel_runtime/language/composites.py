@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
+from nki_lab.source_files import require_regular
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
 _TURN: Final = 2 * math.pi
@@ -273,6 +275,7 @@ def shared_constant(constant: Any) -> NkiTensor:
     builder = current("nl.shared_constant")
     if isinstance(constant, (str, os.PathLike)):
         try:
+            require_regular(Path(constant).stat())
             constant = np.load(constant, allow_pickle=False)
         except (OSError, ValueError) as error:
             raise error_of(

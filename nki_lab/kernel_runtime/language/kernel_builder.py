@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language import control, operations
@@ -24,4 +24,10 @@ class KernelBuilder(Builder):
         """`left <name> right` on tiles."""
         if reflected:
             left, right = right, left
-        return operations.operator(name, left, right)
+        made = operations.operator(name, left, right)
+        if name in _COMPARISONS and isinstance(made, NkiTensor):
+            self.compared.add(made._buffer.id)
+        return made
+
+
+_COMPARISONS: Final = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))

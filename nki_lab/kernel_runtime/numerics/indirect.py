@@ -15,7 +15,7 @@ from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.numerics.storage import Bound, window
+from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, Bound, window
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 
 Array = NDArray[Any]
@@ -66,23 +66,45 @@ class Repeat(NamedTuple):
     place: int
 
 
+class Stray(NamedTuple):
+    """A run-time index outside its tensor, of a run that only warns of those: `row` of the view asks for `value`."""
+
+    view: View
+    use: InstructionLike
+    row: int
+    value: int
+
+
 class Resolver:
     """Turns a view and its buffer's binding into elements.
 
     `bound_of` finds the binding of index tensors, `values` are the contents of registers by number. `repeats` are the
-    scatters so far of which it is chance what they leave.
+    scatters so far of which it is chance what they leave, `strays` the indices outside of their tensors, which are
+    refused unless `tolerant`.
     """
 
-    def __init__(self, bound_of: Any, values: Mapping[int, int | float]) -> None:
+    def __init__(self, bound_of: Any, values: Mapping[int, int | float], *, tolerant: bool = False) -> None:
         self._bound_of = bound_of
         self._values = values
+        self._tolerant = tolerant
         self.repeats: list[Repeat] = []
+        self.strays: list[Stray] = []
 
     def read(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
         """The view's elements in its shape, and which rows are in bounds (None: all)."""
-        kind = view.type
         if view.indirect is None:
-            return window(bound, kind.dtype, view.offset, kind.shape, kind.strides), None
+            return window(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides), None
+        values, valid = self._indexed(view, bound, use)
+        if valid is None or _skips(use):
+            return values, valid
+        values = values.copy()
+        values[~valid] = POISON_INTEGER if values.dtype.kind in "iu" else np.nan
+        return values, None
+
+    def _indexed(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
+        """The same of a view with run-time addresses; anything where an index is out of bounds."""
+        kind = view.type
+        assert view.indirect is not None
         if view.indirect.kind == "scalar":
             offset = self._moved(view, use)
             if offset is not None:
@@ -150,9 +172,7 @@ class Resolver:
         indirect = view.indirect
         assert indirect is not None
         index = self._index(view).reshape(-1)[:1]
-        _check(view, index, use)
-        value = int(index[0])
-        return view.offset + value * indirect.stride if indirect.lowest <= value <= indirect.highest else None
+        return view.offset + int(index[0]) * indirect.stride if self._inside(view, index, use) is None else None
 
     def _places(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
         """Element numbers of the view in its buffer, and the rows that lie inside it."""
@@ -160,9 +180,11 @@ class Resolver:
         assert indirect is not None
         if indirect.kind == "gather":
             columns = _lists(self._index(view), kind.shape, 32 if use.engine == "tensor" else 16)
-            _check(view, columns, use)
+            inside = self._inside(view, columns, use)
+            if inside is not None:
+                columns = columns.clip(indirect.lowest, indirect.highest)
             lanes = view.offset + np.arange(kind.shape[0], dtype=np.int64) * kind.strides[0]
-            return lanes[:, None] + columns * indirect.stride, None
+            return lanes[:, None] + columns * indirect.stride, inside
         index, inside = self._row_numbers(view, use)
         rows = view.offset + index * indirect.stride
         inner = _lattice(0, kind.shape[1:], kind.strides[1:])
@@ -173,9 +195,22 @@ class Resolver:
         indirect = view.indirect
         assert indirect is not None
         index = self._index(view).reshape(-1, order="F" if use.index_order == "columns" else "C")[: view.type.shape[0]]
-        _check(view, index, use)
-        inside = (index >= indirect.lowest) & (index <= indirect.highest)
-        return index, None if inside.all() else inside
+        return index, self._inside(view, index, use)
+
+    def _inside(self, view: View, index: Array, use: InstructionLike) -> Array | None:
+        """Which indices lie in the tensor (None: all); others are refused, unless they are skipped or tolerated."""
+        indirect = view.indirect
+        assert indirect is not None
+        inside: Array = (index >= indirect.lowest) & (index <= indirect.highest)
+        if inside.all():
+            return None
+        if not _skips(use):
+            row = int(np.flatnonzero(~inside.reshape(-1))[0])
+            stray = Stray(view, use, row, int(index.reshape(-1)[row]))
+            if not self._tolerant:
+                raise error_of(_outside(stray, "NKI310"))
+            self.strays.append(stray)
+        return inside
 
     def _index(self, view: View) -> Array:
         assert view.indirect is not None
@@ -210,26 +245,33 @@ def _lattice(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ar
     return places
 
 
-def _check(view: View, index: Array, use: InstructionLike) -> None:
-    """Refuse an index outside the tensor unless the instruction skips it."""
+def _skips(use: InstructionLike) -> bool:
+    return use.attrs.get("oob_mode") is enums.oob_mode.skip
+
+
+def _outside(stray: Stray, code: str) -> Diagnostic:
+    """The finding `code` about an index outside of its tensor."""
+    view, use, row, value = stray
     indirect = view.indirect
     assert indirect is not None
-    outside = (index < indirect.lowest) | (index > indirect.highest)
-    if not outside.any() or use.attrs.get("oob_mode") is enums.oob_mode.skip:
-        return
-    row = int(np.flatnonzero(outside.reshape(-1))[0])
-    value = int(index.reshape(-1)[row])
-    operand = next((name for name, kind in use.types.items() if kind is view.type), "")
-    raise error_of(
-        diagnose(
-            "NKI310",
-            f"{use.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
-            f"of extent {indirect.extent}",
-            operand=operand,
-            limit=f"{indirect.lowest} <= index <= {indirect.highest}",
-            help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
-        )
+    return diagnose(
+        code,
+        f"{use.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
+        f"of extent {indirect.extent}",
+        operand=next((name for name, kind in use.types.items() if kind is view.type), ""),
+        limit=f"{indirect.lowest} <= index <= {indirect.highest}",
+        help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
     )
+
+
+def strayed(program: Program, strays: Iterable[Stray]) -> Iterator[Diagnostic]:
+    """NKI419 for indices outside of their tensors, one for each instruction of the source."""
+    seen: set[int] = set()
+    for stray in strays:
+        op = next((op for op in program.ops() if op.variant.use is stray.use and stray.view in op.views), None)
+        if op is not None and program.op_site[op.index] not in seen:
+            seen.add(program.op_site[op.index])
+            yield placed(_outside(stray, "NKI419"), op.site)
 
 
 def repeated(program: Program, repeats: Iterable[Repeat]) -> Iterator[Diagnostic]:
@@ -241,7 +283,7 @@ def repeated(program: Program, repeats: Iterable[Repeat]) -> Iterator[Diagnostic
             said.add(program.op_site[op.index])
             item = diagnose(
                 "NKI412",
-                f"{use.instruction.name}: rows {first} and {again} both go to index {place} of dimension "
+                f"{use.name}: rows {first} and {again} both go to index {place} of dimension "
                 f"{view.indirect.dim if view.indirect is not None else 0}",
                 operand="dst",
                 limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",

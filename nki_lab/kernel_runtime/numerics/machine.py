@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.ir import Program, Variant
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
-from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, repeated
+from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, repeated, strayed
 from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
@@ -88,7 +88,7 @@ class Machine:
         self._pool = Pool()
         self._placed = PlacedMemory()
         self._physical = None if allocation is None else PhysicalMemory(program.arch, allocation)
-        self._resolver = Resolver(self.bound, self.registers.values)
+        self._resolver = Resolver(self.bound, self.registers.values, tolerant=program.options.oob == "warn")
         self._loops: Loops | None = None
         # Steps of ops that come again on the same memory, as those of a loop that is unrolled do.
         self._planned: dict[Any, list[Step]] = {}
@@ -411,6 +411,9 @@ class Machine:
         if self._resolver.repeats:
             self.diagnostics += repeated(self.program, self._resolver.repeats)
             self._resolver.repeats.clear()
+        if self._resolver.strays:
+            self.diagnostics += strayed(self.program, self._resolver.strays)
+            self._resolver.strays.clear()
 
     def _our_fault(self, index: int, error: Exception) -> NkiError:
         op = self.program.op(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from typing import Any
 
@@ -131,7 +132,9 @@ def test_a_failed_assert_ends_its_function_only() -> None:
             assert t.shape[0] == 1, "one row"
             return t[0:900]
         """
-    assert found("y = helper(x)\ny[5]\nx[0:300]", helper) == [("NKI007", "t.shape[0] == 1"), ("NKI303", "x[0:300]")]
+    # The place is Python's own, which in 3.12 is the whole statement.
+    place = "t.shape[0] == 1" if sys.version_info[:2] != (3, 12) else 'assert t.shape[0] == 1, "one row"'
+    assert found("y = helper(x)\ny[5]\nx[0:300]", helper) == [("NKI007", place), ("NKI303", "x[0:300]")]
 
 
 def test_a_fault_s_condition_is_no_news() -> None:

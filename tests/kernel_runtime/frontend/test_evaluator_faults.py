@@ -58,10 +58,10 @@ nl.exp(None)
 nl.store(x, "a")
 nl.load(x) + None
 nl.load(x) @ 3
-if nl.load(x): pass
-x and 1
-not nl.load(x)
-1 if nl.load(x) else 2
+if nl.load(x)[0, 0]: pass
+x[0, 0] and 1
+not nl.load(x)[0, 0]
+1 if nl.load(x)[0, 0] else 2
 while nl.load(x): pass
 for i in 5: pass
 for i in nl.load(x): pass
@@ -83,7 +83,7 @@ math.log(0)
 math.nope
 int(nl.load(x))
 float(nl.load(x))
-bool(nl.load(x))
+bool(nl.load(x)[0, 0])
 assert False
 assert n == 4, f"n is {n}"
 assert n < 1 or n > 5 and n == 3

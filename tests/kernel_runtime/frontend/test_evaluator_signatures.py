@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import nki_lab
 from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, signatures
 
 HEAD = """import nki
@@ -157,3 +160,36 @@ def test_one_unknown_argument_leaves_the_others() -> None:
 def test_kernels_under_every_decorator_are_found(entry: str) -> None:
     text = f"import torch_neuronx\n@{entry}\ndef k(x):\n    return x\nk(np.zeros((4, 3)))\n"
     assert known(text) == ["(float32[4,3])"]
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        ("np.zeros((32, 64), ml_dtypes.float8_e4m3fn).view(nl.float8_e4m3fn_x4)", (32, 16)),
+        ("np.zeros((32, 16), nl.float8_e4m3fn_x4).view(nl.float8_e4m3fn)", (32, 64)),
+        ("np.zeros((32, 64), nl.float8_e5m2).view(nl.float8_e5m2_x4).view(dtype=nl.float8_e5m2)", (32, 64)),
+        ("np.zeros((32, 16), np.uint32).view(nl.float8_e4m3fn_x4)", (32, 16)),
+        ("np.zeros((32, 32), np.uint8).view(nl.float4_e2m1fn_x4)", (32, 16)),
+        ("np.zeros((32, 16), nl.float4_e2m1fn_x4).view(np.uint8)", (32, 32)),
+    ],
+)
+def test_views_as_packed_dtypes_and_back_rescale_shapes_on_the_host_and_in_kernels(made: str, shape: Any) -> None:
+    text = f"""
+import ml_dtypes, nki, numpy as np
+import nki.isa as nisa
+import nki.language as nl
+@nki.jit
+def kernel(x):
+    assert x.shape == {shape}
+    for packed, element in ((nl.float8_e4m3fn_x4, nl.float8_e4m3fn), (nl.float8_e5m2_x4, nl.float8_e5m2)):
+        tile = nl.ndarray((32, 2, 16), packed, buffer=nl.sbuf)
+        assert tile.view(element).shape == (32, 2, 64) and tile.view(element).view(packed).shape == (32, 2, 16)
+        assert tile[:, 1, 4:8].view(element).shape == (32, 16)
+    return x
+kernel({made})
+"""
+    assert not [item for item in nki_lab.check(source=text, target="trn3") if item.severity == "error"]
+    assert "NKI121" not in {item.code for item in nki_lab.check(source=text, target="trn3")}
+    scope: dict[str, Any] = {}
+    exec(compile(text.replace("\nkernel(", "\nargument = ("), "<views>", "exec"), scope)
+    assert nki_lab.compile(scope["kernel"], scope["argument"], target="trn3").buffers[0].shape == shape

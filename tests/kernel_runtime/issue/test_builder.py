@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.spec import TABLE
@@ -203,3 +204,32 @@ def test_every_instruction_is_recorded_with_its_engine(builder: Builder) -> None
     engines = [op.variant.engine for op in builder.program.ops()]
     assert engines == ["gpsimd", "vector", "scalar", "gpsimd", "dma"]
     assert set(engines) <= {engine for item in TABLE.values() for engine in item.engines}
+
+
+HEAD_OF_SOURCE = """
+import nki.language as nl
+import nki, nki.typing as nt
+@nki.jit
+def kernel(x: nt.tensor[128, 64], n=3):
+"""
+
+
+@pytest.mark.parametrize(
+    "test", ["t", "x", "x[0:4]", "not t", "t and n", "None or t", "all([x, t])", "bool(t)", "t + 1"]
+)
+def test_a_tensor_object_is_true_and_an_advice_says_so(test: str) -> None:
+    source = HEAD_OF_SOURCE + f"    t = nl.load(x)\n    if {test}:\n        nl.store(x, t)\n    return x\n"
+    found = [item for item in nki_lab.check(source=source) if item.code in ("NKI017", "NKI608")]
+    assert {item.code for item in found} == {"NKI608"}
+    assert all(item.span is not None and item.span.line == 7 and item.help and item.limit for item in found)
+
+
+@pytest.mark.parametrize("test", ["t[0, 0]", "t[0, 0] > 1", "t > 1", "bool(t <= t)", "n and t < 3"])
+def test_values_are_no_conditions(test: str) -> None:
+    source = HEAD_OF_SOURCE + f"    t = nl.load(x)\n    if {test}:\n        nl.store(x, t)\n    return x\n"
+    assert "NKI017" in {item.code for item in nki_lab.check(source=source)}
+
+
+def test_a_while_over_a_tensor_object_is_refused_since_it_would_not_end() -> None:
+    source = HEAD_OF_SOURCE + "    t = nl.load(x)\n    while t and n:\n        pass\n    return x\n"
+    assert "NKI017" in {item.code for item in nki_lab.check(source=source)}

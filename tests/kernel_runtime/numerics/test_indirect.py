@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nki_lab
 from nki_lab.diagnostic import NkiError
+from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from tests.calls import kernel_of, traced
 from tests.isa.ops.kernels import run
@@ -152,3 +154,58 @@ def kernel(table, rows):
 """
     (got,) = run(text, TABLE, np.array([[11], [0], [5]], np.int32))
     np.testing.assert_array_equal(got, TABLE[[11, 0, 5]])
+
+
+STRAYING = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def kernel(table, rows):
+    lanes = nl.ndarray((4, 1), nl.{index}, buffer=nl.sbuf)
+    nisa.dma_copy(dst=lanes, src=rows)
+    x = nl.ndarray((4, 5), nl.{dtype}, buffer=nl.sbuf)
+    nisa.dma_copy(dst=x, src={view})
+    out = nl.ndarray((4, 5), nl.{dtype}, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=x)
+    return out
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("index", ["int32", "uint32"])
+def test_rows_outside_are_unspecified_and_warned_of_where_that_is_asked_for(dtype: str, index: str) -> None:
+    scope: dict[str, Any] = {}
+    text = STRAYING.format(index=index, dtype=dtype, view="table.vector_select(0, lanes)")
+    exec(compile(text, "<straying>", "exec"), scope)
+    table = TABLE.astype(DTYPES[dtype].host)
+    rows = np.array([[11], [-1], [0], [12]], np.int32).astype(index)
+    with pytest.raises(NkiError, match="NKI310"):
+        nki_lab.run(scope["kernel"], table, rows, target="trn2")
+    done = nki_lab.run(scope["kernel"], table, rows, target="trn2", oob="warn")
+    (found,) = (item for item in done.diagnostics if item.code == "NKI419")
+    assert found.line == 11
+    assert found.operand == "src"
+    assert f"run-time index {int(rows[1, 0])} (row 1)" in found.message
+    got = np.asarray(done.outputs).reshape(4, 5)
+    np.testing.assert_array_equal(got[[0, 2]], table[[11, 0]])
+    if dtype != "int32":
+        assert np.isnan(got[[1, 3]].astype(np.float32)).all()
+
+
+def test_rows_that_are_written_outside_are_dropped_where_only_warned_of() -> None:
+    text = STRAYING.format(index="int32", dtype="int32", view="rows[0:4, 0:1].ap([[1, 4], [0, 5]])")
+    text = text.replace("dst=out, src=x", "dst=out.vector_select(0, lanes), src=x")
+    scope: dict[str, Any] = {}
+    exec(compile(text, "<straying>", "exec"), scope)
+    rows = np.array([[3], [-1], [0], [4]], np.int32)
+    done = nki_lab.run(scope["kernel"], TABLE, rows, target="trn2", oob="warn")
+    assert "NKI419" in {item.code for item in done.diagnostics}
+    got = np.asarray(done.outputs).reshape(4, 5)
+    np.testing.assert_array_equal(got[[3, 0]], np.repeat([[3], [0]], 5, axis=1))
+
+
+def test_an_unknown_choice_of_oob_is_refused() -> None:
+    with pytest.raises(ValueError, match="choose error or warn"):
+        nki_lab.Options(oob="skip")  # type: ignore[arg-type]

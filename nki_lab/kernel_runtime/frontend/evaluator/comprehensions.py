@@ -8,6 +8,7 @@ from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, natives, targets
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, has_unknown
+from nki_lab.source.positions import iteration_place
 from nki_lab.source.scopes import Scope, comprehension_scope
 
 
@@ -41,6 +42,7 @@ def build_comprehension(
             expressions.build(part.iter, inner),
             targets.build_target(part.target, inner),
             [conditions.condition(test, node, inner) for test in part.ifs],
+            iteration_place(part.iter, node),
         )
         for part in node.generators
     ]
@@ -54,7 +56,7 @@ def build_comprehension(
         own = Frame(frame.m, frame, frame.function, {})
         found: list[Any] = []
         unknown = False
-        for values in _rows(own, node, loops, first, row):
+        for values in _rows(own, loops, first, row):
             frame.m.meter.node = node
             frame.m.meter.spend(1)
             if values is UNKNOWN:
@@ -68,10 +70,10 @@ def build_comprehension(
     return run
 
 
-def _rows(own: Frame, node: ast.expr, loops: list[Any], first: Any, row: list[Any]) -> Iterator[Any]:
+def _rows(own: Frame, loops: list[Any], first: Any, row: list[Any]) -> Iterator[Any]:
     """The element values of each trip; UNKNOWN for a trip that may or may not be made."""
-    (_, target, tests), rest = loops[0], loops[1:]
-    stream = iterated(own, node, first)
+    (_, target, tests, place), rest = loops[0], loops[1:]
+    stream = iterated(own, place, first)
     if stream is UNKNOWN:
         yield UNKNOWN
         return
@@ -88,7 +90,7 @@ def _rows(own: Frame, node: ast.expr, loops: list[Any], first: Any, row: list[An
         elif answer is False:
             continue
         elif rest:
-            yield from _rows(own, node, rest, rest[0][0](own), row)
+            yield from _rows(own, rest, rest[0][0](own), row)
         else:
             yield [part(own) for part in row]
 

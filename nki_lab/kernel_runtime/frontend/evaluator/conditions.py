@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.operations import ORDER, ORDER_ME
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
-from nki_lab.source.positions import after
+from nki_lab.source.positions import after, jump_place
 from nki_lab.source.scopes import Scope
 
 Expression = Callable[[Frame], Any]
@@ -28,6 +28,8 @@ def truth(frame: Frame, node: ast.AST, value: Any) -> Any:
         return bool(value.value)
     if isinstance(value, Instance):
         return objects.truth(frame.m, frame, node, value)
+    if isinstance(value, NkiTensor):
+        frame.m.pin(node, frame)
     try:
         return bool(unwrapped(value))
     except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
@@ -80,8 +82,8 @@ def condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
             compare = expressions.build(test, scope)
             return lambda frame: decided(frame, test, compare(frame))
         case _:
-            value_of = expressions.build(test, scope)
-            return lambda frame: decided(frame, owner, value_of(frame))
+            value_of, place = expressions.build(test, scope), jump_place(test, owner)
+            return lambda frame: decided(frame, place, value_of(frame))
 
 
 def build_boolean(node: ast.BoolOp, scope: Scope) -> Expression:

@@ -145,6 +145,8 @@ def _method(value: TensorSpec, name: str, args: list[Any], kwargs: dict[str, Any
             if kind is None:  # .to(device)
                 return value if name == "to" else UNKNOWN
             return TensorSpec(value.shape, kind)
+        case "view" if "dtype" in kwargs or (len(args) == 1 and not isinstance(first, int | tuple | list)):
+            return _viewed(value, kwargs.get("dtype", first))
         case "reshape" | "view":
             return reshaped(value, first if len(args) == 1 and isinstance(first, tuple | list) else args)
         case "transpose" | "permute":
@@ -156,6 +158,18 @@ def _method(value: TensorSpec, name: str, args: list[Any], kwargs: dict[str, Any
             return UNKNOWN if kind is None else TensorSpec(value.shape, kind)
         case _:
             return value
+
+
+def _viewed(value: TensorSpec, dtype: Any) -> Any:
+    """The same bytes as another dtype: the last dimension is rescaled, as from an MX format to that of its elements.
+
+    UNKNOWN where a width is not sure: arrays of 64 bits count as those of 32.
+    """
+    kind = None if dtype is UNKNOWN else host_dtype(dtype)
+    if kind is None or value.dtype.name in ("float32", "int32") or str(getattr(dtype, "__name__", dtype)) in _NARROW:
+        return UNKNOWN
+    last, odd = divmod(value.shape[-1] * value.dtype.nbytes, kind.nbytes)
+    return UNKNOWN if odd or not last else TensorSpec((*value.shape[:-1], last), kind)
 
 
 def _swapped(value: TensorSpec, a: int, b: int) -> Any:

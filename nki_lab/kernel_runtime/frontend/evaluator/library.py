@@ -1,6 +1,6 @@
 """Where the modules that a file imports stand on the disk. They are read and parsed, never executed or imported."""
 
-# ruff: noqa: PTH100, PTH112, PTH116, PTH117, PTH118, PTH119, PTH120, PTH123, PTH208
+# ruff: noqa: PTH100, PTH112, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208
 # Paths are joined and compared by the thousand: as texts that takes a tenth of the time.
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Final
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
+from nki_lab.source_files import read_source
 
 NOTEBOOK: Final = "_nki_lab_notebook"
 """The module whose names are the arrays of a library."""
@@ -214,11 +215,10 @@ def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
 
 
 def _bytes(path: str, stamp: Stamp) -> bytes | None:
-    if not _is_file(stamp) or stamp is None or stamp[1] > MOST_BYTES:
+    if stamp is None:
         return None
     try:
-        with open(path, "rb") as file:
-            return file.read(MOST_BYTES + 1)
+        return read_source(path, MOST_BYTES)
     except OSError:
         return None
 
@@ -245,8 +245,7 @@ def _linked(folder: str) -> list[str]:
     try:
         names = sorted(item for item in os.listdir(folder) if item.endswith(".pth"))[:64]
         for name in names:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                lines = file.read(1 << 16).splitlines()
+            lines = read_source(os.path.join(folder, name), 1 << 16).decode(errors="replace").splitlines()
             paths = [os.path.join(folder, line.strip()) for line in lines if line.strip()]
             found += [path for path in paths if os.path.isdir(path)]
     except OSError:

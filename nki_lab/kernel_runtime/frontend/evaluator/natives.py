@@ -295,6 +295,7 @@ def _make_fold(function: Callable[..., Any]) -> Run:
             return UNKNOWN if own else sum(values, *args[1:], **kwargs)
         key = kwargs.pop("key", None)
         if key is None or not values:
+            m.pin(node, frame)
             return function(values, **kwargs)
         keys = [calls.call(m, frame, node, key, [item], {}) for item in values]
         return UNKNOWN if has_unknown(keys) else values[function(range(len(keys)), key=keys.__getitem__)]

@@ -32,6 +32,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
 from nki_lab.kernel_runtime.language import control
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.source.positions import iteration_place, jump_place
 from nki_lab.source.scopes import Scope
 
 Signal = str | None
@@ -214,7 +215,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
     source, target = expressions.build(node.iter, scope), targets.build_target(node.target, scope)
     body, orelse = build_block(node.body, scope), build_block(node.orelse, scope)
     skip = skipping.build_skip([*node.body, *node.orelse], scope, node.target)
-    variable = _first_name(node.target)
+    variable, place = _first_name(node.target), iteration_place(node.iter, node)
 
     def run(frame: Frame) -> Signal:
         builder = frame.m.builder
@@ -231,7 +232,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
         walked = source(frame)
         if isinstance(walked, control.DynamicRange):
             return _once(frame, node, target, body, walked) or orelse(frame)
-        stream = iterated(frame, node, walked)
+        stream = iterated(frame, place, walked)
         if stream is UNKNOWN:
             m.unevaluated("what the loop walks is not known here: its body is not evaluated", node.iter, frame)
             skip(frame)
@@ -316,7 +317,7 @@ def _while(node: ast.While, scope: Scope) -> Statement:
                 value = value_of(frame)
                 if isinstance(value, VirtualRegister):
                     return _while_register(frame, node, value, value_of, body) or orelse(frame)
-                answer = conditions.truth(frame, node, value)
+                answer = conditions.truth(frame, jump_place(node.test, node), value)
             if answer is UNKNOWN:
                 m.unevaluated("the condition is not known here: the loop is not evaluated", node.test, frame)
                 skip(frame)

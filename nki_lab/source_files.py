@@ -1,0 +1,76 @@
+"""Files of a user's that are read as text: regular files, links to such ones included, and only up to a size.
+
+A device never ends and a pipe keeps its reader waiting; a folder that is checked may hold both under any name.
+"""
+
+# ruff: noqa: PTH116, PTH123
+# Descriptors are what is opened without waiting, and their status is what counts.
+
+from __future__ import annotations
+
+import linecache
+import os
+import stat
+from typing import Any, Final
+
+MOST_BYTES: Final = 64 << 20
+"""Size of the largest file that is read: notebooks hold the pictures that their cells drew."""
+LIMIT: Final = f"a regular file of at most {MOST_BYTES >> 20} MiB, or a link to one"
+
+
+class UnsuitableFileError(OSError):
+    """Reports a file that is there and is not read: no regular file, or too large."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(0, reason)
+
+
+def read_source(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+    """Return the bytes of a regular file; OSError for one that cannot be read, is something else, or is too large."""
+    require_regular(os.stat(path), most)  # before it is opened, since opening a device may have effects
+    # Without O_NONBLOCK, opening a pipe that took the file's place in the meantime would wait for somebody to write.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as stream:
+        require_regular(os.fstat(handle), most)
+        found = stream.read(most + 1)  # files of /proc have no size
+    if len(found) > most:
+        raise _too_large(most)
+    return found
+
+
+def require_regular(status: os.stat_result, most: int | None = None) -> None:
+    """Check that a path leads to a regular file, of at most `most` bytes where that is given."""
+    if not stat.S_ISREG(status.st_mode):
+        kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"))
+        kind = next((name for matches, name in kinds if matches(status.st_mode)), "a device")
+        raise UnsuitableFileError(f"it is {kind}, not a file")
+    if most is not None and status.st_size > most:
+        raise _too_large(most)
+
+
+def _too_large(most: int) -> UnsuitableFileError:
+    return UnsuitableFileError(f"it has more than {most} bytes")
+
+
+def lines_of(file: str, scope: dict[str, Any] | None = None) -> list[str]:
+    """Return the lines of a source file as `linecache` has or reads them; none where it cannot be read.
+
+    `scope` are the global names of a function from there, which may hold a loader of its own.
+    """
+    if file not in linecache.cache:
+        try:
+            require_regular(os.stat(file), MOST_BYTES)
+        except FileNotFoundError:
+            pass  # the name of a cell or of a module that a loader knows
+        except (OSError, ValueError):
+            return []
+    try:
+        return linecache.getlines(file, scope)
+    except (LookupError, ValueError):  # it declares an encoding that is none of text: linecache knows others only
+        return []
+
+
+def line_of(file: str, number: int) -> str:
+    """Return the 1-based line of a source file with its end; empty where there is none that can be read."""
+    lines = lines_of(file)
+    return lines[number - 1] if 0 < number <= len(lines) else ""
