@@ -12,6 +12,7 @@ READY := $(VENV)/.ready
 NEWEST := .venv-newest
 NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
+GENERATED := labextension/src/_generated
 N ?= 10000
 # The tests of a file stay together. Those of servers and browsers, which wait for other processes, run alone.
 SPREAD ?= -n 2 --dist loadfile
@@ -66,13 +67,16 @@ $(NODE): labextension/package.json labextension/package-lock.json labextension/.
 	@scripts/node-modules
 
 lint-typescript: $(NODE) $(READY)
+	@$(PY) scripts/views_schema.py --out build/schema
+	@diff --recursive build/schema/$(GENERATED) $(GENERATED) || { echo "make assets writes these files" >&2; exit 1; }
 	@cd labextension && npm run --silent types
 	@cd labextension && npm run --silent lint || { echo "make format puts the form of these files right" >&2; exit 1; }
 	@cd labextension && npm run --silent test
 	@cd labextension && npm run --silent build -- --out ../build/widgets
 	@$(PY) scripts/assets.py --check build/widgets
 
-assets: $(NODE) ## build the views that pages and notebooks load, after a change in labextension/
+assets: $(NODE) $(READY) ## build the views that pages and notebooks load, after a change in labextension/ or of what it shows
+	@$(PY) scripts/views_schema.py
 	@cd labextension && npm run --silent build
 	@$(PYTHON) scripts/assets.py
 

@@ -28,7 +28,8 @@ references are in the metadata of their columns.
   what is left over.
 - Opening reads directories only. Values are read when somebody asks, checked against their checksums, and the oldest
   are forgotten: a viewer's memory does not grow with the recording.
-- A reader takes every minor version of its own major one. Minor versions only add tables and columns, or change indices.
+- A reader takes every minor version of its own major one. Minor versions only add tables, columns with a default, and
+  choices, or change indices.
 
 Times are integer picoseconds from the start of the kernel. A column that numbers the rows of `names` is a text.
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.recording import Recording, folder, schema, seal, stored
+from nki_lab.wire import encode
 from tests.recordings import manifest_of, synthetic, tables_of
 
 
@@ -112,6 +113,30 @@ def test_a_higher_minor_version_is_read_with_what_it_adds(recording: Recording, 
     manifest["tables"]["heat"] = manifest["tables"]["rows"]
     (saved / folder.MANIFEST).write_text(json.dumps(manifest))
     assert Recording.open(saved).hash() == recording.hash()
+
+
+def test_a_lower_minor_version_is_read_without_what_came_later(recording: Recording, saved: Path) -> None:
+    later = {(table.name, column.name) for table in schema.TABLES.values() for column in table.columns if column.since}
+    assert later == {("ops", "work_unit")}
+    manifest = manifest_of(saved)
+    ops = tables_of(saved)["ops"]
+    pq.write_table(pq.read_table(ops).drop_columns(["work_unit"]), ops)
+    manifest["version"] = [1, 0]
+    manifest["tables"]["ops"] |= folder._entry(seal.seal_of(ops))
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+    opened = Recording.open(saved)
+    assert opened.hash() == recording.hash()
+    assert opened.texts("ops", "work_unit") == [""] * len(opened.table("ops"))
+    assert encode(opened) == encode(recording)
+
+
+def test_a_missing_column_of_all_versions_is_refused(saved: Path) -> None:
+    manifest = manifest_of(saved)
+    ops = tables_of(saved)["ops"]
+    pq.write_table(pq.read_table(ops).drop_columns(["detail"]), ops)
+    manifest["tables"]["ops"] |= folder._entry(seal.seal_of(ops))
+    (saved / folder.MANIFEST).write_text(json.dumps(manifest))
+    assert "column detail is missing" in refused_table(saved, "ops")
 
 
 @pytest.mark.parametrize("name", schema.TABLES)

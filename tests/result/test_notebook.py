@@ -57,7 +57,7 @@ def test_a_run_over_the_limit_is_a_widget(run: Any, monkeypatch: pytest.MonkeyPa
     shown = run._repr_mimebundle_()
     assert MIME not in shown
     assert "application/vnd.jupyter.widget-view+json" in shown
-    assert "Too large to be kept in a notebook (NKI_LAB_NOTEBOOK_BYTES: 1000 bytes)" in shown["text/html"]
+    assert "Too large to be kept in a notebook (NKI_LAB_NOTEBOOK_BYTES: 1000 B)" in shown["text/html"]
 
 
 def test_over_the_limit_and_without_widgets_the_card_says_what_to_install(
