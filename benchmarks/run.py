@@ -330,10 +330,12 @@ def races_of_cores() -> Iterator[Figure]:
     loop = best(lambda: [None for _ in range(1_000_000)], 3)
     wide = nki_lab.spec((5000 * 128, 128), "float32")
     for name, barriers, budget in (("two cores", True, 0.5), ("two cores that race", False, 2.0)):
-        program, _ = session.specialise(kernels.halves.function, (wide, 5000, barriers), target="trn2", grid=(2,))
+        launch = session.Launch(kernels.halves.function, "trn2", grid=(2,))
+        program, _ = session.specialise(launch, (wide, 5000, barriers))
         yield Figure(row="race", name=f"{name}, {len(program)} instructions", value=best(lambda: races(program), 3),  # noqa: B023
                      unit="s", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=budget)  # fmt: skip
-    program, _ = session.specialise(kernels.mixed.function, (nki_lab.spec((128, 64), "float32"), 10_000), target="trn2")
+    launch = session.Launch(kernels.mixed.function, "trn2")
+    program, _ = session.specialise(launch, (nki_lab.spec((128, 64), "float32"), 10_000))
     yield Figure(row="race", name=f"one core, {len(program)} instructions", value=best(lambda: races(program), 3),
                  unit="s", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=0.5)  # fmt: skip
 
