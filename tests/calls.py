@@ -20,13 +20,14 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.frontend import language
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import NkiTensor, shared_hbm
+from nki_lab.kernel_runtime.tracer import trace
 from tests.reference.grid import INTEGERS, Array, host, narrow
 
 
@@ -296,7 +297,7 @@ _FLAVOURS: Mapping[str, Callable[[np.random.Generator, str, int], Array]] = {
 
 # -- running -----------------------------------------------------------------------------------------------------------
 
-NAMES = {"nl": types.SimpleNamespace(**language.names()), "np": np, "ml_dtypes": ml_dtypes}
+NAMES = {"nl": types.SimpleNamespace(**namespaces.language_names()), "np": np, "ml_dtypes": ml_dtypes}
 
 
 class Ran(NamedTuple):
@@ -311,7 +312,7 @@ class Ran(NamedTuple):
 def kernel_of(text: str, file: str = "<kernel>") -> Callable[..., Any]:
     """The function `kernel` of a source text, with `nl` and `nisa` as kernels see them; its lines can be shown."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    names = NAMES | {"nisa": types.SimpleNamespace(**language.instruction_names()), "__name__": "kernels"}
+    names = NAMES | {"nisa": types.SimpleNamespace(**namespaces.instruction_names()), "__name__": "kernels"}
     exec(compile(text, file, "exec"), names)
     function: Callable[..., Any] = names["kernel"]
     return function
@@ -321,7 +322,7 @@ def traced(function: Callable[..., Any], arrays: list[Array], dtypes: list[str],
            **options: Any) -> tuple[Program, Builder]:  # fmt: skip
     """A kernel traced over arrays that stand for its inputs, verified."""
     program = Program(function.__name__, arch_of(target), Options(**options))
-    builder = Builder(program)
+    builder = KernelBuilder(program)
     tensors = [
         builder.allocate(array.shape, dtype_of(dtype), shared_hbm, kind="input")
         for array, dtype in zip(arrays, dtypes, strict=True)

@@ -19,16 +19,19 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import nki_lab
+from nki_lab import rules
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, completion
 from nki_lab.magic.neighbours import Neighbours
 from nki_lab.magic.runs import LINES
 from nki_lab.query import kernels
 from nki_lab.result import Run
+from nki_lab.rules import SyntaxRule
 from nki_lab.session import call as session_call
+from nki_lab.source import SyntaxFacts
 from nki_lab.widgets import MIME
 from tests.shells import ipython
 
@@ -333,6 +336,31 @@ def test_a_fault_while_running_is_a_finding_and_names_the_call(notebook: Noteboo
     findings, drawn = done.shown
     assert findings["text/plain"].startswith("1 error\n\nerror: NKI203")
     assert "up to the fault" in drawn["text/html"]
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_cell_is_parsed_and_judged_once(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch, *, checked: bool
+) -> None:
+    """Check, run and the run's findings share one tree and one pass of the rules."""
+    parses: list[str] = []
+    passes: list[str] = []
+    parse = ast.parse
+
+    def counted(text: Any, *args: Any, **options: Any) -> ast.AST:
+        parses.extend(["once"] if "def counted_kernel" in str(text) else [])
+        return parse(text, *args, **options)
+
+    def judged(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+        passes.append(facts.file)
+        yield from ()
+
+    monkeypatch.setattr(ast, "parse", counted)
+    monkeypatch.setattr(rules, "SYNTAX_RULES", (*rules.SYNTAX_RULES, SyntaxRule(code="NKI103", check=judged)))
+    line = "%%nki --no-view" if checked else "%%nki --no-view --no-check"
+    done = notebook.run(f"{line}\n{ADD.replace('add(a', 'counted_kernel(a')}\ncounted_kernel(x, x)")
+    assert isinstance(done.value, np.ndarray)
+    assert len(parses) == len(passes) == 1
 
 
 def test_what_the_check_has_told_the_run_does_not_tell_again(notebook: Notebook) -> None:

@@ -16,8 +16,8 @@ import pytest
 from nki_lab import query, spec
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.evaluator import Budget
+from nki_lab.kernel_runtime.language import namespaces
 
 FAULTY = """import nki
 import nki.isa as nisa
@@ -446,6 +446,6 @@ def test_names_of_nothing_are_not_explained(name: str) -> None:
     assert query.explain(name) is None
 
 
-@pytest.mark.parametrize("name", sorted(name for name, value in language.names().items() if callable(value)))
+@pytest.mark.parametrize("name", sorted(name for name, value in namespaces.language_names().items() if callable(value)))
 def test_functions_of_the_language_are_explained(name: str) -> None:
     assert query.explain(f"nl.{name}")

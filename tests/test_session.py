@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.frontend.arguments import spec
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.issue.arguments import spec
+from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.options import Options
 
 ROOT = Path(__file__).parents[1]
@@ -529,7 +529,7 @@ def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch) -
 def test_a_mistake_of_ours_inside_an_instruction_is_not_the_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = {"__name__": "nki_lab.broken"}
     exec("def legalise(*_):\n    raise AttributeError('no such field')\n", scope)
-    monkeypatch.setattr("nki_lab.kernel_runtime.frontend.issue.legalise", scope["legalise"])
+    monkeypatch.setattr("nki_lab.kernel_runtime.issue.builder.legalise", scope["legalise"])
     with pytest.raises(NkiError, match=r"NKI901.*AttributeError: no such field") as caught:
         execute(double, ones(4, 3))
     assert caught.value.diagnostics[0].line == double.__code__.co_firstlineno + 2

@@ -19,6 +19,15 @@ import { palette, watchTheme } from './tokens';
 import type { Context, Palette, Run, Store } from './types';
 import { spoken } from './words';
 
+const STYLES = {
+  tokens,
+  shell: shellStyle,
+  header: headerStyle,
+  panels: panelStyle,
+  table: tableStyle,
+  summary: summaryStyle,
+};
+
 /** How long a recording may take to open before a skeleton stands for it. */
 const PATIENCE_MS = 150;
 
@@ -66,8 +75,7 @@ class Mounted implements Visualizer {
     run: Run | null,
     private readonly options: VisualizerOptions,
   ) {
-    const styles = { tokens, shell: shellStyle, header: headerStyle, panels: panelStyle, table: tableStyle };
-    for (const [name, css] of Object.entries({ ...styles, summary: summaryStyle })) useStyle(name, css, root);
+    this.style();
     this.frame = el(
       'section',
       { class: 'nki-visualizer', role: 'region', 'aria-label': 'Run', tabindex: -1 },
@@ -171,8 +179,16 @@ class Mounted implements Visualizer {
     replace(this.body, this.waiting.element);
   }
 
+  private style(): void {
+    for (const [name, css] of Object.entries(STYLES)) useStyle(name, css, this.root);
+  }
+
+  /** The colours of the page. An element that is in no page has none: what it gives is not kept. */
   private palette(): Palette {
-    return (this.colours ??= palette(this.root));
+    if (this.colours) return this.colours;
+    const found = palette(this.root);
+    if (this.root.isConnected) this.colours = found;
+    return found;
   }
 
   private themed(theme: 'light' | 'dark'): void {
@@ -186,10 +202,18 @@ class Mounted implements Visualizer {
   }
 
   private resized(): void {
+    // JupyterLab fills outputs before it attaches them, and detaches those that are scrolled out of sight. Without a
+    // page there are no style sheets, and the next page may have others: then everything is drawn again.
+    if (!this.root.isConnected) this.colours = null;
     if (!this.owned || !this.explorer || !this.root.clientWidth) return;
+    const isRestyled = this.colours === null;
+    if (isRestyled) this.style();
     const layout = this.layout();
-    if (layout !== this.owned.state.layout) this.owned.set({ layout });
-    else this.explorer.draw(this.owned.state, new Set<'layout'>(['layout']));
+    const isSame = layout === this.owned.state.layout;
+    this.owned.set({ layout, theme: this.palette().theme });
+    const { state } = this.owned;
+    if (isRestyled) this.explorer.draw(state, everything(state));
+    else if (isSame) this.explorer.draw(state, new Set<'layout'>(['layout']));
   }
 
   /** One step back from what is open or selected. */

@@ -105,7 +105,7 @@ def _job(
     select: tuple[str, ...], ignore: tuple[str, ...],
 ) -> Job:  # fmt: skip
     from nki_lab.cli.checking import Job
-    from nki_lab.kernel_runtime.frontend.target import DEFAULT_TARGET
+    from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
     from nki_lab.query.selecting import Selection
 
     return Job(

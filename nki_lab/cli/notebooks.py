@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
-from nki_lab.lsp.magics import PRELUDE, binds_unseen, python_of
+from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
 
 _MADE: Final = re.compile(r"\bline (\d+)\b")
 """How a note names the line where an operand was made."""

@@ -21,7 +21,7 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
     except SyntaxError as error:
         if error.filename != str(script):
             raise error_of(_failed(error, script, show)) from None
-        from nki_lab.rules.parsing import unparsable
+        from nki_lab.source.parsing import unparsable
 
         lines = tuple(script.read_text(encoding="utf-8", errors="replace").splitlines()) or ("",)
         raise error_of(unparsable(error, str(script), lines, in_bytes=True)) from None
@@ -31,7 +31,7 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
 
 def _failed(error: Exception, script: Path, show: bool) -> Diagnostic:
     """What a script raised by itself, at the line in the script that led there."""
-    from nki_lab.kernel_runtime.frontend.issue import site_at, span_of
+    from nki_lab.kernel_runtime.issue.source_location import site_at, span_of
 
     if show:
         traceback.print_exception(error)

@@ -12,7 +12,9 @@ from nki_lab.dialects.kernel import Kernel, jit, simulate
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, language, published
+from nki_lab.kernel_runtime.collectives.collective_names import collective_names
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 RELEASE = "0.6.0"
@@ -40,14 +42,12 @@ class _DType(metaclass=_DTypeType):
 @cache
 def modules() -> dict[str, DialectModule]:
     """The modules by name, made once: kernels of one process share their names' values."""
-    missing = published.missing
-    names = language.names()
-    functions = language.instruction_names()
+    missing = nki_api_names.missing
+    names = namespaces.language_names()
+    functions = namespaces.instruction_names()
     functions |= {"NkiValidationError": NkiError, "VirtualRegister": VirtualRegister}
-    names = published.absent("nki.language", names) | names
-    functions = published.absent("nki.isa", functions) | functions
     constants = {name: value for name, value in functions.items() if name in vars(enums) or name.endswith("_engine")}
-    exchanges = collectives.names()
+    exchanges = collective_names()
     hosts = {name: kind.host for name, kind in DTYPES.items()}
     made = [
         make_module("nki", {"jit": jit, "simulate": simulate, "Kernel": Kernel, "__version__": RELEASE},
@@ -55,7 +55,7 @@ def modules() -> dict[str, DialectModule]:
         make_module("nki.language", names, doc="Tensors, constants and operators of kernels.", missing=missing),
         make_module("nki.isa", functions, doc="The instructions of the NeuronCore.", missing=missing),
         make_module("nki.isa.constants", constants, doc="The enumerations of nki.isa.", missing=missing),
-        make_module("nki.collectives", published.absent("nki.collectives", exchanges) | exchanges,
+        make_module("nki.collectives", exchanges,
                     doc="Operations between the ranks of a launch.", missing=missing),
         make_module("nki.typing", {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor},
                     doc="Annotations of tensors.", missing=missing),

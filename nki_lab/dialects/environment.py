@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.frontend.legacy import DEFAULT_PRECISE
-from nki_lab.kernel_runtime.frontend.target import DEFAULT_TARGET, choice
+from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"

@@ -16,13 +16,14 @@ from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend import launching
-from nki_lab.kernel_runtime.frontend.context import local, user_frame
-from nki_lab.kernel_runtime.frontend.issue import placed, site_at
-from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
+from nki_lab.kernel_runtime.issue import launching
+from nki_lab.kernel_runtime.issue.context import local
+from nki_lab.kernel_runtime.issue.source_location import placed, site_at
+from nki_lab.kernel_runtime.issue.user_frames import user_frame
+from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.rules.kernel_code import Dialect
 from nki_lab.session.sources import code_of
+from nki_lab.source.kernel_code import Dialect
 
 _KEYWORDS: Final = ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags",
                     "additional_compile_opt")  # fmt: skip

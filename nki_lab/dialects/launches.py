@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.session import Execution
 
 

@@ -11,7 +11,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, error_class, error_of
-from nki_lab.kernel_runtime.frontend.published import unknown_name
+from nki_lab.kernel_runtime.issue.nki_api_names import unknown_name
 
 Missing = Callable[[str, str, Iterable[str]], "Diagnostic"]
 """What is wrong with asking module (first argument) for a name (second) that is not among its names (third)."""

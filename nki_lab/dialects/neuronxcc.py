@@ -13,9 +13,9 @@ from nki_lab.dialects.annotation import TensorAnnotation, check_shapes
 from nki_lab.dialects.kernel import Kernel, announce
 from nki_lab.dialects.modules import DialectModule, attach, make_module
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.frontend import legacy
-from nki_lab.kernel_runtime.frontend.arguments import spec
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime import beta1
+from nki_lab.kernel_runtime.issue.arguments import spec
+from nki_lab.kernel_runtime.issue.context import local
 
 RELEASE = "2.26"
 """The Neuron SDK release whose names and rules the Beta 1 dialect has: the last before `nki`."""
@@ -30,7 +30,7 @@ class LegacyKernel(Kernel):
 
     def grid_of(self, key: Any) -> tuple[int, ...]:
         """The sizes of the launch grid's axes: integers, `nl.nc(n)` and `nl.spmd_dim(a, b)`."""
-        return legacy.grid_sizes(key)
+        return beta1.grid_sizes(key)
 
     def check_grid(self, arch: Arch) -> None:
         """Every grid is one: its instances run one after the other."""
@@ -109,19 +109,19 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 @cache
 def modules() -> dict[str, DialectModule]:
     """The modules by name, made once."""
-    missing = legacy.missing
+    missing = beta1.missing
     entries = {"jit": jit, "trace": trace, "baremetal": baremetal, "benchmark": benchmark, "profile": profile,
                "simulate_kernel": simulate_kernel}  # fmt: skip
     types = {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor}
     made = [
         make_module("neuronxcc", {"__version__": RELEASE}, doc="NKI Beta 1 on the nki_lab simulator.", missing=missing),
         make_module("neuronxcc.nki", entries, doc="Entry points of Beta 1 kernels.", missing=missing),
-        make_module("neuronxcc.nki.language", legacy.names(), doc="Tensors, indices and operators.", missing=missing),
-        make_module("neuronxcc.nki.isa", legacy.instruction_names(), doc="The instructions.", missing=missing),
-        make_module("neuronxcc.nki.isa.constants", legacy.constant_names(), doc="Enumerations of neuronxcc.nki.isa.",
+        make_module("neuronxcc.nki.language", beta1.names(), doc="Tensors, indices and operators.", missing=missing),
+        make_module("neuronxcc.nki.isa", beta1.instruction_names(), doc="The instructions.", missing=missing),
+        make_module("neuronxcc.nki.isa.constants", beta1.constant_names(), doc="Enumerations of neuronxcc.nki.isa.",
                     missing=missing),
         make_module("neuronxcc.nki.typing", types, doc="Annotations of tensors.", missing=missing),
-        make_module("neuronxcc.nki.compiler", legacy.compiler_names(), doc="Allocators and hints.", missing=missing),
+        make_module("neuronxcc.nki.compiler", beta1.compiler_names(), doc="Allocators and hints.", missing=missing),
         make_module("neuronxcc.nki.tensor", {"tensor": annotation.tensor}, doc="The type of tensors.", missing=missing,
                     stands_for=annotation.tensor),
     ]  # fmt: skip

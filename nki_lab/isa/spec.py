@@ -3,7 +3,11 @@
 A declaration is a class body under `@instruction(...)`. Its attributes are operands (`out`, `arg`, `attr`), limits
 (`limit`, `predicate`), and the faces `numerics`, `cost`, `legacy` and `example`. Reading it gives the checker its
 rules, the simulator its arithmetic, the timing walk its cycles, the editor its hover and the tests their strategies.
-A face is a value or `Unmodelled(reason)`; a missing or doubled one raises at import.
+A face is a value or `Unmodelled(reason)`; a missing, doubled or unknown one raises at import.
+
+Further faces say which part an instruction plays, as far as it plays one: `role`, `contraction`, `accumulation`,
+`fills`, `register_value`, `keeps_state`, `merges`, `synchronizes`. Readers ask for these and never for a name, so that
+an instruction of one's own is treated like the ones that are here.
 """
 
 from __future__ import annotations
@@ -11,11 +15,11 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -42,6 +46,15 @@ class Register(NamedTuple):
         return f"r{self.number}"
 
 
+RegisterValues = Sequence[int | None]
+"""Contents of the registers by number; None where they are not known."""
+
+
+def content_of(values: RegisterValues, source: Register | int) -> int | None:
+    """Return a constant, or what a register holds as far as that is known."""
+    return values[source.number] if isinstance(source, Register) else source
+
+
 @dataclass(frozen=True, slots=True)
 class Unmodelled:
     """A face that is known to be missing; using it is diagnostic NKI010, never a zero."""
@@ -56,7 +69,8 @@ class Operand:
     `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
     digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
     `offsets` are partitions within a quadrant where the operand may start beside the usual ones. `rows` gives, of a
-    call, the partitions of the operand that the instruction reads, where it does not read all.
+    call, the partitions of the operand that the instruction reads, where it does not read all. `former` helps a call
+    that has its arguments in the order of an earlier release.
     """
 
     name: str = ""
@@ -73,6 +87,7 @@ class Operand:
     offsets: tuple[int, ...] = ()
     rows: Callable[[Use], Any] | None = None
     default: Any = REQUIRED
+    former: str = ""
     doc: str = ""
 
     @property
@@ -90,24 +105,30 @@ def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
         optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
         explicit: bool = False, offsets: tuple[int, ...] = (),
-        rows: Callable[[Use], Any] | None = None) -> Operand:  # fmt: skip
+        rows: Callable[[Use], Any] | None = None, former: str = "") -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
+
+    `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
+    other faces find the type of the view or the number in `use.value(name)`.
 
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
     """
     if optional and default is REQUIRED and not explicit:
         default = None
     return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
-                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows)  # fmt: skip
+                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows,
+                   former=former)  # fmt: skip
 
 
 def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
-         enum: type[Enum] | None = None) -> Operand:  # fmt: skip
+         enum: type[Enum] | None = None, optional: bool = False, former: str = "") -> Operand:  # fmt: skip
     """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`.
 
-    Registers are `register`, `register_out` where the instruction writes it, and `register_or_int`.
+    An `optional` operator may be None. Registers are `register`, `register_out` where the instruction writes it, and
+    `register_or_int`.
     """
-    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
+    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum,
+                   optional=optional, former=former)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +239,68 @@ class Cost:
     confidence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a DMA transfer gets under way: which `queues` take it, who writes its descriptors, which engine triggers it.
+
+    Descriptors are `static` (written before the kernel starts; no engine is the `trigger`), or written at run time by
+    `hardware` on behalf of the triggering engine, or by `software` on GpSimd. A queue has transfers of one kind of
+    descriptors and one trigger. `queues` names a group of them: `load` or `store`, a `priority`, or the trigger.
+    """
+
+    queues: str
+    descriptors: Literal["static", "hardware", "software"]
+    trigger: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implicit:
+    """A constant that an instruction reads although no argument names it, and what to do where it must have a place."""
+
+    operand: str
+    text: str
+    help: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legacy:
     """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
 
-    `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound arguments; `order` the
-    positional arguments in Beta 1 order, `extra` its additional keywords with defaults.
+    `order` are the positional arguments. The other operands are keywords, except those that Beta 1 is `without`, and so
+    are the `extra` ones. `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound
+    arguments; without it, the tile is in SBUF, has the dtype of the first input, and its shape or `shape(values)`.
+
+    Arguments that stand for operands of another kind have one of three `forms`: the `shape` of a tile, an affine
+    `index`, or a `comparison` of such with 0. `dtypes` are tiles that Beta 1 is stricter about. `adapt(values)` then
+    changes the values themselves.
     """
 
     returns: str = "dst"
-    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]]
+    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]] | None = None
+    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
     order: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    forms: Mapping[str, Literal["shape", "index", "comparison"]] = field(default_factory=dict)
+    dtypes: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
+    adapt: Callable[[dict[str, Any]], None] | None = None
     keywords: tuple[str, ...] = ()
+
+
+def _complete(face: Legacy | Unmodelled, operands: Mapping[str, Operand]) -> Legacy | Unmodelled:
+    """The Beta 1 spelling with what follows from the operands: the keywords, and what the result is like."""
+    if isinstance(face, Unmodelled):
+        return face
+    apart = {face.returns, *face.order, *face.without}
+    keywords = (*(name for name in operands if name not in apart), *face.extra)
+    result, shape = face.result, face.shape
+    if result is None and face.returns:
+        first = next(name for name, operand in operands.items() if operand.role == "in")
+
+        def result(values: Mapping[str, Any]) -> tuple[tuple[int, ...], Any, str]:
+            return values[first].shape if shape is None else shape(values), values[first].dtype, SBUF
+
+    return replace(face, keywords=keywords, result=result)
 
 
 class Use:
@@ -255,6 +326,22 @@ class Use:
         }
         self.engine = ""
 
+    @property
+    def name(self) -> str:
+        """Name of the instruction."""
+        return self.instruction.name
+
+    @property
+    def index_order(self) -> str:
+        """Order in which the elements of an index tensor count: `rows` or `columns`."""
+        order: str = self.instruction.history.get("index_order", "rows")
+        return order
+
+    def value(self, operand: str) -> Any:
+        """An operand as the call gave it: the type of its view, a number in its place, or None."""
+        view = self.types.get(operand)
+        return self.attrs.get(operand) if view is None else view
+
     def space(self, operand: str) -> str:
         """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
         view = self.types.get(operand)
@@ -269,24 +356,87 @@ def _memory(space: str) -> str:
     return HBM if space.endswith(HBM) else str(space)
 
 
-Engine = str | Callable[[Use], str]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """A matrix product: dst = stationary.T @ moving over their partitions; the fields name the operands.
+
+    `plain(use)` is true where a call computes exactly that, in float32: not in transpose mode or with packed rows.
+    """
+
+    dst: str = "dst"
+    stationary: str = "stationary"
+    moving: str = "moving"
+    plain: Callable[[Use], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accumulation:
+    """A result, `operand`, in which an instruction can add up.
+
+    `mode(use)` is True where the call adds to it, False where it overwrites it, and None where it adds to the elements
+    that an accumulating instruction has written before and overwrites the others.
+    """
+
+    operand: str = "dst"
+    mode: Callable[[Use], bool | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """Numbers of its own that an instruction writes to all of dst; the attribute `operand` decides about them.
+
+    `bounds(use)` are the least and the largest of them, None where a register decides.
+    """
+
+    operand: str
+    bounds: Callable[[Use], tuple[float, float] | None]
+
+
+class Synchronization(NamedTuple):
+    """The other core that a call waits for: calls of one instruction on one `channel` are paired in their order.
+
+    An exchange sends what it reads to core `send_to`, and writes what core `receive_from` reads.
+    """
+
+    channel: tuple[int, ...] = ()
+    send_to: int | None = None
+    receive_from: int | None = None
+
+
+Role = Literal["", "copy"]
+"""`copy`: dst == src, cast to dst's dtype, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instruction:
     """A declared instruction; the frozen result of `@instruction`.
 
-    `accumulates(use)` tells whether it may add to what is in dst, `merges(use)` whether it leaves elements of dst as
-    they were. `meets(use)` is what it waits for the other core of the launch under, None where it does not wait; one
-    that meets and writes nothing `only_orders`: it touches no element of its operands, and later accesses of them wait
-    for it. `warns(use)` are findings that do not stop it.
+    `merges(use)` tells whether it leaves elements of its results as they were, `keeps_state(use)` whether it leaves
+    something in the engine's own registers that later instructions read. `synchronizes(use)` is how it waits for the
+    other core of the launch, None where it does not; an instruction that waits and writes nothing `only_orders`: it
+    touches no element of its operands, and later accesses of them wait for it. `warns(use)` are findings that do not
+    stop it. `precision(use)` is `float32`, `native` or `bits`, and `exact(use)` tells whether results need no rounding;
+    a body may give both as constants.
+
+    An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
+    writes from the registers' contents before, None where these do not tell; without it the value is data, which only
+    a run knows.
+
+    An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
+    cut along any dimension. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
+    are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
+
+    `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `work(use)` counts what
+    one execution does, in `work_unit`: the elements of the largest operand unless the declaration says otherwise.
+    `flops(use)` are its multiplications and additions, `transpose_flops(use)` those of a transpose that the array does
+    as a product.
     """
 
     index: int
     name: str
     doc: str
     engines: tuple[str, ...]
-    engine: Engine
+    engine: Callable[[Use], str]
     operands: Mapping[str, Operand]
     limits: tuple[Limit, ...]
     predicates: tuple[Predicate, ...]
@@ -301,14 +451,46 @@ class Instruction:
     until: int | None
     release: str
     history: Mapping[str, Any]
-    accumulates: Callable[[Use], bool] | None
+    role: Role
+    contraction: Contraction | None
+    accumulation: Accumulation | None
+    fills: Fill | None
+    register_value: Callable[[Use, RegisterValues], int | None] | None
     merges: Callable[[Use], bool] | None
-    meets: Callable[[Use], tuple[Any, ...] | None] | None
+    keeps_state: Callable[[Use], bool] | None
+    synchronizes: Callable[[Use], Synchronization | None] | None
     only_orders: bool
+    dma_route: Callable[[Use], Route] | None
+    elementwise: bool
+    implicit_operands: Callable[[Use], tuple[Implicit, ...]]
+    tolerated: Mapping[str, str]
+    work: Callable[[Use], int]
+    work_unit: str
+    flops: Callable[[Use], int]
+    transpose_flops: Callable[[Use], int]
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     tensors: tuple[str, ...] = field(default=())
+    register_out: str = ""
+
+    @property
+    def writes_register(self) -> bool:
+        """Whether calls write a register: the attribute `register_out`."""
+        return bool(self.register_out)
+
+    @property
+    def loads_register(self) -> bool:
+        """Whether calls write a register with a value that only a run knows."""
+        return bool(self.register_out) and self.register_value is None
+
+    def accumulates(self, use: Use) -> bool:
+        """Whether a call may add to what is in its result."""
+        return self.accumulation is not None and self.accumulation.mode(use) is not False
+
+    def updates(self, use: Use) -> bool:
+        """Whether a call may use, or leave in place, what is in its results: it accumulates or merges."""
+        return self.accumulates(use) or (self.merges is not None and self.merges(use))
 
     @property
     def arguments(self) -> Mapping[str, Operand]:
@@ -381,39 +563,56 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
     if len(engines) > 1 and "choose" not in own:
         raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
+    if ("dma" in engines) != ("dma_route" in own):
+        raise ValueError(f"instruction {name}: the DMA engines, and no others, need a dma_route(use)")
     undocumented = [key for key, operand in operands.items() if not operand.doc]
     if undocumented:
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
     _check_letters(name, operands, limits)
     _check_references(name, operands, predicates, own["example"])
+    _check_roles(name, own, operands)
     return Instruction(
         index=len(TABLE),
         name=name,
         doc=re.sub(r"\n    ", "\n", (body.__doc__ or "").strip()),
         engines=engines,
-        engine=own["choose"] if len(engines) > 1 else engines[0],
+        engine=_function(own.get("choose", engines[0])),
         operands=operands,
         limits=limits,
         predicates=predicates,
         numerics=own["numerics"],
-        precision=own.get("precision", _float32),
-        exact=own.get("exact", _inexact),
+        precision=_function(own.get("precision", "float32")),
+        exact=_function(own.get("exact", False)),
         shapes=own.get("shapes"),
         cost=own["cost"],
-        legacy=own["legacy"],
+        legacy=_complete(own["legacy"], operands),
         example=own["example"],
         since=since,
         until=until,
         release=release,
         history=own.get("history", {}),
-        accumulates=own.get("accumulates"),
-        merges=own.get("merges"),
-        meets=own.get("meets"),
-        only_orders="meets" in own and all(operand.role != "out" for operand in operands.values()),
+        role=own.get("role", ""),
+        contraction=own.get("contraction"),
+        accumulation=own.get("accumulation"),
+        fills=own.get("fills"),
+        register_value=own.get("register_value"),
+        merges=None if "merges" not in own else _function(own["merges"]),
+        keeps_state=own.get("keeps_state"),
+        synchronizes=own.get("synchronizes"),
+        only_orders="synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
+        dma_route=own.get("dma_route"),
+        elementwise=own.get("elementwise", False),
+        implicit_operands=own.get("implicit_operands", _none),
+        tolerated=own.get("tolerated", {}),
+        work=own.get("work", _elements),
+        work_unit=own.get("work_unit", "elements"),
+        flops=own.get("flops", _zero),
+        transpose_flops=own.get("transpose_flops", _zero),
         warns=own.get("warns"),
         see=see,
         groups=groups,
         tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
+        register_out=next((key for key, operand in operands.items() if operand.kind == "register_out"), ""),
     )
 
 
@@ -458,9 +657,53 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
         raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
 
 
-def _float32(_use: Use) -> str:
-    return "float32"
+def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Operand]) -> None:
+    """The body holds operands, limits and known faces, and the faces name operands that fit."""
+    parts = (Operand, Several, Limit, Predicate)
+    strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)} - _KNOWN
+    if strange:
+        raise ValueError(f"instruction {name} has unknown faces: {', '.join(sorted(strange))}")
+    needed: dict[str, str] = {"dst": "out", "src": "in"} if "role" in own else {}
+    if needed and (own["role"] != "copy" or {key for key, item in operands.items() if item.is_tensor} != set(needed)):
+        raise ValueError(f"instruction {name}: role is 'copy', with no tensors but dst and src")
+    for face, (kind, fields) in _KINDS.items():
+        if face in own:
+            if not isinstance(own[face], kind):
+                raise ValueError(f"instruction {name}: {face} is no {kind.__name__}")
+            needed |= {getattr(own[face], key): part for key, part in fields.items()}
+    for key, part in needed.items():
+        if key not in operands or operands[key].role != part:
+            raise ValueError(f"instruction {name}: a face needs {key!r} as an operand of role {part!r}")
+    registers = sum(operand.kind == "register_out" for operand in operands.values())
+    if registers > 1 or ("register_value" in own and not registers):
+        raise ValueError(
+            f"instruction {name} writes {registers} registers: one, of which register_value tells, or none"
+        )
 
 
-def _inexact(_use: Use) -> bool:
-    return False
+_KNOWN: Final = {"choose", *Instruction.__dataclass_fields__}
+"""Attributes of a declaration's body beside operands and limits."""
+
+_KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
+    "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
+    "accumulation": (Accumulation, {"operand": "out"}),
+    "fills": (Fill, {"operand": "attr"}),
+} | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
+"""What a face is, and the roles of the operands that its fields name."""
+
+
+def _function(face: Any) -> Callable[[Use], Any]:
+    """A face that a declaration gives as a function of the call, or as what it is for all calls."""
+    return face if callable(face) else lambda _use: face
+
+
+def _none(_use: Use) -> tuple[Implicit, ...]:
+    return ()
+
+
+def _zero(_use: Use) -> int:
+    return 0
+
+
+def _elements(use: Use) -> int:
+    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)

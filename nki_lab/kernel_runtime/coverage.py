@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
 
@@ -219,7 +219,7 @@ class Tracker:
         parts += [_parts(variant) for variant in variants[len(parts) :]]
         numbers_of, first = program.op_variant, program.op_access
         for index in self._ops_ahead():
-            reads, writes, summed, names = parts[numbers_of[index]]
+            reads, writes, summed, asked, names = parts[numbers_of[index]]
             at = first[index]
             for position in reads:
                 view = views[numbers[at + position]]
@@ -228,7 +228,7 @@ class Tracker:
                 if view.indirect is not None:
                     self._read_index(index, view, names[position])
             if summed >= 0:
-                self._accumulate(index, views[numbers[at + summed]])
+                self._accumulate(index, views[numbers[at + summed]], asked, names[summed])
             for position in writes:
                 view = views[numbers[at + position]]
                 if view.indirect is not None:
@@ -267,7 +267,7 @@ class Tracker:
     def adds(self, view: View, asked: bool | None) -> Any:
         """Whether a matmul into `view` adds to what is there: False, True, or a mask; it counts as there from now on.
 
-        `asked` is its `accumulate`.
+        `asked` is its mode of accumulation.
         """
         self._scan_views()
         return self._adds(view, asked)[0]
@@ -352,15 +352,13 @@ class Tracker:
         if not isinstance(source, VirtualRegister) and source._view >= 0:
             self._read(index, self.program.views[source._view], operand)
 
-    def _accumulate(self, index: int, view: View) -> None:
-        variant = self.program.variants[self.program.op_variant[index]]
-        asked = variant.use.attrs["accumulate"]
+    def _accumulate(self, index: int, view: View, asked: bool | None, operand: str) -> None:
         found, held = self._adds(view, asked)
         self.result.add[index] = found
         if asked and not held:
             if view.buffer.id not in self._whole:
                 self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
-            self._never_multiplied(index, view)
+            self._never_multiplied(index, view, operand)
 
     def _adds(self, view: View, asked: bool | None) -> tuple[Any, bool]:
         """What `adds` gives, and whether matmuls have written all of the view before."""
@@ -428,10 +426,10 @@ class Tracker:
                 return other
         return None
 
-    def _never_multiplied(self, index: int, view: View) -> None:
+    def _never_multiplied(self, index: int, view: View, operand: str) -> None:
         name = self.program.variants[self.program.op_variant[index]].instruction.name
         self._say("NKI401", index, view.buffer, f"{name}: accumulate=True adds to PSUM that no matmul has written",
-                  "dst", "the first matmul of an accumulation overwrites: accumulate=False or None",
+                  operand, "the first matmul of an accumulation overwrites: accumulate=False or None",
                   "write accumulate=(k > 0), or leave it out", view)  # fmt: skip
 
     def _unwritten(self, buffer: Buffer, missing: int) -> None:
@@ -461,18 +459,21 @@ def _overlap(one: Buffer, other: Buffer) -> bool:
     return rows and byte < other_byte + other.partition_bytes and other_byte < byte + one.partition_bytes
 
 
-_Parts = tuple[tuple[int, ...], tuple[int, ...], int, tuple[str, ...]]
+_Parts = tuple[tuple[int, ...], tuple[int, ...], int, bool | None, tuple[str, ...]]
 
 
 def _parts(variant: Variant) -> _Parts:
     """The numbers of the operands that a variant reads, of those that it writes, of the one that matmuls add to (-1:
-    none); and the operands' names."""
+    none) and in which mode; and the operands' names."""
     instruction, names = variant.instruction, variant.names
     if instruction.only_orders:
-        return (), (), -1, names
+        return (), (), -1, None, names
     reads = tuple([position for position, is_out in enumerate(variant.outs) if not is_out])
     writes = tuple([position for position, is_out in enumerate(variant.outs) if is_out])
-    return reads, writes, -1 if instruction.accumulates is None else names.index("dst"), names
+    accumulation = instruction.accumulation
+    if accumulation is None:
+        return reads, writes, -1, None, names
+    return reads, writes, names.index(accumulation.operand), accumulation.mode(variant.use), names
 
 
 def _widened(old: Region, buffer: Buffer) -> Region:

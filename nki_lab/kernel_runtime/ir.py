@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import Instruction, Register, Use, show_value
+from nki_lab.isa.spec import Instruction, Register, Synchronization, Use, show_value
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType, VirtualRegister
 
@@ -147,6 +147,16 @@ class Op:
     def operand(self, name: str) -> View | None:
         return dict(zip(self.variant.names, self.views, strict=True)).get(name)
 
+    @property
+    def reads(self) -> tuple[View, ...]:
+        """The views of its inputs."""
+        return tuple(view for view, is_out in zip(self.views, self.variant.outs, strict=True) if not is_out)
+
+    @property
+    def writes(self) -> tuple[View, ...]:
+        """The views of its results."""
+        return tuple(view for view, is_out in zip(self.views, self.variant.outs, strict=True) if is_out)
+
 
 class Program:
     """A specialised kernel: columns of ops and accesses with their interned tables."""
@@ -223,6 +233,10 @@ class Program:
         variant = self.variants[self.op_variant[index]]
         views = tuple(self.views[i] for i in self.access_view[start : start + len(variant.names)])
         return Op(index, variant, views, self.sites[self.op_site[index]], self.op_names.get(index, ""))
+
+    def variants_where(self, test: Callable[[Variant], bool]) -> NDArray[np.bool_]:
+        """Return of each variant whether it passes a test."""
+        return np.fromiter(map(test, self.variants), bool, len(self.variants))
 
     def ops(self) -> Iterator[Op]:
         """The rows in program order, as readable nodes."""
@@ -362,6 +376,18 @@ def registers_read(variant: Variant) -> dict[str, Register]:
         for name, value in variant.use.attrs.items()
         if isinstance(value, Register) and operands[name].kind != "register_out"
     }
+
+
+def synchronization(variant: Variant) -> Synchronization | None:
+    """Return how a variant waits for the other core of the launch; None where it does not."""
+    synchronizes = variant.instruction.synchronizes
+    return None if synchronizes is None else synchronizes(variant.use)
+
+
+def register_written(variant: Variant) -> int:
+    """Return the number of the register that a variant writes; its instruction is one that `writes_register`."""
+    register: Register = variant.use.attrs[variant.instruction.register_out]
+    return register.number
 
 
 def attributes_of(variant: Variant) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
@@ -14,12 +14,11 @@ from pygls.lsp.server import LanguageServer
 from nki_lab.lsp.checker import Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_home, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
-from nki_lab.lsp.requests import code_action, configuration, diagnostics, explain, hover, initialized, inlay_hint
+from nki_lab.lsp.requests import explain
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 
 NAME: Final = "nki-lab"
-REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, initialized)
 
 _PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
 _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
@@ -44,9 +43,9 @@ class Request(Protocol):
 
 
 class Server(LanguageServer):
-    """The open texts, the checker, and one editor to tell."""
+    """Keeps the open texts and the checker, and answers one editor's `requests`, each a module like `Request`."""
 
-    def __init__(self) -> None:
+    def __init__(self, requests: Iterable[ModuleType]) -> None:
         version = str(vars(sys.modules["nki_lab"])["__version__"])  # upstairs, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
@@ -56,7 +55,7 @@ class Server(LanguageServer):
         self.on_leave: Callable[[], None] = lambda: None
         self._told: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
-        for module in REQUESTS:
+        for module in requests:
             self._offer(module)
         self.command(explain.COMMAND)(explain.run)
 

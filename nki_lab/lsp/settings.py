@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.frontend.target import DEFAULT_TARGET
+from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
 from nki_lab.query import Configuration, configuration_of
 
 SECTION: Final = "nki-lab"

@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types as lsp
 
 from nki_lab.diagnostic import Span
-from nki_lab.lsp import magics
 from nki_lab.lsp.convert import LINE_END, from_units, line_starts, offset_of, range_of
-from nki_lab.lsp.magics import PRELUDE
+from nki_lab.source import magics
+from nki_lab.source.magics import PRELUDE
 
 
 class Text:

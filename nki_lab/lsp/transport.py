@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 
+from nki_lab.lsp.requests import code_action, configuration, diagnostics, hover, initialized, inlay_hint
 from nki_lab.lsp.server import Server
 
 LOCAL: Final = "127.0.0.1"
+REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, initialized)
 
 
 def serve_stdio() -> int:
@@ -60,7 +62,7 @@ async def _serve_tcp(host: str, port: int) -> int:
 
 async def _dialogue(reader: Any, writer: Any) -> int:
     """Speak with one editor until it leaves or its end of the line closes."""
-    server = Server()
+    server = Server(REQUESTS)
     stopped = threading.Event()
     server.on_leave = stopped.set
     server.protocol.set_writer(writer)

@@ -16,7 +16,7 @@ from nki_lab.dialects import activate
 from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.launches import collected
-from nki_lab.kernel_runtime.frontend.context import is_ours
+from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import completion, shown
 from nki_lab.magic.runs import Runs, line

@@ -18,9 +18,10 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import NOTEBOOK, Budget, spec_of
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.neighbours import Neighbours
+from nki_lab.source.module import ModuleSource, keep, tree_of
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
@@ -34,10 +35,19 @@ _SECONDS: Final = 2.0
 class Cell:
     """The code of a cell. Line 1 of `text` is the magic's as a comment, so that lines count as the cell shows them."""
 
-    name: str
-    text: str
+    source: ModuleSource
     number: int
     tree: ast.Module = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name that stands for a file's."""
+        return self.source.file
+
+    @property
+    def text(self) -> str:
+        """The code."""
+        return self.source.text
 
     def functions(self) -> list[str]:
         """The functions that the cell defines, by name."""
@@ -63,8 +73,11 @@ def read(shell: Any, line: str, body: str) -> Cell:
     text = f"# %%nki {line}".rstrip() + "\n" * (1 + empty) + shell.transform_cell(body)
     number = shell.execution_count
     name = _enter(shell, text, number)
-    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))
-    return Cell(name, text, number, tree)
+    source = ModuleSource(text, name, tree_of(text, name, quiet=False))
+    keep(source)  # the same text may stand under this name with what it meant before
+    # Whatever the user has IPython do to trees is done to another one: this one is shared.
+    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name)) if shell.ast_transformers else source.tree
+    return Cell(source, number, tree)
 
 
 def _enter(shell: Any, text: str, number: int) -> str:
@@ -94,13 +107,12 @@ def check(
 
     start = time.perf_counter()
     neighbours = Neighbours(namespace, meanings)
-    source = "".join(f"{item}; " for item in meanings(cell.tree, namespace, neighbours)) + cell.text
+    source = cell.source.under("; ".join(meanings(cell.source.tree, namespace, neighbours)), line=1)
+    keep(source)  # the run's findings are those of this check
     library = query.library(
         folder=Path.cwd(), paths=[item for item in sys.path if item], given=neighbours.modules, arrays=neighbours.arrays
     )
-    found = query.check(
-        cell.name, source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library, judged=judged
-    )
+    found = query.check(source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library, judged=judged)
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 

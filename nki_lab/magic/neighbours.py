@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import linecache
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.source import ModuleSource, module_at
 
 MOST: Final = 64
 """Cells that one check reads."""
@@ -54,19 +53,11 @@ class Neighbours:
             return self._names[file]
         if file not in linecache.cache or len(self._names) >= MOST:
             return ""
-        text = "".join(linecache.getlines(file))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        module = module_at(file)
+        if module is None:
             return ""  # line magics among its lines
         name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own neighbours: cells meet in rings
-        statements = self._meanings(tree, self._namespace, self)
-        above = ast.parse("\n".join(statements))
-        ast.increment_lineno(above, -len(statements))
-        body = [*above.body, *tree.body]
-        self.modules[f"{name}.py"] = ModuleSource(text, file, ast.Module(body=body, type_ignores=[]))
+        self.modules[f"{name}.py"] = module.under("; ".join(self._meanings(module.tree, self._namespace, self)))
         return name
 
 

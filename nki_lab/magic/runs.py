@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import words
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.result import Run
 from nki_lab.session import Execution
 

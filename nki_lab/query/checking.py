@@ -13,20 +13,21 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.collector import seldom_collected
 from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
-from nki_lab.kernel_runtime.frontend.target import choice
+from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.document import examine
 from nki_lab.query.kernels import Question
 from nki_lab.query.memory import Memory
-from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
-from nki_lab.rules.parsing import first_line
+from nki_lab.rules import known_syntax_findings
+from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts
+from nki_lab.source.trees import first_line
 
 
 def check(
     path: str | Path | None = None,
     *,
-    source: str | bytes | None = None,
+    source: str | bytes | ModuleSource | None = None,
     function: Callable[..., Any] | str | None = None,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -39,9 +40,9 @@ def check(
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
-    With `source`, `path` only names it. `function` is a function or kernel object, whose file is read, or the name of
-    one in the text; then other kernels are left out. `args` and `kwargs` are what it is called with: `spec`s, arrays of
-    which only the shape counts, or constants, launched on `grid`.
+    With `source`, `path` only names it; a parsed module has its own name. `function` is a function or kernel object,
+    whose file is read, or the name of one in the text; then other kernels are left out. `args` and `kwargs` are what it
+    is called with: `spec`s, arrays of which only the shape counts, or constants, launched on `grid`.
     Without them shapes come from `nki.typing` annotations and from calls in the text, at most four signatures a kernel.
     A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked. Modules
     that it imports are read where the interpreter would find them, or where `library` does. Unless `judged`, programs
@@ -50,7 +51,8 @@ def check(
     arch = arch_of(target if target is not None else choice.outside())
     try:
         text, file, name, line = _source_of(path, source, function)
-        facts = syntax_facts(text, file, [name] if name else None, as_typed=True)
+        kernels = [name] if name else []
+        facts = facts_of(text, kernels) if isinstance(text, ModuleSource) else known_facts(text, file, kernels)
     except NkiError as error:
         return list(error.diagnostics)
     if name:
@@ -66,12 +68,16 @@ def check(
         judged=judged,
     )
     with seldom_collected():
-        return list(examine(facts, check_syntax(facts), question, Memory()).findings)
+        return list(examine(facts, known_syntax_findings(facts), question, Memory()).findings)
 
 
-def _source_of(path: Any, source: Any, function: Any) -> tuple[str | bytes, str, str, int]:
+def _source_of(
+    path: str | Path | None, source: str | bytes | ModuleSource | None, function: Callable[..., Any] | str | None
+) -> tuple[str | bytes | ModuleSource, str, str, int]:
     """Text, file name, function name and line of what is to be checked; NKI018 where it cannot be read."""
     name = function if isinstance(function, str) else ""
+    if isinstance(source, ModuleSource):
+        return source, source.file, name, 0
     if source is not None:
         return source, str(path) if path is not None else "<source>", name, 0
     if path is not None:

@@ -14,8 +14,8 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec, spec
 from nki_lab.kernel_runtime.frontend.evaluator import Library, ModuleSource, Signature, site_folders
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.query.selecting import selectors
 
 FILE: Final = "pyproject.toml"

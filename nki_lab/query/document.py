@@ -10,8 +10,9 @@ from nki_lab.kernel_runtime.frontend.evaluator import Variable
 from nki_lab.query.issued import Issued
 from nki_lab.query.kernels import Question, evaluated
 from nki_lab.query.memory import Memory, Operation, Place
-from nki_lab.query.silencing import heard
-from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
+from nki_lab.rules import check_syntax
+from nki_lab.source import SyntaxFacts, syntax_facts
+from nki_lab.source.noqa import heard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.source.module import decoded
 
 if TYPE_CHECKING:
     import libcst
@@ -47,8 +46,7 @@ def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
         raise error_of(diagnose("NKI022", "--fix needs the package libcst, which is not installed",
                                 help="pip install 'nki-lab[fix]'")) from None  # fmt: skip
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        text = source.decode(encoding)
+        text, encoding = decoded(source)
         module = libcst.parse_module(text)
     except (SyntaxError, UnicodeError, LookupError, RecursionError, libcst.ParserSyntaxError):
         return None

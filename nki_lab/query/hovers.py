@@ -12,15 +12,15 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.spec import Instruction, Operand, show_value
 from nki_lab.kernel_runtime.frontend.evaluator import Variable
-from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of as site_of
-from nki_lab.kernel_runtime.frontend.target import choice
+from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.document import Document, Examination
 from nki_lab.query.issued import Instructed, Issued
 from nki_lab.query.kernels import Question
 from nki_lab.query.memory import Place
 from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
-from nki_lab.rules import SyntaxFacts, syntax_facts
-from nki_lab.rules.parsing import first_line
+from nki_lab.source import SyntaxFacts, known_facts
+from nki_lab.source.positions import place_of as site_of
+from nki_lab.source.trees import first_line
 
 
 def hover(
@@ -40,7 +40,7 @@ def hover(
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
-        facts = _facts(source, file or "<source>")
+        facts = known_facts(source, file or "<source>")
     except NkiError:
         return None
     node, call = _node_at(facts, line, column)
@@ -82,11 +82,6 @@ def findings_text(found: list[Diagnostic]) -> str:
 
 def _section(body: str, title: str) -> str:
     return body.partition(f"## {title}\n")[2].partition("\n## ")[0].strip()
-
-
-@lru_cache(maxsize=8)
-def _facts(source: str, file: str) -> SyntaxFacts:
-    return syntax_facts(source, file, as_typed=True)
 
 
 @lru_cache(maxsize=8)

@@ -9,8 +9,8 @@ import numpy as np
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Unmodelled, Use
-from nki_lab.kernel_runtime.frontend.legality import describe
 from nki_lab.kernel_runtime.ir import Program, Variant
+from nki_lab.kernel_runtime.issue.legality import describe
 
 MOST: Final = 6
 """Instructions of one call that are told apart; composites issue several."""

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +14,6 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
     REACHED,
     UNKNOWN,
@@ -25,7 +23,6 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     Instance,
     Launches,
     Library,
-    ModuleSource,
     Signature,
     Variable,
     evaluate,
@@ -33,13 +30,15 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     legacy_dialect,
 )
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
-from nki_lab.kernel_runtime.frontend.launching import refused as launch_refused
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.issued import Issued, issued
 from nki_lab.query.memory import Block, Made, Memory, Operation, Place, blocks_of
 from nki_lab.query.said import named, not_evaluated, out_of_time, parameters_of, without_shapes
-from nki_lab.rules import KernelFunction, ProgramFacts, SyntaxFacts, check_program, syntax_facts, without_consequences
+from nki_lab.rules import ProgramFacts, check_program, without_consequences
+from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ def _ask_others(
         kernel = _kernel_of(module, name)
         if kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
             continue
-        part = _Part(module, (kernel,), blocks_of(module.tree.body, module.source.split("\n")))
+        part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
         asked = []
         for signature in signatures:
             made = _answer(part, kernel, signature, question, memory, deadline)
@@ -204,11 +203,9 @@ def _ask_others(
         answers.findings += _findings(facts, kernel, asked)
 
 
-@lru_cache(maxsize=64)
 def _kernel_of(module: ModuleSource, name: str) -> KernelFunction | None:
     """A kernel of a module that is not the checked one."""
-    facts = syntax_facts(module.source, module.file, as_typed=True)
-    return next((item for item in facts.functions if item.is_entry and item.node.name == name), None)
+    return next((item for item in facts_of(module).functions if item.is_entry and item.node.name == name), None)
 
 
 # -- a name that is bound twice ------------------------------------------------------------------------------------
@@ -244,8 +241,10 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
     blocks = blocks_of(body, facts.lines)
     for end, kernels in by_end.items():
-        tree = facts.tree if end == len(body) else ast.Module(body=body[:end], type_ignores=[])
-        yield _Part(ModuleSource(facts.source, facts.file, tree), tuple(kernels), blocks[:end])
+        module = facts.parsed
+        if end != len(body):
+            module = ModuleSource(module.text, module.file, ast.Module(body=body[:end], type_ignores=[]))
+        yield _Part(module, tuple(kernels), blocks[:end])
 
 
 # -- answers that are remembered -----------------------------------------------------------------------------------

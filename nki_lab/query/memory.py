@@ -13,6 +13,7 @@ from typing import Any, Final
 from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.frontend.evaluator import Launches, Reads, Variable
 from nki_lab.query.issued import Issued
+from nki_lab.source.trees import first_line
 
 Place = tuple[int, int]
 """A 1-based line and a 0-based UTF-8 byte column."""
@@ -38,7 +39,7 @@ def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ..
     """The statements of a module's body."""
     found = []
     for node in body:
-        first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+        first = first_line(node)
         last = node.end_lineno or node.lineno
         text = "\n".join(lines[first - 1 : last])
         name, head = "", text

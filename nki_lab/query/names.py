@@ -12,8 +12,10 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE, Instruction, Limit, Operand
-from nki_lab.kernel_runtime.frontend import collectives, language, published
-from nki_lab.kernel_runtime.frontend.target import current_arch, tile_size_of
+from nki_lab.kernel_runtime.collectives.collective_names import collective_names
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.issue.target import current_arch, tile_size_of
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.query.entries import entry
 from nki_lab.query.issued import limit_names
 
@@ -62,7 +64,7 @@ def explain(name: str) -> str | None:
 
 def _removed(name: str, bare: str) -> str:
     """What replaced a name of an earlier release; empty where it is none."""
-    for module, gone in published.REMOVED.items():
+    for module, gone in nki_api_names.REMOVED.items():
         short = _DOCUMENTED.get(module, module)
         for old, instead in gone.items():
             if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
@@ -74,7 +76,7 @@ def known_names() -> list[str]:
     """What `explain` has a text about, as far as it has names of its own."""
     entries = codes.all_codes()
     named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
-    return [*named, *language.instruction_names(), *language.names(), *ALU, *ACTIVATIONS]
+    return [*named, *namespaces.instruction_names(), *namespaces.language_names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
@@ -91,7 +93,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     if own is not None:
         return own
     if module == "nki.collectives":
-        return _function(f"nki.collectives.{name}", collectives.names().get(name), here)
+        return _function(f"nki.collectives.{name}", collective_names().get(name), here)
     if module == "nki.language.tile_size":
         return _tile_size(name, arch or current_arch())
     if module not in _DOCUMENTED and not module.startswith("nki.isa."):
@@ -99,10 +101,10 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     if module == "nki.language" and name in DTYPES:
         return _dtype(DTYPES[name])
     if module.startswith("nki.isa."):
-        kind = language.instruction_names().get(module.rpartition(".")[2])
+        kind = namespaces.instruction_names().get(module.rpartition(".")[2])
         member = getattr(kind, "__members__", {}).get(name)
         return None if member is None else f"`nisa.{type(member).__name__}.{name}`\n\n{inspect.getdoc(type(member))}"
-    names = language.names() if module == "nki.language" else language.instruction_names()
+    names = namespaces.language_names() if module == "nki.language" else namespaces.instruction_names()
     value = names.get(name)
     return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
 
@@ -118,7 +120,7 @@ def _function(name: str, value: Any, here: str) -> str | None:
 
 def _is_removed(module: str, name: str) -> bool:
     """Whether the current dialect has a name no more."""
-    return name in published.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
+    return name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:
@@ -154,7 +156,7 @@ class _Text(str):
 
 def _shown(default: Any) -> Any:
     name = getattr(default, "name", None)
-    return _Text(f"nl.{name}") if isinstance(name, str) and name in language.names() else default
+    return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
 
 def _dtype(kind: DType) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.frontend.evaluator import Signature
-from nki_lab.rules import KernelFunction, SyntaxFacts
+from nki_lab.source import KernelFunction, SyntaxFacts
 
 
 def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:

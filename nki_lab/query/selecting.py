@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.query.silencing import ALWAYS_SAID
+from nki_lab.source.noqa import ALWAYS_SAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
-from nki_lab.kernel_runtime.frontend.context import local
-from nki_lab.kernel_runtime.frontend.world import Rank, World
+from nki_lab.kernel_runtime.collectives.rank_group import Rank, World, local
 from nki_lab.result.calls import run
 from nki_lab.result.outcome import Run
 

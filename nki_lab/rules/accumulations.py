@@ -43,11 +43,11 @@ def _interrupted(facts: ProgramFacts) -> Iterator[Addition]:
     in_psum = np.array([buffer.space is psum for buffer in program.buffers], bool)
     rows = np.flatnonzero(in_psum[events.buffer])
     by_view = rows[np.argsort(events.view[rows], kind="stable")]
-    matmul = np.array([item.instruction.accumulates is not None for item in program.variants], bool)[facts.variant]
+    sums = facts.can_accumulate
     told: set[tuple[int, bool]] = set()
     for order, key in ((by_view, events.view), (rows, events.buffer)):
         ops = events.op[order]
-        found = _after_others(key[order], matmul[ops] & events.is_out[order], adding[ops] & events.is_out[order])
+        found = _after_others(key[order], sums[ops] & events.is_out[order], adding[ops] & events.is_out[order])
         for at in found.tolist():
             row, former = int(order[at]), int(order[at - 1])
             item = Addition(

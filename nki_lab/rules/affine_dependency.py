@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
-from nki_lab.kernel_runtime.frontend.issue import span_of
 from nki_lab.kernel_runtime.ir import Accesses, Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.kernel_runtime.issue.source_location import span_of
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Column = NDArray[np.int64]
 
@@ -38,7 +39,8 @@ class _Rows(NamedTuple):
                      self.is_out[part])  # fmt: skip
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI418")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each instruction of the source that writes, in every pass, what other passes access.
 
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
@@ -52,12 +54,12 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
     if not affine or not len(facts.once(_by_view).op):
         return
     passes = np.array((parent, value, site_of), np.int64).T
-    sums = np.array([_adds_up(variant) for variant in program.variants], bool)[facts.variant]
+    sums = program.variants_where(_adds_up)[facts.variant]
     for site in affine:
         yield from _loop(facts, site, passes, sums)
 
 
-def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Iterator[Diagnostic]:
+def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Findings:
     rows = _rows(facts, site, passes)
     told = set()
     for first, end in _meetings(rows, sums):
@@ -129,7 +131,7 @@ def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]
 
 def _adds_up(variant: Variant) -> bool:
     """Whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
-    if variant.instruction.accumulates is not None:
+    if variant.instruction.accumulation is not None:
         return True
     attrs = variant.use.attrs
     op = attrs.get("op", attrs.get("reduce_op"))
@@ -172,6 +174,3 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
         use="use nl.sequential_range, or index what is written by the loop's variable",
         related=(Related(f"the loop over {variable!r}", span_of(place)), *facts.made(buffer)),
     )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI418", check=check)

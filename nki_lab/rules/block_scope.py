@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.spec import TABLE
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS
 
 _NUMBERS: Final = frozenset(
     {"affine_range", "sequential_range", "static_range", "program_id", "num_programs", "program_ndim", "ds", "arange",
@@ -19,7 +19,8 @@ _NUMBERS: Final = frozenset(
 """Functions of NKI that give no tile."""
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI337", dialects=("legacy",))
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each
     that a loop binds anew to another tile.
 
@@ -143,6 +144,3 @@ class _Function:
                         related=(Related(f"{item.id} is bound here", self.facts.span(made)),),
                     )
                 )
-
-
-RULE = Rule(code="NKI337", stage="syntax", check=check, dialects=("legacy",))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.diagnostic import Related
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI119")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such name of each `for` over nl.dynamic_range and each `while` on a register.
 
     Names that a function binds from nisa.register_alloc are registers.
@@ -87,6 +89,3 @@ def _of(node: ast.AST) -> Iterator[tuple[ast.Name, bool]]:
         case _:
             for child in ast.iter_child_nodes(node):
                 yield from _of(child)
-
-
-RULE = Rule(code="NKI119", stage="syntax", check=check)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.diagnostic import Related
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _FOREIGN: Final = frozenset(
     {
@@ -25,7 +25,8 @@ _FOREIGN: Final = frozenset(
 )
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI112")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each class of this module that has several bases, or known ones and no NKIObject or Enum."""
     for item in facts.classes:
         several = len(item.node.bases) > 1 and not any(ast.unparse(base).endswith("Enum") for base in item.node.bases)
@@ -48,6 +49,3 @@ def _is_foreign(root: str) -> bool:
     if isinstance(known, type):
         return not issubclass(known, BaseException)
     return root in _FOREIGN
-
-
-RULE = Rule(code="NKI112", stage="syntax", check=check)

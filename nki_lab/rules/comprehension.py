@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _KINDS: Final[dict[type[ast.AST], str]] = {
     ast.ListComp: "a list comprehension",
@@ -17,13 +16,11 @@ _KINDS: Final[dict[type[ast.AST], str]] = {
 }
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI103")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each comprehension, nested ones too."""
     for kind, name in _KINDS.items():
         for node in facts.find(kind):
             yield facts.report(
                 "NKI103", node, f"{name} in a kernel", use="write a for loop that appends to a list, or sets a key"
             )
-
-
-RULE = Rule(code="NKI103", stage="syntax", check=check)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isfinite
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
+from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.constants import constants, filled, first_ops
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
+from nki_lab.rules.constants import constants, first_ops
+from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI504")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a floating-point tile beyond its range, or limits values to more."""
     for op, variant in first_ops(facts, _matters):
         found = _beyond(variant)
@@ -36,17 +37,19 @@ def _beyond(variant: Variant) -> tuple[str, float, str] | None:
     dst = variant.use.dtypes.get("dst")
     if dst is None or not dst.is_float or dst.nbytes > 2:
         return None
-    if variant.instruction.name == "iota":
-        value = max(filled(variant), key=abs)
-        return ("pattern", value, "the tile is filled up to") if abs(value) > dst.max_finite else None
+    fill = variant.instruction.fills
+    if fill is not None and (bounds := fill.bounds(variant.use)) is not None:
+        value = max(bounds, key=abs)
+        what = "the tile is filled with" if bounds[0] == bounds[1] else "the tile is filled up to"
+        return (fill.operand, value, what) if _is_beyond(value, dst) else None
     for name, value in constants(variant):
-        if not isfinite(value) or abs(value) <= dst.max_finite:
-            continue
-        if variant.instruction.name == "memset":
-            return name, value, "the tile is filled with"
-        if name == _last_limit(variant):
+        if _is_beyond(value, dst) and name == _last_limit(variant):
             return name, value, "values are limited to"
     return None
+
+
+def _is_beyond(value: float, dtype: DType) -> bool:
+    return isfinite(value) and abs(value) > dtype.max_finite
 
 
 def _last_limit(variant: Variant) -> str:
@@ -57,6 +60,3 @@ def _last_limit(variant: Variant) -> str:
         if isinstance(op, AluOp):
             return f"operand{number}" if op.name in ("minimum", "maximum") else ""
     return ""
-
-
-RULE = ProgramRule(code="NKI504", check=check)

@@ -26,14 +26,5 @@ def constants(variant: Variant) -> Iterator[tuple[str, Any]]:
     """(operand, number) of the values that an instruction computes with."""
     operands = variant.instruction.operands
     for name, value in variant.use.attrs.items():
-        if (operands[name].scalar or name == "value") and isinstance(value, int | float | np.integer | np.floating):
+        if operands[name].scalar and isinstance(value, int | float | np.integer | np.floating):
             yield name, value
-
-
-def filled(variant: Variant) -> tuple[int, int]:
-    """The least and the largest number that an `iota` writes."""
-    attrs = variant.use.attrs
-    steps = [(step, num - 1) for step, num in attrs["pattern"]]
-    steps.append((attrs["channel_multiplier"], variant.use.types["dst"].partitions - 1))
-    ends = [int(step * most) for step, most in steps]
-    return attrs["offset"] + sum(min(0, end) for end in ends), attrs["offset"] + sum(max(0, end) for end in ends)

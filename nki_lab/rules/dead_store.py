@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Events, ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import Events, ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Mask = NDArray[np.bool_]
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI414")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place whose instructions all write what is never read.
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
@@ -65,10 +67,9 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
 
 def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
     """The places whose matmuls write over each other's products; one that is repeated as it is warms the engine up."""
-    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
     site = facts.program.op_site
     told: set[int] = set()
-    for row in np.flatnonzero(dead & (killer >= 0) & matmul[facts.variant[events.op]]).tolist():
+    for row in np.flatnonzero(dead & (killer >= 0) & facts.can_accumulate[events.op]).tolist():
         op, other = int(events.op[row]), int(killer[row])
         place = int(site[op])
         if place not in told and place == site[other] and _read_views(facts, op) != _read_views(facts, other):
@@ -160,17 +161,16 @@ def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
     count = len(facts.program)
     written = np.bincount(events.op[events.is_out], minlength=count)
     wasted = np.bincount(events.op[dead], minlength=count)
-    idle = np.array([not _has_effects(variant) for variant in facts.program.variants], bool)
-    found: Mask = (wasted == written) & (written > 0) & idle[facts.variant]
+    busy = facts.program.variants_where(_has_effects)
+    found: Mask = (wasted == written) & (written > 0) & ~busy[facts.variant]
     return found
 
 
 def _has_effects(variant: Variant) -> bool:
     """Whether an instruction does more than write its results: to registers, or with the other core."""
-    instruction, attrs = variant.instruction, variant.use.attrs
-    if instruction.meets is not None or any(item.kind == "register_out" for item in instruction.operands.values()):
-        return True
-    return "registers" in instruction.history and getattr(attrs.get("reduce_cmd"), "name", "idle") != "idle"
+    instruction = variant.instruction
+    keeps = instruction.keeps_state is not None and instruction.keeps_state(variant.use)
+    return keeps or instruction.writes_register or instruction.synchronizes is not None
 
 
 def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str) -> Diagnostic:
@@ -188,6 +188,3 @@ def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str)
         use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",
         related=related,
     )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI414", check=check)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _KINDS: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.Delete: ("del", "leave it out: a tile's memory is free after its last use"),
@@ -16,11 +15,9 @@ _KINDS: Final[dict[type[ast.AST], tuple[str, str]]] = {
 }
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI107")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each of these statements."""
     for kind, (word, use) in _KINDS.items():
         for node in facts.find(kind):
             yield facts.report("NKI107", node, f"{word} in a kernel", use=use)
-
-
-RULE = Rule(code="NKI107", stage="syntax", check=check)

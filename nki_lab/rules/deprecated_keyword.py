@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 REMEDIES: Final[Mapping[str, str]] = {
     "platform_target": "set NEURON_PLATFORM_TARGET_OVERRIDE",
@@ -15,7 +15,8 @@ REMEDIES: Final[Mapping[str, str]] = {
 """NKI migration guide, 0.3: keyword -> what to do instead."""
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI604", on_host=True)
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such keyword of a call of `nki.jit` in the module, as a decorator or not."""
     for scope in facts.module.subtree():
         for node in scope.calls:
@@ -29,6 +30,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                             limit="NKI 0.3 and later have nki.jit without it",
                             use=REMEDIES[item.arg],
                         )
-
-
-RULE = Rule(code="NKI604", stage="syntax", check=check, on_host=True)

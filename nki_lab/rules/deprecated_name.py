@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 SUCCESSORS: Final[Mapping[str, str]] = {
     "psum_fmax": "psum_bank_fmax",
@@ -18,7 +18,8 @@ SUCCESSORS: Final[Mapping[str, str]] = {
 _TABLE: Final = "nki.language.tile_size"
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI601")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each mention of a deprecated name."""
     for node in facts.find(ast.Attribute):
         successor = SUCCESSORS.get(node.attr)
@@ -27,6 +28,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 "NKI601", node, f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
                 use=f"write nl.tile_size.{successor}", limit="it still works, and gives the same number",
             )  # fmt: skip
-
-
-RULE = Rule(code="NKI601", stage="syntax", check=check)

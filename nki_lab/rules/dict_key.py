@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI111")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each constant or tuple key that is no string: in a display, and where an item is assigned to a
     name that stands for dictionaries only. Names and calls may be strings: not judged here."""
     keys = [key for display in facts.find(ast.Dict) for key in display.keys]
@@ -62,6 +62,3 @@ def _is_never_text(key: ast.expr) -> bool:
             return True
         case _:
             return isinstance(key, ast.Tuple)
-
-
-RULE = Rule(code="NKI111", stage="syntax", check=check)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import Scope, definitions_of, dotted
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.names import NameUses, definitions_of, dotted
 
 _ENUMS: Final = frozenset({"enum.Enum", "enum.IntEnum", "enum.Flag", "enum.IntFlag", "enum.StrEnum"})
 _ORDER: Final = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI126")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each ordering or arithmetic with a member of an Enum of this module, written out.
 
     Members that a variable holds are not seen; `nisa.nc_version` is no Enum of the module, and AWS's kernels order it.
@@ -44,7 +45,7 @@ def _finding(facts: SyntaxFacts, node: ast.expr, sign: str) -> Diagnostic:
     )
 
 
-def _is_enum(name: str, module: Scope) -> bool:
+def _is_enum(name: str, module: NameUses) -> bool:
     found = [item for item in definitions_of(name, module) if isinstance(item.node, ast.ClassDef)]
     bases = [base for item in found if isinstance(item.node, ast.ClassDef) for base in item.node.bases]
     return any(dotted(base, module) in _ENUMS for base in bases)
@@ -52,6 +53,3 @@ def _is_enum(name: str, module: Scope) -> bool:
 
 def _is_member(node: ast.expr, enums: set[str]) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in enums
-
-
-RULE = Rule(code="NKI126", stage="syntax", check=check)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI105")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding at each `try` keyword and for each `raise` statement."""
     for node in facts.find(ast.Try, ast.TryStar):
         yield facts.report(
@@ -22,6 +22,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         yield facts.report(
             "NKI105", statement, "raise in a kernel", use="assert the condition with a message: assert rows <= 128, ..."
         )
-
-
-RULE = Rule(code="NKI105", stage="syntax", check=check)

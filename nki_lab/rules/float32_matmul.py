@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import BF16, F32
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import Findings, timed_rule
+from nki_lab.rules.timed_facts import TimedFacts
 
 
-def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+@timed_rule("NKI702")
+def check(timed: TimedFacts) -> Findings:
     """One finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
 
     The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
@@ -50,17 +51,19 @@ def check(timed: TimedFacts) -> Iterator[Diagnostic]:
 
 
 def _is_float32(variant: Variant) -> bool:
-    use = variant.use
+    product, use = variant.instruction.contraction, variant.use
     return (
-        variant.instruction.name == "nc_matmul" and use.dtypes["moving"] is F32 and use.dtypes["stationary"] is F32
-        and not use.attrs["is_transpose"]
+        product is not None and product.plain(use)
+        and use.dtypes[product.moving] is F32 and use.dtypes[product.stationary] is F32
     )  # fmt: skip
 
 
 def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     """The cost of a matmul of the same shape in bfloat16."""
     use: Use = copy(variant.use)
-    use.dtypes = use.dtypes | {"moving": BF16, "stationary": BF16}
+    product = variant.instruction.contraction
+    assert product is not None
+    use.dtypes = use.dtypes | {product.moving: BF16, product.stationary: BF16}
     assert callable(variant.instruction.cost)
     found = variant.instruction.cost(use.arch, use)
     clock = use.arch.ghz(variant.engine)
@@ -73,7 +76,7 @@ def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
     accesses = facts.accesses
     read = np.zeros(len(program.buffers), bool)
     read[accesses.buffer[ops[accesses.op] & ~accesses.is_out]] = True
-    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    widens = program.variants_where(_widens)
     writes = read[accesses.buffer] & accesses.is_out
     filled = np.zeros(len(program.buffers), bool)
     filled[accesses.buffer[writes]] = True
@@ -81,8 +84,4 @@ def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
 
 
 def _widens(variant: Variant) -> bool:
-    dtypes = variant.use.dtypes
-    return variant.instruction.name in ("tensor_copy", "dma_copy") and dtypes["src"] is BF16
-
-
-RULE = TimedRule(code="NKI702", check=check)
+    return variant.instruction.role == "copy" and variant.use.dtypes["src"] is BF16

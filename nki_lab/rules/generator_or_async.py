@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _EXPRESSIONS: Final[dict[type[ast.AST], str]] = {ast.Yield: "yield", ast.YieldFrom: "yield from", ast.Await: "await"}
 _STATEMENTS: Final[dict[type[ast.AST], str]] = {
@@ -17,7 +16,8 @@ _STATEMENTS: Final[dict[type[ast.AST], str]] = {
 }
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI106")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each yield and await, and at the `async` of each asynchronous statement."""
     use = "return the tiles in a list, or do the work in the caller's loop"
     for expression, word in _EXPRESSIONS.items():
@@ -26,6 +26,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
     for statement, word in _STATEMENTS.items():
         for node in facts.find(statement):
             yield facts.report("NKI106", facts.span(node, length=len("async")), f"{word} in a kernel", use=use)
-
-
-RULE = Rule(code="NKI106", stage="syntax", check=check)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _LIBRARIES: Final = frozenset({"numpy", "torch", "jax", "ml_dtypes"})
 _ACCEPTED: Final = frozenset({"finfo", "iinfo", "dtype"})
@@ -17,7 +16,8 @@ _CONSTANT: Final = "nki.language.shared_constant"
 """It takes an array of the host."""
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI130")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such call that the module's imports make plain, but for the arrays of constants."""
     calls = [(node, facts.dotted(node.func)) for node in facts.find(ast.Call)]
     constants = {part for node, name in calls if name.endswith(_CONSTANT) for part in ast.walk(node)}
@@ -32,6 +32,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 limit="values in a kernel are tensors, numbers, strings and containers of them; arrays are the host's",
                 use="compute it on the host and pass it as an argument, or compute with nisa instructions",
             )
-
-
-RULE = Rule(code="NKI130", stage="syntax", check=check)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.diagnostic import Span
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI110")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each `is` or `is not` with None on neither side: AWS's kernels test for None that way."""
     for node in facts.find(ast.Compare):
         operands = [node.left, *node.comparators]
@@ -28,6 +29,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
 
 def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
-
-
-RULE = Rule(code="NKI110", stage="syntax", check=check)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
-
-_WRITERS: Final = frozenset({"register_load", "register_move"})
+from nki_lab.isa.spec import TABLE
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI128")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
     bodies = set()
     for call in facts.find(ast.Call):
@@ -27,11 +25,15 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
             yield from _writes(facts, node, node.args.args[0].arg)
 
 
-def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Diagnostic]:
+def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Call) and facts.dotted(inner.func).rpartition(".")[2] in _WRITERS:
-            named = [item.value for item in inner.keywords if item.arg == "dst"]
-            target = next(iter([*inner.args[:1], *named]), None)
+        if isinstance(inner, ast.Call):
+            called = TABLE.get(facts.dotted(inner.func).rpartition(".")[2])
+            if called is None or not called.writes_register:
+                continue
+            place = list(called.arguments).index(called.register_out)
+            named = [item.value for item in inner.keywords if item.arg == called.register_out]
+            target = next(iter([*inner.args[place : place + 1], *named]), None)
             if isinstance(target, ast.Name) and target.id == counter:
                 yield facts.report(
                     "NKI128",
@@ -40,6 +42,3 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Iterator[Di
                     limit="the body has the counter by value: writing it does not change the loop",
                     use="write another register, made by nisa.register_alloc()",
                 )
-
-
-RULE = Rule(code="NKI128", stage="syntax", check=check)

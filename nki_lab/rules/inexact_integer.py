@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import F32, DType
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.constants import constants, filled, first_ops
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule
+from nki_lab.rules.constants import constants, first_ops
+from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI503")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place: constants of integer arithmetic that is done in float32, and integers up to which
     `iota` counts in a floating-point tile."""
     for op, variant in first_ops(facts, _matters):
@@ -38,11 +38,12 @@ def _inexact(variant: Variant) -> tuple[str, int, DType] | None:
     dst = variant.use.dtypes.get("dst")
     if dst is None:
         return None
-    if variant.instruction.name == "iota":
-        if not dst.is_float:
+    fill = variant.instruction.fills
+    if fill is not None:
+        low, high = fill.bounds(variant.use) or (0, 0)
+        if not dst.is_float or low == high:  # one number is as the author writes it
             return None
-        low, high = filled(variant)
-        return next((("pattern", value, dst) for value in (high, low) if _missed(value, dst)), None)
+        return next(((fill.operand, int(value), dst) for value in (high, low) if _missed(value, dst)), None)
     if not dst.is_integer or variant.instruction.precision(variant.use) != "float32":
         return None
     return next(((name, int(value), F32) for name, value in constants(variant) if _missed(value, F32)), None)
@@ -58,6 +59,3 @@ def _missed(value: Any, dtype: DType) -> bool:
 def _nearest(value: Any, dtype: DType) -> int:
     bits = max(0, int(abs(value)).bit_length() - dtype.mantissa_bits - 1)
     return round(int(value) / 2**bits) * 2**bits
-
-
-RULE = ProgramRule(code="NKI503", check=check)

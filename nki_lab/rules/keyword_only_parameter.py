@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.diagnostic import Span
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _STAR_OR_COMMENT: Final = re.compile(r"#.*|(\*)")
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI109")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding at the `*` of each kernel that has one. Helpers are inlined calls and may have it."""
     for node in facts.kernels:
         if node.args.kwonlyargs and node.args.vararg is None:
@@ -42,6 +43,3 @@ def _star(facts: SyntaxFacts, node: FunctionNode) -> Span:
                 return Span(facts.file, number, found.start() + 1, number, found.end() + 1)
         start = 0
     return facts.span(first)
-
-
-RULE = Rule(code="NKI109", stage="syntax", check=check)

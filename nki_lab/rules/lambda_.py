@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI104")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each lambda expression."""
     for node in facts.find(ast.Lambda):
         yield facts.report(
             "NKI104", node, "a lambda in a kernel", use="write a nested def: it is inlined just the same"
         )
-
-
-RULE = Rule(code="NKI104", stage="syntax", check=check)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI114")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding at each list default in the signature of a kernel. Helpers may take lists."""
     for node in facts.kernels:
         positional = [*node.args.posonlyargs, *node.args.args]
@@ -24,6 +24,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                     limit="a kernel argument is a tensor or an immutable constant",
                     use="write a tuple: (1, 1)",
                 )
-
-
-RULE = Rule(code="NKI114", stage="syntax", check=check)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 Column = NDArray[np.int64]
 
@@ -19,10 +18,11 @@ TOLERATED: Final = 1 / 16
 """The share of a sum that may be lost to rounding. guess: results of bfloat16 are compared with about that."""
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI501")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
     program = facts.program
-    adding = np.array([_adds(variant) for variant in program.variants], bool)
+    adding = program.variants_where(_adds)
     if not adding.any():
         return
     op, view = _additions(facts, adding)
@@ -52,8 +52,7 @@ def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, 
     op, view, is_out = accesses.op[rows], accesses.view[rows], accesses.is_out[rows]
     pair = op * max(len(facts.program.views), 1) + view
     # What a matmul adds to is no operand of its own.
-    matmul = np.array([item.instruction.accumulates is not None for item in facts.program.variants], bool)
-    kept = is_out & (matmul[facts.variant][op] | np.isin(pair, pair[~is_out]))
+    kept = is_out & (facts.can_accumulate[op] | np.isin(pair, pair[~is_out]))
     return op[kept], view[kept]
 
 
@@ -62,11 +61,8 @@ def _adds(variant: Variant) -> bool:
     dtype = variant.use.dtypes.get("dst")
     if dtype is None or not dtype.is_float or dtype.nbytes > 2:
         return False
-    if variant.instruction.accumulates is not None:
+    if variant.instruction.accumulation is not None:
         return variant.instruction.accumulates(variant.use)
     attrs = variant.use.attrs
     ops = [attrs.get(name) for name in ("op", "op0", "op1", "reduce_op")]
     return any(isinstance(item, AluOp) and item.name in ("add", "subtract") for item in ops)
-
-
-RULE = ProgramRule(code="NKI501", check=check)

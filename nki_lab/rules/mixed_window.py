@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI417")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each such matmul of the source."""
     program = facts.program
     told = set()
@@ -28,6 +27,3 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
             operand="dst", limit="the windows of two accumulation groups are the same, or have nothing in common",
             use="give each sum a window of its own, or say accumulate=True or False", related=facts.made(view.buffer),
         )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI417", check=check)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.diagnostic import Related
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _MAKERS: Final = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "OrderedDict", "deque", "Counter"})
 _DISPLAYS: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI125")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first use of each such object that the module makes and something changes."""
     made = _made(facts.tree)
     if not made:
@@ -100,6 +102,3 @@ def _local_names(facts: SyntaxFacts) -> frozenset[str]:
         if scope.parent is not None:
             bound |= scope.bound | scope.aliases.keys() | scope.definitions.keys()
     return frozenset(bound)
-
-
-RULE = Rule(code="NKI125", stage="syntax", check=check)

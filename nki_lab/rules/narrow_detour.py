@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import F32
+from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI502")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
     float32 is made."""
     program = facts.program
-    narrows = np.array([_narrows(variant) for variant in program.variants], bool)
-    widens = np.array([_widens(variant) for variant in program.variants], bool)
+    narrows = program.variants_where(_narrows)
+    widens = program.variants_where(_widens)
     if not (facts.complete and narrows.any() and widens.any()):
         return
     accesses = facts.accesses
@@ -54,9 +55,7 @@ def _narrows(variant: Variant) -> bool:
 
 
 def _widens(variant: Variant) -> bool:
-    """Whether an instruction does nothing but make float32 of fewer bits."""
-    dtypes = variant.use.dtypes
-    return variant.instruction.name == "tensor_copy" and dtypes["dst"] is F32 and dtypes["src"] is not F32
-
-
-RULE = ProgramRule(code="NKI502", check=check)
+    """Whether an instruction does nothing but make float32 of fewer bits, on the chip."""
+    use = variant.use
+    copies = variant.instruction.role == "copy" and HBM not in use.spaces()
+    return copies and use.dtypes["dst"] is F32 and use.dtypes["src"] is not F32

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS, FunctionNode
+from nki_lab.diagnostic import Related
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS, FunctionNode
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI129")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each call, by its name, of a function of this module that `nki.jit` decorates."""
     kernels: dict[str, tuple[FunctionNode, ast.expr]] = {}
     for node in facts.tree.body:
@@ -32,6 +33,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 use=f"drop nki.jit from {node.name}, and let the host launch nki.jit({node.name})",
                 related=(Related(f"{node.name} is made a kernel here", facts.span(decorator)),),
             )
-
-
-RULE = Rule(code="NKI129", stage="syntax", check=check)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.tensor import shared_hbm
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI430")
+def check(facts: ProgramFacts) -> Findings:
     """One finding, at the first write of the first such tensor.
 
     Nothing is said of a kernel that writes an argument, whose results are there, or that has no results yet.
@@ -36,6 +35,3 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
                 use="return the tensor at the end of the kernel", related=facts.made(buffer),
             )  # fmt: skip
             return
-
-
-RULE = ProgramRule(code="NKI430", check=check)

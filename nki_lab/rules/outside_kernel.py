@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import TABLE
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _MODULES: Final = ("nki", "neuronxcc.nki")
 _TENSORS: Final = frozenset(
@@ -32,7 +32,8 @@ _TENSORS: Final = frozenset(
 """Functions of nki.language that record something, or ask about the launch; the operators are values as well."""
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI005", dialects=("current", "legacy"), on_host=True)
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such call that runs when the module is loaded. What functions do depends on who calls them,
     and a fault of an import guard is its own affair."""
     for node in _calls(facts):
@@ -58,6 +59,3 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
         for call in scope.calls:
             if not any(first <= call.lineno <= last for first, last in guarded):
                 yield call
-
-
-RULE = Rule(code="NKI005", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
 from nki_lab.rules.parameter_written import bindings_and_stores, is_mutable, stored_parameters
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI335", dialects=("legacy",))
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such parameter of a kernel that returns other things."""
     for kernel in facts.kernels:
         mutable = {arg.arg: arg for arg in kernel.args.args if is_mutable(arg.annotation)}
@@ -27,6 +27,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                     limit="what a kernel writes is among its results",
                     use=f"add {name} to what the kernel returns",
                 )
-
-
-RULE = Rule(code="NKI335", stage="syntax", check=check, dialects=("legacy",))

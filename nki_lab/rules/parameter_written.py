@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.diagnostic import Related
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap", "astype"})
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI334", dialects=("legacy",))
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first store into each parameter of a kernel that is not annotated as mutable."""
     nodes = bindings_and_stores(facts) if facts.kernels else []
     for kernel in facts.kernels:
@@ -97,6 +98,3 @@ def _root(node: ast.expr) -> str:
                 node = value
             case _:
                 return ""
-
-
-RULE = Rule(code="NKI334", stage="syntax", check=check, dialects=("legacy",))

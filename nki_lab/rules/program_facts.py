@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +14,14 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.isa import enums
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.coverage import Coverage, cover
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant, access_columns
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer
-from nki_lab.rules.kernel_code import Dialect
 
 T = TypeVar("T")
-
-_EVERY_DIALECT: Final[tuple[Dialect, ...]] = ("current", "legacy")
 
 
 class Events(NamedTuple):
@@ -35,20 +32,6 @@ class Events(NamedTuple):
     buffer: NDArray[np.int64]
     is_out: NDArray[np.bool_]
     start: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRule:
-    """A check for one code that looks at a whole kernel.
-
-    `dialects` are those whose kernels it judges: a rule that AWS's own complete kernels of a dialect break does not
-    belong to that dialect. It looks at columns: Python's time for each instruction is spent on findings only.
-    """
-
-    code: str
-    check: Callable[[ProgramFacts], Iterable[Diagnostic]]
-    stage: str = "program"
-    dialects: tuple[Dialect, ...] = _EVERY_DIALECT
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,10 +85,14 @@ class ProgramFacts:
     def overwrites(self) -> NDArray[np.bool_]:
         """The ops that leave nothing of what was in their results: no accumulation, no merging, no row left out."""
         program = self.program
-        plain = [not _leaves_some(variant) for variant in program.variants]
-        out = np.array(plain, bool)[self.variant] if len(program) else np.zeros(0, bool)
+        out = ~program.variants_where(_leaves_some)[self.variant]
         out[[op for op, added in self.coverage.add.items() if added is False]] = True
         return out
+
+    @cached_property
+    def can_accumulate(self) -> NDArray[np.bool_]:
+        """The ops of instructions that can add up in a result, as matmuls do."""
+        return self.program.variants_where(lambda item: item.instruction.accumulation is not None)[self.variant]
 
     @cached_property
     def in_loop(self) -> NDArray[np.bool_]:
@@ -167,10 +154,7 @@ def _events(program: Program, accesses: Accesses) -> Events:
 
 def _leaves_some(variant: Variant) -> bool:
     """Whether an instruction may leave elements of its result as they were, or add to them."""
-    instruction, use = variant.instruction, variant.use
-    if use.attrs.get("oob_mode") is enums.oob_mode.skip:
-        return True
-    return any(test is not None and test(use) for test in (instruction.merges, instruction.accumulates))
+    return variant.use.attrs.get("oob_mode") is enums.oob_mode.skip or variant.instruction.updates(variant.use)
 
 
 def title(buffer: Buffer) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 _NAMES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI127")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each call of one of them."""
     for node in facts.find(ast.Call):
         name = facts.dotted(node.func)
@@ -25,6 +25,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                 limit="NKI 0.6 deprecates it; its loops are unrolled like all others",
                 use="write range",
             )
-
-
-RULE = Rule(code="NKI127", stage="syntax", check=check)

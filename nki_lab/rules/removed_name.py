@@ -8,16 +8,17 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.frontend.published import missing
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FUNCTIONS
+from nki_lab.kernel_runtime.issue.nki_api_names import missing
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FUNCTIONS
 
 _ENTRIES: Final = frozenset({"baremetal", "benchmark", "profile", "simulate_kernel", "trace", "cpu_simulate"})
 _MENTION: Final = re.compile(rf"\b({'|'.join(sorted(_ENTRIES))})\b")
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI603", dialects=("current", "legacy"), on_host=True)
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each mention of such a name of the module `nki`, wherever it stands."""
     lines = [number for number, line in enumerate(facts.lines, start=1) if _MENTION.search(line)]
     for node in _on_lines(facts.tree, lines) if lines else ():
@@ -38,6 +39,3 @@ def _on_lines(tree: ast.Module, lines: list[int]) -> Iterator[ast.AST]:
             continue
         yield node
         stack.extend(reversed(list(ast.iter_child_nodes(node))))
-
-
-RULE = Rule(code="NKI603", stage="syntax", check=check, dialects=("current", "legacy"), on_host=True)

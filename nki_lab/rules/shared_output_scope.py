@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import FunctionNode
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import FunctionNode
 
 _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "zeros_like"})
 # Branches are accepted: AWS's own kernels make an optional output under a condition that is known when they are traced.
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI336", dialects=("legacy",))
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such call in a loop, or in a function that a kernel calls and that is none itself."""
     made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]
     if not made:
@@ -53,6 +53,3 @@ def _is_shared(facts: SyntaxFacts, node: ast.Call) -> bool:
         return False
     buffers = [item.value for item in node.keywords if item.arg == "buffer"]
     return any(facts.dotted(item).rpartition(".")[2] == "shared_hbm" for item in buffers)
-
-
-RULE = Rule(code="NKI336", stage="syntax", check=check, dialects=("legacy",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -14,14 +13,16 @@ from nki_lab.kernel_runtime.allocate.placing import Room
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 from nki_lab.rules.program_facts import title
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import Findings, timed_rule
+from nki_lab.rules.timed_facts import TimedFacts
 
 Column = NDArray[np.int64]
 
 _ANTI: Final = EDGE_KINDS.index("anti")
 
 
-def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+@timed_rule("NKI703")
+def check(timed: TimedFacts) -> Findings:
     """One finding for a kernel that second tiles would make faster, at the tile whose reuse costs it most.
 
     The gain is that of two tiles in turn for each whose reuse is on the critical path, as far as memory has room.
@@ -126,6 +127,3 @@ def _finding(timed: TimedFacts, chosen: list[Buffer], gain: int) -> Diagnostic:
         use="allocate the tile inside the loop, or two before it and take them in turn",
         related=[*facts.made(buffer), *others],
     )  # fmt: skip
-
-
-RULE = TimedRule(code="NKI703", check=check)

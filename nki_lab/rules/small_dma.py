@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
-from nki_lab.rules.timed_facts import TimedFacts, TimedRule
+from nki_lab.rules.rule import Findings, timed_rule
+from nki_lab.rules.timed_facts import TimedFacts
 
 
-def check(timed: TimedFacts) -> Iterator[Diagnostic]:
+@timed_rule("NKI701")
+def check(timed: TimedFacts) -> Findings:
     """One finding for a kernel that pieces of the efficient size would make faster, at the place that costs it most.
 
     The gain is that of the same bytes at the full rate, with as many fewer requests as the pieces would be longer.
@@ -70,6 +71,3 @@ def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:
     time = min(cost.interval, max(1, whole))
     trigger = cost.trigger * size // arch.dma_efficient_bytes
     return replace(cost, interval=time, latency=time, trigger=trigger, spaced=False)
-
-
-RULE = TimedRule(code="NKI701", check=check)

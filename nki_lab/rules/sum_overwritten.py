@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Related
 from nki_lab.rules.accumulations import interrupted
-from nki_lab.rules.program_facts import ProgramFacts, ProgramRule, title
+from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.rule import Findings, program_rule
 
 
-def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
+@program_rule("NKI415")
+def check(facts: ProgramFacts) -> Findings:
     """One finding for each matmul of the source that goes on with such a sum."""
     for item in facts.once(interrupted):
         if item.is_read:
@@ -22,6 +22,3 @@ def check(facts: ProgramFacts) -> Iterator[Diagnostic]:
             use="begin anew with accumulate=False, or take another PSUM tile",
             related=(Related("it is written here", facts.span(item.before)), *facts.made(item.view.buffer)),
         )  # fmt: skip
-
-
-RULE = ProgramRule(code="NKI415", check=check)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
 from weakref import WeakSet
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.parsing import PARSER_FAILURES, unparsable
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.parsing import PARSER_FAILURES, unparsable
 
 _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI101", dialects=("current", "legacy"))
+def check(facts: SyntaxFacts) -> Findings:
     """What keeps the whole module, host code too, from compiling. Nothing is executed."""
     body = facts.tree.body
     fresh = [node for node in body if node not in _compiled]
@@ -30,6 +30,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         yield unparsable(failure, facts.file, facts.lines, in_bytes=True)
     else:
         _compiled.update(fresh)
-
-
-RULE = Rule(code="NKI101", stage="syntax", check=check, dialects=("current", "legacy"))

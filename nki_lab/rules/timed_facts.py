@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
@@ -21,15 +20,6 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 
 WORTHWHILE: Final = 0.01
 """The share of a kernel's time below which a gain is not worth words. guess: what a user would not look for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimedRule:
-    """Advice of one code that states what following it gains, in nanoseconds and as a share of the kernel's time."""
-
-    code: str
-    check: Callable[[TimedFacts], Iterable[Diagnostic]]
-    stage: str = "timed"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

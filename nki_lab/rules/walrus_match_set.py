@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
-from nki_lab.rules.scopes import binds
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.names import binds
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI108")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each `:=`, at each `match` keyword, and for each set."""
     for walrus in facts.find(ast.NamedExpr):
         yield facts.report(
@@ -29,6 +29,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         if name in ("set", "frozenset") and not binds(name, facts.module):
             yield facts.report("NKI108", call, "a set in a kernel", use="write a tuple: `in` works on it as well")
-
-
-RULE = Rule(code="NKI108", stage="syntax", check=check)

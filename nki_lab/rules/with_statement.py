@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
-from nki_lab.diagnostic import Diagnostic
-from nki_lab.rules.facts import Rule, SyntaxFacts
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
 
 
-def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
+@syntax_rule("NKI113")
+def check(facts: SyntaxFacts) -> Findings:
     """One finding for each context manager that is not `no_reorder`, however it was imported."""
     for statement in facts.find(ast.With):
         for item in statement.items:
@@ -23,6 +23,3 @@ def check(facts: SyntaxFacts) -> Iterator[Diagnostic]:
                     limit="the only context manager of a kernel is nl.no_reorder()",
                     use="enter it in host code, around the call of the kernel",
                 )
-
-
-RULE = Rule(code="NKI113", stage="syntax", check=check)

@@ -14,9 +14,9 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.objects import NKIObject
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
 

@@ -16,18 +16,18 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.beta1 import Beta1Builder
+from nki_lab.kernel_runtime.collectives.core_sync import join_cores
 from nki_lab.kernel_runtime.coverage import Coverage, Tracker
-from nki_lab.kernel_runtime.frontend.context import is_ours
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.frontend.legacy import LegacyBuilder
-from nki_lab.kernel_runtime.frontend.meetings import join_cores
-from nki_lab.kernel_runtime.frontend.scheduling import edges_of
-from nki_lab.kernel_runtime.frontend.tracer import innermost_site, trace
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
@@ -252,7 +252,7 @@ class Call:
         builder.reader = self._observe if values else None
         try:
             for number, ids in enumerate(itertools.product(*(range(size) for size in self.grid))):
-                if isinstance(builder, (GridBuilder, LegacyBuilder)):
+                if isinstance(builder, (GridBuilder, Beta1Builder)):
                     builder.start(self.grid, ids)
                 structure = trace(self.function, args, kwargs, builder)
                 if number == 0:

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.legacy import make_builder
-from nki_lab.kernel_runtime.frontend.scheduling import Pair
+from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.rules.kernel_code import Dialect
+from nki_lab.source.kernel_code import Dialect
 
 DEFAULTS: Final = Options()
 
@@ -51,5 +52,5 @@ class Launch:
     def builder(self, program: Program) -> Builder:
         """Return what records the kernel into `program`."""
         if self.dialect == "legacy":
-            return make_builder(program)
-        return GridBuilder(program) if self.grid else Builder(program)
+            return Beta1Builder(program)
+        return GridBuilder(program) if self.grid else KernelBuilder(program)

@@ -25,7 +25,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DType, NamedDType
-from nki_lab.kernel_runtime.frontend.context import local
+from nki_lab.kernel_runtime.collectives.rank_group import local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tensor import whole as whole_of

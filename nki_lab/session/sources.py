@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import linecache
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.ir import Site
-from nki_lab.rules import SyntaxFacts, check_syntax, syntax_facts
-from nki_lab.rules.kernel_code import Dialect, KernelSearch, Scope
+from nki_lab.rules import known_syntax_findings
+from nki_lab.source import Dialect, SyntaxFacts, facts_of, module_at
+from nki_lab.source.kernel_code import KernelSearch
+from nki_lab.source.names import NameUses
+from nki_lab.source.trees import FUNCTIONS, first_line
 
 _KEPT: Final = 256
 _found: OrderedDict[tuple[str, CodeType, str], tuple[Diagnostic, ...]] = OrderedDict()
@@ -55,40 +56,35 @@ def definition_of(function: Callable[..., Any]) -> Site:
 
 
 def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> list[Diagnostic]:
-    lines = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
-    facts = _facts("".join(lines), code.co_filename)
-    scope = None if facts is None else _scope_of(facts, code)
-    if facts is None or scope is None:
+    linecache.getlines(code.co_filename, getattr(function, "__globals__", None))  # of a module in an archive too
+    module = module_at(code.co_filename)
+    if module is None:  # the file has changed since it was imported, or it is no file: a notebook's magic line
+        return []
+    facts = facts_of(module)
+    scope = _scope_of(facts, code)
+    if scope is None:
         return []
     search = _OneKernel(facts.module, scope, dialect)
     own = replace(facts, functions=search.found_functions(), classes=search.found_classes(), _index={})
-    return check_syntax(own, on_host=False)
+    return known_syntax_findings(own, on_host=False)
 
 
-@lru_cache(maxsize=8)
-def _facts(source: str, file: str) -> SyntaxFacts | None:
-    if not source:
-        return None
-    try:
-        return syntax_facts(source, file)
-    except NkiError:  # the file has changed since it was imported, or it is no file: a notebook's magic line
-        return None
-
-
-def _scope_of(facts: SyntaxFacts, code: CodeType) -> Scope | None:
+def _scope_of(facts: SyntaxFacts, code: CodeType) -> NameUses | None:
     for scope in facts.module.subtree():
         node = scope.node
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-            if code.co_firstlineno in (first, node.lineno):
-                return scope
+        if (
+            isinstance(node, FUNCTIONS)
+            and node.name == code.co_name
+            and code.co_firstlineno in (first_line(node), node.lineno)
+        ):
+            return scope
     return None
 
 
 class _OneKernel(KernelSearch):
     """The search for kernel code that starts from one kernel, and not from all that the module has."""
 
-    def __init__(self, module: Scope, kernel: Scope, dialect: Dialect) -> None:
+    def __init__(self, module: NameUses, kernel: NameUses, dialect: Dialect) -> None:
         self._kernel = kernel
         self._dialect: Dialect = dialect
         super().__init__(module, ())

@@ -103,6 +103,42 @@ def test_a_notebook_that_was_saved_steps_without_a_kernel(jupyter: Lab, tab: Win
     assert drawn.step == 2
 
 
+def test_a_reopened_run_below_the_first_viewport_has_its_colours(jupyter: Lab, tab: Window) -> None:
+    calls = "\n".join(f"print('line {number}')" for number in range(120))
+    name = jupyter.notebook("below.ipynb", START, calls, f"%%nki --target trn2\n{ADD}add(x, x);")
+    tab.open(jupyter, name)
+    tab.run_all()
+    expected = timeline_colours(tab.visualizer())
+    assert {"rgb(184, 64, 12)", "rgb(7, 128, 95)", "rgb(255, 255, 255)"} <= expected  # DMA, Vector, the ground
+    tab.save()
+    tab.open(jupyter, name)
+    drawn = tab.visualizer()
+    assert timeline_colours(drawn) == expected
+
+
+def timeline_colours(drawn: Visualizer) -> set[str]:
+    """The colours that fill at least a thousandth of the timeline's canvases."""
+    drawn.painted()
+    colours: list[str] = drawn.root.locator(".nki-slot-timeline").evaluate(_COLOURS)
+    return set(colours)
+
+
+_COLOURS = """slot => {
+  const counts = new Map();
+  let all = 0;
+  for (const canvas of slot.querySelectorAll('canvas')) {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let at = 0; at < data.length; at += 4) {
+      if (data[at + 3] < 255) continue;
+      const colour = `rgb(${data[at]}, ${data[at + 1]}, ${data[at + 2]})`;
+      counts.set(colour, (counts.get(colour) ?? 0) + 1);
+      all += 1;
+    }
+  }
+  return [...counts].filter(([, count]) => count * 1000 > all).map(([colour]) => colour);
+}"""
+
+
 def test_two_views_of_a_run_are_apart(jupyter: Lab, tab: Window) -> None:
     name = jupyter.notebook("two.ipynb", START, f"%%nki --no-view\n{ADD}run = nki_lab.run(add, x, x)",
                             "from IPython.display import display\ndisplay(run, run)")  # fmt: skip

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
+from email import message_from_bytes
+from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 
 import nki_lab
@@ -26,11 +32,37 @@ def pins(root: Path) -> dict[str, str]:
 
 
 def direct(root: Path) -> list[Requirement]:
-    """What the package and its tests ask for by name."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    """What the package and its tests ask for by name, extras of the package itself apart."""
+    project = project_of(root)
     extras = project["optional-dependencies"]
     wanted = project["dependencies"] + extras["test"] + extras["notebook"] + extras["lsp"]
-    return [Requirement(text) for text in wanted]
+    return [requirement for text in wanted if (requirement := Requirement(text)).name != project["name"]]
+
+
+def project_of(root: Path) -> dict[str, Any]:
+    """The table `project` of pyproject.toml."""
+    project: dict[str, Any] = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def installed_with(extra: str, requirements: Iterable[str]) -> set[str]:
+    """The distributions that the requirements of a wheel ask for with an extra."""
+    wanted = (Requirement(text) for text in requirements)
+    return {
+        item.name.lower().replace("_", "-")
+        for item in wanted
+        if not item.marker or item.marker.evaluate({"extra": extra})
+    }
+
+
+def imported_from_outside(package: Path) -> set[str]:
+    """The distributions of all modules that a package imports, the standard library and its own apart."""
+    nodes = [node for file in package.rglob("*.py") for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    names = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    names |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"nki_lab"}
+    known = packages_distributions()
+    return {distribution.lower().replace("_", "-") for module in modules for distribution in known[module]}
 
 
 def test_every_line_of_the_pinned_set_is_a_name_and_a_version(root: Path) -> None:
@@ -56,10 +88,17 @@ def test_a_direct_dependency_says_why_it_is_there(root: Path) -> None:
     assert not silent
 
 
-def test_the_wheel_carries_the_whole_package_and_the_extension(root: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=root, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+def test_the_wheel_carries_the_whole_package_and_the_extension(root: Path, wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     package = {
         file.relative_to(root).as_posix()
@@ -73,6 +112,16 @@ def test_the_wheel_carries_the_whole_package_and_the_extension(root: Path, tmp_p
     shared = re.compile(r"[^/]+\.data/data/share/jupyter/labextensions/nki-lab/(.+)")
     found = {match[1] for name in names if (match := shared.fullmatch(name))}
     assert found == {name.removeprefix(f"{EXTENSION}/") for name in extension} | {"install.json"}
+
+
+def test_the_notebook_extra_brings_what_the_language_server_imports(root: Path, wheel: Path) -> None:
+    entry = project_of(root)["entry-points"]["jupyter_lsp_spec_v1"]["nki-ls"]
+    server = imported_from_outside(root.joinpath(*entry.partition(":")[0].split(".")[:-1]))
+    assert {"pygls", "lsprotocol"} <= server
+    packed = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+    requirements = message_from_bytes(packed.read(metadata)).get_all("Requires-Dist", [])
+    assert server <= installed_with("notebook", requirements)
 
 
 def test_jupyterlab_finds_what_the_extension_says_that_it_has(root: Path) -> None:

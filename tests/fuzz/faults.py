@@ -11,7 +11,7 @@ import pytest
 
 from nki_lab.isa.dtype import BOOL
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.frontend import legality
+from nki_lab.kernel_runtime.issue import legality
 from nki_lab.kernel_runtime.numerics import recipe
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow
 

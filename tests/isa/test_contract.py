@@ -34,7 +34,7 @@ from nki_lab.isa.spec import (
     out,
     predicate,
 )
-from nki_lab.kernel_runtime.frontend.doors import describe, door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import describe, door_of
 from tests.calls import Case, execute, kernel_of, source, traced
 from tests.calls import contents as contents_of
 from tests.examples import example

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
-from nki_lab.kernel_runtime.frontend import language
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program, View, verify
+from nki_lab.kernel_runtime.language import namespaces
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tracer import trace
 
-nl = types.SimpleNamespace(**language.names())
-nisa = types.SimpleNamespace(**language.instruction_names())
+nl = types.SimpleNamespace(**namespaces.language_names())
+nisa = types.SimpleNamespace(**namespaces.instruction_names())
 
 
 def traced(
@@ -28,7 +28,7 @@ def traced(
     """The program of a kernel whose arguments are HBM tensors of these shapes, float32 without a dtype."""
     arch = target if isinstance(target, Arch) else arch_of(target)
     program = Program(getattr(kernel, "__name__", "drawn"), arch, Options())
-    builder = Builder(program)
+    builder = KernelBuilder(program)
     inputs = [builder.allocate(shape, dtype or nl.float32, nl.shared_hbm, kind="input") for shape in shapes]
     program.inputs = [tensor._buffer for tensor in inputs]
     trace(kernel, tuple(inputs), {}, builder)

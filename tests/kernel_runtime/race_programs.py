@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.meetings import join_cores
-from nki_lab.kernel_runtime.frontend.tracer import trace
+from nki_lab.kernel_runtime.collectives.core_sync import join_cores
 from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tracer import trace
 from tests.kernel_runtime.drawn_kernels import elements, nisa, nl
 
 ROWS, COLUMNS = 4, 4

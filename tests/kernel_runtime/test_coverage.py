@@ -218,8 +218,8 @@ def test_a_program_may_grow_between_two_looks() -> None:
     machine = Machine(program, {0: a}, tracker)
     machine.run(final=False)
     assert not tracker.result.diagnostics
-    from nki_lab.kernel_runtime.frontend.context import recording
-    from nki_lab.kernel_runtime.frontend.doors import door_of
+    from nki_lab.kernel_runtime.issue.context import recording
+    from nki_lab.kernel_runtime.issue.nisa_functions import door_of
 
     x, y = program.outputs
     with recording(builder):

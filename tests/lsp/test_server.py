@@ -204,7 +204,7 @@ def test_a_misspelt_name_is_put_right(client: Client, uri: str) -> None:
     assert fix["title"] == "Change tlie to tile"
     assert fix["isPreferred"] is True
     assert fix["edit"] == {"changes": {uri: [{"range": found[0]["range"], "newText": "tile"}]}}
-    assert about["title"] == "Explain NKI102: A name is used that nothing defines"
+    assert about["title"] == "Explain NKI102: A kernel uses an undefined name"
 
 
 def test_the_page_of_a_code_is_at_hand(client: Client, uri: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.kernel_runtime.frontend.arguments import spec
+from nki_lab.kernel_runtime.issue.arguments import spec
 from nki_lab.query.configuration import NONE, Configuration, configuration_of, read
 
 

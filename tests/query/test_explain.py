@@ -6,13 +6,15 @@ import pytest
 
 from nki_lab import codes, query
 from nki_lab.cli import report
-from nki_lab.kernel_runtime.frontend import language, published
+from nki_lab.cli.coverage import functions
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
 from nki_lab.query.names import documentation
 
-FUNCTIONS = [f"{module}.{name}" for module, names in published.PUBLISHED.items() for name in names.split()]
-REMOVED = [f"{module}.{name}" for module, gone in published.REMOVED.items() for name in gone]
+FUNCTIONS = [f"{module}.{name}" for module, names in functions().items() for name in names]
+REMOVED = [f"{module}.{name}" for module, gone in nki_api_names.REMOVED.items() for name in gone]
 MEMBERS = [f"nki.language.NkiTensor.{name}" for name in dir(NkiTensor) if not name.startswith("_")]
 
 
@@ -39,7 +41,10 @@ def test_entry_points_and_memories_have_texts(name: str) -> None:
 
 
 def test_what_the_modules_have_has_a_text() -> None:
-    names = [*(f"nl.{name}" for name in language.names()), *(f"nisa.{name}" for name in language.instruction_names())]
+    names = [
+        *(f"nl.{name}" for name in namespaces.language_names()),
+        *(f"nisa.{name}" for name in namespaces.instruction_names()),
+    ]
     assert not [name for name in names if not query.explain(name)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec, spec
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.result.inputs import NAMES, maker
 
 

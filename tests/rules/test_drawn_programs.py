@@ -28,7 +28,7 @@ def unread_writes(program: Program) -> set[int]:
     writers: set[int] = set()
     for op in program.ops():
         pairs = list(zip(op.views, op.variant.outs, strict=True))
-        adds = op.variant.instruction.accumulates is not None
+        adds = op.variant.instruction.accumulation is not None
         for view, out in pairs:
             if not out or adds:
                 used |= {waiting[view.buffer.id, at] for at in elements(view) if (view.buffer.id, at) in waiting}
@@ -44,7 +44,7 @@ def unread_writes(program: Program) -> set[int]:
 def test_what_is_called_a_dead_store_is_one(kernel: Drawn, target: str) -> None:
     program = traced(kernel, target=target)
     unread = unread_writes(program)
-    for found in dead_store.check(ProgramFacts(program=program)):
+    for found in dead_store.check.check(ProgramFacts(program=program)):
         assert any(program.sites[program.op_site[op]].line == found.line for op in unread)
 
 

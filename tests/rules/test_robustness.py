@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import Diagnostic, NkiError, render
-from nki_lab.rules import SYNTAX_RULES, SyntaxFacts, check_syntax, syntax_facts
-from nki_lab.rules.parsing import unparsable
+from nki_lab.rules import SYNTAX_RULES, check_syntax
+from nki_lab.source import SyntaxFacts, syntax_facts
+from nki_lab.source.parsing import unparsable
 
 HEAD = "import nki\n@nki.jit\ndef kernel(x):\n"
 FENCES = [

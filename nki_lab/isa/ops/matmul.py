@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
 from nki_lab.isa.spec import (
     ONCHIP,
     PSUM,
     SBUF,
+    Accumulation,
+    Contraction,
     Cost,
+    Implicit,
     Legacy,
     Use,
     arg,
@@ -32,6 +35,16 @@ from nki_lab.isa.spec import (
 
 _PE_DTYPES = (F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP8_E4M3FN)
 _WIDE = (F32, TF32)
+
+
+MULTIPLY_ADDS: Final = "multiply-adds"
+
+
+def multiply_adds(use: Use) -> int:
+    """Each number of the stationary tile meets each column of dst once, in the double-row mode too."""
+    stationary, result = use.types["stationary"], use.types["dst"]
+    numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype in PACKED else 1)
+    return int(numbers * result.free_size)
 
 
 def _double_row(use: Use) -> bool:
@@ -97,6 +110,11 @@ def _tiling(use: Use) -> str | None:
     if use.dims["K"] > rows or wide > columns:
         return f"a stationary of ({use.dims['K']}, {wide}) does not fit a ({rows}, {columns}) tile"
     return None
+
+
+def _is_plain(use: Use) -> bool:
+    """Whether a call is neither a transpose nor packs contraction rows."""
+    return not use.attrs["is_transpose"] and use.attrs["perf_mode"] is matmul_perf_mode.none
 
 
 def _double_row_rules(use: Use) -> str | None:
@@ -170,8 +188,8 @@ class nc_matmul:
     perf_mode = attr("enum", "double_row multiplies two 8-bit rows a cycle", default=matmul_perf_mode.none,
                      enum=matmul_perf_mode)  # fmt: skip
 
-    contraction = limit("K <= pmax", "NKI211", operand="stationary",
-                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    depth = limit("K <= pmax", "NKI211", operand="stationary",
+                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
     double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
                            _double_row_rules, operand="perf_mode", target="trn2",
                            help="pack two contraction rows a partition, or drop perf_mode",
@@ -235,11 +253,18 @@ class nc_matmul:
                                "stationary": "sbuf float32 128x64"})  # fmt: skip
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
-    history = {"stationary": "stationary", "accumulation": "dst"}
+    history = {"stationary": "stationary"}
+    contraction = Contraction(plain=_is_plain)
+    accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
 
-    def accumulates(use: Use) -> bool:
-        """Whether a call may read dst: everything but accumulate=False."""
-        return use.attrs["accumulate"] is not False
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 0 if use.attrs["is_transpose"] else 2 * multiply_adds(use)
+
+    def transpose_flops(use: Use) -> int:
+        return 2 * multiply_adds(use) if use.attrs["is_transpose"] else 0
 
     def exact(use: Use) -> bool:
         return bool(use.attrs["is_transpose"]) and use.arch.generation >= 3
@@ -282,9 +307,7 @@ class nc_matmul:
         result=lambda v: (
             (_free(v["stationary"], v.get("perf_mode")), _free(v["moving"], v.get("perf_mode"))), F32, PSUM
         ),
-        order=("stationary", "moving"),
-        keywords=("is_stationary_onezero", "is_moving_onezero", "is_transpose", "tile_position", "tile_size",
-                  "perf_mode"),
+        order=("stationary", "moving"), without=("accumulate",),
     )  # fmt: skip
 
 
@@ -337,6 +360,13 @@ def _same_dtype(use: Use) -> str | None:
     return f"dst is {dst.name} and data is {data.name}, a transpose keeps the dtype"
 
 
+_IDENTITY: Final = Implicit(
+    operand="data",
+    text="the Tensor engine transposes by a product with an identity",
+    help="multiply by an identity of your own with nisa.nc_matmul, or transpose 32 x 32 on the Vector engine",
+)
+
+
 @instruction(engine=("tensor", "vector"), see="NKI API, nki.isa.nc_transpose")
 class nc_transpose:
     """dst[F, P] = data[P, F].T, with the free dimensions of data flattened.
@@ -361,15 +391,20 @@ class nc_transpose:
                       accepts={}, refuses={"dst": "psum float32 128x64"})  # fmt: skip
 
     example = {"dst": "psum bfloat16 128x64", "data": "sbuf bfloat16 64x128"}
+    history = {"stationary": "data"}
 
     def choose(use: Use) -> str:
         return _transpose_engine(use)
 
-    def precision(use: Use) -> str:
-        return "native"
+    def implicit_operands(use: Use) -> tuple[Implicit, ...]:
+        return (_IDENTITY,) if use.engine == "tensor" else ()
 
-    def exact(use: Use) -> bool:
-        return True
+    def transpose_flops(use: Use) -> int:
+        """As the Tensor Engine does it: a product with an identity."""
+        return 2 * use.dims["P"] ** 2 * use.dims["F"] if use.engine == "tensor" else 0
+
+    precision = "native"
+    exact = True
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
@@ -398,5 +433,4 @@ class nc_transpose:
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
         order=("data",),
-        keywords=("engine",),
     )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS
+from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS, dtype_of
 from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     DOC_226,
@@ -27,7 +27,7 @@ from nki_lab.isa.ops.cycles import (
     scalar_factor,
 )
 from nki_lab.isa.ops.register import integer_of
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Register, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Fill, Legacy, Register, Use, arg, attr, instruction, out, predicate
 
 
 def same_dtype(use: Use, dst: str, src: str) -> bool:
@@ -65,15 +65,17 @@ class tensor_copy:
                       refuses={"src": "sbuf float32 128x512 picked", "engine": enums.engine.gpsimd})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
+    role = "copy"
 
-    def choose(use: Use) -> str:
-        return "vector"
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
+
+    choose = "vector"
 
     def precision(use: Use) -> str:
         return "native" if same_dtype(use, "dst", "src") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
@@ -95,7 +97,7 @@ class tensor_copy:
             return engine_cost(arch, use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
         return engine_cost(arch, use, n, source=DOC_226)
 
-    legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src",), keywords=("engine",))
+    legacy = Legacy(order=("src",))
 
 
 def _value_kind(use: Use) -> str | None:
@@ -113,6 +115,15 @@ def _value_kind(use: Use) -> str | None:
     return None
 
 
+def _plain_number(values: dict[str, Any]) -> None:
+    """Beta 1 takes NumPy's numbers, and whole floats for tiles of integers."""
+    number = values["value"]
+    if isinstance(number, np.generic):
+        number = number.item()
+    whole = dtype_of(values["dtype"]).is_integer and isinstance(number, float) and number.is_integer()
+    values["value"] = int(number) if whole else number
+
+
 @instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.memset")
 class memset:
     """dst[...] = value, a compile-time constant of the kind of dst's dtype."""
@@ -127,9 +138,11 @@ class memset:
                            refuses={"dst": "sbuf int32 128x512", "value": 2.5})  # fmt: skip
 
     example = {"dst": "sbuf float32 128x512", "value": 0.0}
+    fills = Fill(operand="value", bounds=lambda use: (use.attrs["value"], use.attrs["value"]))
 
-    def choose(use: Use) -> str:
-        return "vector"
+    elementwise = True
+
+    choose = "vector"
 
     def warns(use: Use) -> list[Diagnostic]:
         dtype, value = use.dtypes["dst"], use.attrs["value"]
@@ -156,8 +169,8 @@ class memset:
         return engine_cost(arch, use, n / 2 if half else n)
 
     legacy = Legacy(
-        result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("shape", "value", "dtype"),
-        keywords=("engine",),
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("shape", "value", "dtype"),
+        forms={"shape": "shape"}, adapt=_plain_number,
     )  # fmt: skip
 
 
@@ -184,6 +197,16 @@ def _int32(use: Use) -> str | None:
     return None
 
 
+def _counted(use: Use) -> tuple[int, int] | None:
+    """The least and the largest number that `iota` counts to."""
+    offset = use.attrs["offset"]
+    if isinstance(offset, Register):
+        return None
+    lanes = (use.attrs["channel_multiplier"], use.types["dst"].partitions)
+    ends = [int(step * (num - 1)) for step, num in (*use.attrs["pattern"], lanes)]
+    return offset + sum(min(0, end) for end in ends), offset + sum(max(0, end) for end in ends)
+
+
 @instruction(engine="gpsimd", see="NKI API, nki.isa.iota")
 class iota:
     """dst[p, ...] = offset + p * channel_multiplier + the affine pattern of its free dimensions, in int32.
@@ -205,6 +228,7 @@ class iota:
                      accepts={"channel_multiplier": 2**31 - 1}, refuses={"channel_multiplier": 2**31})  # fmt: skip
 
     example = {"dst": "sbuf int32 128x512", "pattern": [[1, 512]]}
+    fills = Fill(operand="pattern", bounds=_counted)
 
     def precision(use: Use) -> str:
         dtype = use.dtypes["dst"]
@@ -231,4 +255,7 @@ class iota:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("expr", "dtype"))
+    legacy = Legacy(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("expr", "dtype"), forms={"expr": "index"},
+        without=("pattern", "offset", "channel_multiplier"),
+    )  # fmt: skip

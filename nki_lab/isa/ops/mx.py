@@ -31,8 +31,22 @@ from nki_lab.isa.dtype import (
     DType,
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.matmul import MULTIPLY_ADDS, multiply_adds
 from nki_lab.isa.ops.shapes import by_partition
-from nki_lab.isa.spec import PSUM, SBUF, Cost, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
+from nki_lab.isa.spec import (
+    PSUM,
+    SBUF,
+    Accumulation,
+    Cost,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    instruction,
+    limit,
+    out,
+    predicate,
+)
 
 _FORMATS: Final = (FP8_E5M2_X4, FP8_E4M3FN_X4, FP4_E2M1FN_X4)
 _SCALES: Final = (FP8_E8M0, UINT8)
@@ -127,11 +141,8 @@ class quantize_mx:
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def merges(use: Use) -> bool:
-        return True
+    precision = "native"
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         kind: Any = use.dtypes["dst"]
@@ -217,8 +228,8 @@ class nc_matmul_mx:
     accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
                       choices=(None, True, False))  # fmt: skip
 
-    contraction = limit("K <= pmax", "NKI211", operand="stationary",
-                        help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
+    depth = limit("K <= pmax", "NKI211", operand="stationary",
+                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
     quadrants = predicate("NKI211", "K is a multiple of 32 partitions", _quadrants("stationary"),
                           operand="stationary", help="pad the operands to whole quadrants",
                           accepts={"stationary": "sbuf float8_e4m3fn_x4 32x64",
@@ -255,15 +266,11 @@ class nc_matmul_mx:
     example = {"dst": "psum float32 64x512", "stationary": "sbuf float8_e4m3fn_x4 128x64",
                "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",
                "moving_scale": "sbuf uint8 128x512"}  # fmt: skip
-    history = {"stationary": "stationary", "accumulation": "dst"}
+    history = {"stationary": "stationary"}
+    accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 
-    def accumulates(use: Use) -> bool:
-        """Whether a call may read dst: everything but accumulate=False."""
-        return use.attrs["accumulate"] is not False
-
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
@@ -279,6 +286,12 @@ class nc_matmul_mx:
         cycles = max(min(arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
         return Cost(interval=float(cycles), latency=cycles + arch.matmul_latency_cycles, source=_GUIDE,
                     confidence="documented")  # fmt: skip
+
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 2 * multiply_adds(use)
 
     legacy = Unmodelled("Beta 1 has no MX formats")
 

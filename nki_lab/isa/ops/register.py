@@ -17,7 +17,22 @@ import numpy as np
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, INT8, INT16, INT32, UINT8, UINT16, UINT32
-from nki_lab.isa.spec import HBM, SBUF, Cost, Register, Unmodelled, Use, arg, attr, instruction, limit, out, predicate
+from nki_lab.isa.spec import (
+    HBM,
+    SBUF,
+    Cost,
+    Register,
+    RegisterValues,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    content_of,
+    instruction,
+    limit,
+    out,
+    predicate,
+)
 
 _DTYPES: Final = (INT32, UINT32, INT16, UINT16, INT8, UINT8, F32)
 _SEE: Final = "NKI API, nki.isa.{}; NKI language guide, Dynamic Control Flow"
@@ -86,11 +101,13 @@ class register_move:
 
     example = {"dst": "register", "src": 7}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = value_of(state.values, use.attrs["src"])
+
+    def register_value(use: Use, values: RegisterValues) -> int | None:
+        return content_of(values, use.attrs["src"])
 
     def cost(arch: Arch, use: Use) -> Cost:
         return _cost(arch, "inferred")
@@ -109,8 +126,7 @@ class register_load:
 
     example = {"dst": "register", "src": "sbuf int32 1x1"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = ins.src.reshape(-1)[0].item()
@@ -135,8 +151,7 @@ class register_store:
 
     example = {"dst": "sbuf int32 1x1", "src": "register 7"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         value = value_of(state.values, use.attrs["src"])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.allocate.lifetime import Column, Lifetimes, Load
 from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 _LISTED: Final = 6  # live tensors that a finding names

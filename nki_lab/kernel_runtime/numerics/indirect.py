@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,47 @@ from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa import enums
 from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.storage import Bound, window
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 
 Array = NDArray[Any]
+
+
+class InstructionLike(Protocol):
+    """The accessor of a view, as far as run-time addresses need it: an instruction's `Use`, or `Inspection`."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+
+    @property
+    def engine(self) -> str:
+        """Engine whose groups of partitions share a list of indices."""
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """Attributes, among them `oob_mode`."""
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """View types by operand."""
+
+    @property
+    def index_order(self) -> str:
+        """Order in which the elements of an index tensor count: `rows` or `columns`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A look at an indirect view from outside of the program."""
+
+    types: Mapping[str, Any]
+    name: str = "read"
+    engine: str = "vector"
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    index_order: str = "rows"
 
 
 class Repeat(NamedTuple):
@@ -42,7 +78,7 @@ class Resolver:
         self._values = values
         self.repeats: list[Repeat] = []
 
-    def read(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
+    def read(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
         """The view's elements in its shape, and which rows are in bounds (None: all)."""
         kind = view.type
         if view.indirect is None:
@@ -58,7 +94,7 @@ class Resolver:
         places, valid = self._places(view, use)
         return _whole(bound, view)[places], valid
 
-    def _rows(self, view: View, bound: Bound, use: Use) -> tuple[Array, Array | None]:
+    def _rows(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
         """The rows that an index tensor picks, each copied as a whole; any row where the index is out of bounds."""
         indirect, kind = view.indirect, view.type
         assert indirect is not None
@@ -109,7 +145,7 @@ class Resolver:
             place = (int(rows[kept[at]]) - view.offset) // view.indirect.stride
             self.repeats.append(Repeat(view, use, int(others[at]), int(kept[at]), place))
 
-    def _moved(self, view: View, use: Use) -> int | None:
+    def _moved(self, view: View, use: InstructionLike) -> int | None:
         """Where a view begins that a run-time scalar moves; None where that is outside and skipped."""
         indirect = view.indirect
         assert indirect is not None
@@ -118,7 +154,7 @@ class Resolver:
         value = int(index[0])
         return view.offset + value * indirect.stride if indirect.lowest <= value <= indirect.highest else None
 
-    def _places(self, view: View, use: Use) -> tuple[Array, Array | None]:
+    def _places(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
         """Element numbers of the view in its buffer, and the rows that lie inside it."""
         indirect, kind = view.indirect, view.type
         assert indirect is not None
@@ -132,12 +168,11 @@ class Resolver:
         inner = _lattice(0, kind.shape[1:], kind.strides[1:])
         return rows.reshape((-1,) + (1,) * inner.ndim) + inner, inside
 
-    def _row_numbers(self, view: View, use: Use) -> tuple[Array, Array | None]:
+    def _row_numbers(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
         """The index of each row, and which are in bounds (None: all)."""
         indirect = view.indirect
         assert indirect is not None
-        by_columns = use.instruction.history.get("index_order") == "columns"
-        index = self._index(view).reshape(-1, order="F" if by_columns else "C")[: view.type.shape[0]]
+        index = self._index(view).reshape(-1, order="F" if use.index_order == "columns" else "C")[: view.type.shape[0]]
         _check(view, index, use)
         inside = (index >= indirect.lowest) & (index <= indirect.highest)
         return index, None if inside.all() else inside
@@ -175,7 +210,7 @@ def _lattice(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Ar
     return places
 
 
-def _check(view: View, index: Array, use: Use) -> None:
+def _check(view: View, index: Array, use: InstructionLike) -> None:
     """Refuse an index outside the tensor unless the instruction skips it."""
     indirect = view.indirect
     assert indirect is not None
@@ -188,7 +223,7 @@ def _check(view: View, index: Array, use: Use) -> None:
     raise error_of(
         diagnose(
             "NKI310",
-            f"{use.instruction.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
+            f"{use.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
             f"of extent {indirect.extent}",
             operand=operand,
             limit=f"{indirect.lowest} <= index <= {indirect.highest}",

@@ -10,8 +10,8 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, error_of
 from nki_lab.isa.ops.register import integer_of, value_of
 from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.ir import Program, Region, View
+from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.recipe import Registers, State, Step
 from nki_lab.kernel_runtime.path import PathLog, endless
 from nki_lab.kernel_runtime.tensor import Buffer
@@ -64,15 +64,17 @@ class Loops:
         """Add the calls that execute an op."""
         program = self._program
         variant = program.variants[program.op_variant[index]]
-        if variant.instruction.accumulates is None:
+        accumulation = variant.instruction.accumulation
+        if accumulation is None:
             self._plan(index, {}, steps)
         else:
             state = State(self._registers)
-            view = program.views[program.access_view[program.op_access[index] + variant.names.index("dst")]]
-            steps.append((index, (self._decide, (state, view, variant.use.attrs["accumulate"]))))
+            place = program.op_access[index] + variant.names.index(accumulation.operand)
+            view = program.views[program.access_view[place]]
+            steps.append((index, (self._decide, (state, view, accumulation.mode(variant.use)))))
             self._plan(index, {}, steps, state)
-        if variant.instruction.name == "register_load":
-            steps.append((index, (self._loaded, (variant.use.attrs["dst"].number,))))
+        if variant.instruction.loads_register:
+            steps.append((index, (self._loaded, (register_written(variant),))))
 
     def run(self, region: Region) -> None:
         """Execute a loop with all its passes; those of `max_instructions` are the most (NKI011)."""

@@ -13,11 +13,11 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.ir import Program, Variant
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
-from nki_lab.kernel_runtime.numerics.indirect import Resolver, repeated
+from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, repeated
 from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
@@ -123,8 +123,7 @@ class Machine:
             number = buffer.owner.view_of(tensor)
             self._prepare()
             view = self.program.views[number]
-            variant = Reading(view, self.program)
-            part, _ = self._resolver.read(view, self.bound(buffer), variant)  # type: ignore[arg-type]
+            part, _ = self._resolver.read(view, self.bound(buffer), Inspection({"tensor": view.type}))
             return host_values(self.bound(buffer), tensor._dtype, part, on_grid=self.program.options.precise)
         if tensor._dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
             self._make_bytes(buffer)
@@ -329,12 +328,13 @@ class Machine:
         """Add the calls that execute an op; with `state`, that of its own says whether a matmul adds."""
         program = self.program
         variant = program.variants[program.op_variant[index]]
-        if variant.instruction.meets is not None and (variant.instruction.only_orders or index in program.partners):
+        instruction = variant.instruction
+        if instruction.synchronizes is not None and (instruction.only_orders or index in program.partners):
             self._exchange(index, steps)
             return
         at = program.op_access[index]
         numbers = program.access_view[at : at + len(variant.names)]
-        adds = add.get(index, False) if variant.instruction.accumulates is not None else False
+        adds = add.get(index, False) if instruction.accumulation is not None else False
         known, views = self._bounds, []
         place: list[Any] = [variant.id, adds if adds is True or adds is False else None]
         for number in numbers:
@@ -376,11 +376,9 @@ class Machine:
         if index < other:
             # Both tiles are taken before either is written: they may be the same ones.
             for sender, receiver in ((index, other), (other, index)):
-                src = program.op(sender).operand("src")
-                assert src is not None
+                (src,) = program.op(sender).reads
                 steps.append((index, (collect, (mail, receiver, self._memory(src.buffer, index, steps), src))))
-        dst = program.op(index).operand("dst")
-        assert dst is not None
+        (dst,) = program.op(index).writes
         steps.append((index, (deliver, (mail, index, self._memory(dst.buffer, index, steps), dst, precise))))
 
     def _memory(self, buffer: Buffer, index: int, steps: list[tuple[int, Step]]) -> Bound:
@@ -423,19 +421,6 @@ class Machine:
             help="please report the kernel together with this message",
         )
         return error_of(placed(item, op.site))
-
-
-class Reading:
-    """Stands for the instruction when a user looks at an indirect view."""
-
-    def __init__(self, view: View, program: Program) -> None:
-        self.engine = "vector"
-        self.attrs: dict[str, Any] = {}
-        self.types = {"tensor": view.type}
-        self.arch = program.arch
-        self.instruction = self
-        self.name = "read"
-        self.history: dict[str, Any] = {}
 
 
 def is_whole(tensor: NkiTensor) -> bool:

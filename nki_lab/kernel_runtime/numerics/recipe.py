@@ -130,7 +130,7 @@ class Recipe:
             (i, j) for i in written for j, is_out in enumerate(variant.outs) if j > i or (j < i and not is_out)
         ]
         self.empty: dict[str, Any] = {
-            name: None for name, operand in variant.instruction.operands.items()
+            name: self._number(name) for name, operand in variant.instruction.operands.items()
             if operand.is_tensor and name not in variant.names
         }  # fmt: skip
         self.direct = all(
@@ -140,9 +140,14 @@ class Recipe:
         self.stores = precise and kinds == (NATIVE, SHADOW) and self._stores()
         self.direct |= self.stores
 
+    def _number(self, name: str) -> Any:
+        """A number in the place of a tile, in the precision of the computation; None for an absent operand."""
+        number = self.use.value(name)
+        return number if number is None or self.compute != "float32" else np.float32(number)
+
     def _casts(self) -> bool:
         """Whether this is a copy that rounds."""
-        copies = self.variant.instruction.name in ("tensor_copy", "dma_copy")
+        copies = self.variant.instruction.role == "copy"
         shapes = {shown.shape for shown in self.presented}
         return copies and self.rounds[0] is not None and self.variant.names == ("dst", "src") and len(shapes) == 1
 
@@ -248,7 +253,7 @@ class Recipe:
             dtype = view.type.dtype
             if is_out:
                 outs[name] = np.empty(self.presented[position].shape, self._working(position))
-                if self._reads_output():
+                if self.variant.instruction.updates(self.use):
                     old, _ = resolver.read(view, bound, self.use)
                     outs[name][...] = self._taken(position, old).reshape(outs[name].shape)
                 written.append((position, outs[name]))
@@ -263,10 +268,6 @@ class Recipe:
         self.numerics(SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state)
         for position, result in written:
             self._write(position, views[position], bounds[position], result, scratch, resolver, valid)
-
-    def _reads_output(self) -> bool:
-        instruction = self.variant.instruction
-        return any(test is not None and test(self.use) for test in (instruction.accumulates, instruction.merges))
 
     def _working(self, position: int) -> Any:
         if self.compute == "float32":

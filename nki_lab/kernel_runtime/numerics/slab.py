@@ -1,4 +1,4 @@
-"""Many nc_matmuls as one product: the grid of PSUM tiles that share their contraction steps.
+"""Many contractions as one product: the grid of PSUM tiles that share their contraction steps.
 
 Each PSUM tile has a chain of matmuls, one for each contraction step; the position in the chain is its *level*. Tiles
 whose chains walk the same rows of the same two operand buffers, from side by side columns, form a grid. One product
@@ -16,9 +16,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.isa.dtype import DType
-from nki_lab.isa.enums import matmul_perf_mode
-from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.isa.dtype import F32, DType
+from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.blas import accumulate
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
 from nki_lab.kernel_runtime.numerics.survey import Survey
@@ -107,15 +106,15 @@ def find(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapp
 
 def _chains(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapping[int, Window],
             shadowed: NDArray[np.bool_]) -> list[Chain]:  # fmt: skip
-    eligible = [_eligible(variant) for variant in program.variants]
+    eligible = [_operands(variant) for variant in program.variants]
     if not any(eligible):
         return []
     chains: dict[int, Chain] = {}
     views, numbers = program.views, program.access_view
     variants = np.frombuffer(program.op_variant, np.uint32)
-    for index in np.flatnonzero(np.array(eligible)[variants]).tolist():
+    for index in np.flatnonzero(np.array([bool(item) for item in eligible])[variants]).tolist():
         at = program.op_access[index]
-        dst, stationary, moving = views[numbers[at]], views[numbers[at + 1]], views[numbers[at + 2]]
+        dst, stationary, moving = [views[numbers[at + place]] for place in eligible[variants[index]]]
         chain = chains.get(dst.buffer.id)
         if chain is None:
             chain = chains[dst.buffer.id] = Chain(dst.buffer.id, m=stationary.type.free_size, n=moving.type.free_size)
@@ -134,14 +133,14 @@ def _chains(program: Program, survey: Survey, add: Mapping[int, Any], windows: M
     return [chain for chain in chains.values() if chain.sound and chain.ops and _holds_still(chain, program, survey)]
 
 
-def _eligible(variant: Any) -> bool:
-    if variant.instruction.name != "nc_matmul":
-        return False
-    attrs = variant.use.attrs
-    plain = not attrs["is_transpose"] and attrs["perf_mode"] is matmul_perf_mode.none
-    views = variant.use.types.values()
-    dense = all(view.free_strides in ((), (1,)) and view.indirect is None for view in views)
-    return plain and dense and variant.use.dtypes["dst"].name == "float32"
+def _operands(variant: Variant) -> tuple[int, ...]:
+    """The places of dst, stationary and moving among the operands; empty where a product is not for slabs."""
+    product, use = variant.instruction.contraction, variant.use
+    if product is None or not product.plain(use) or use.dtypes[product.dst] is not F32:
+        return ()
+    if any(view.free_strides not in ((), (1,)) or view.indirect is not None for view in use.types.values()):
+        return ()
+    return tuple(variant.names.index(name) for name in (product.dst, product.stationary, product.moving))
 
 
 def _place(view: View, windows: Mapping[int, Window], shadowed: NDArray[np.bool_]) -> Place | None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from nki_lab.isa.dtype import BOOL
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View
-from nki_lab.kernel_runtime.numerics.machine import Machine, Reading
+from nki_lab.kernel_runtime.numerics.indirect import Inspection
+from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.numerics.recipe import Registers, Step
 from nki_lab.kernel_runtime.numerics.storage import host_values, window
 from nki_lab.kernel_runtime.numerics.survey import Survey
@@ -97,7 +98,7 @@ class SteppingMachine(Machine):
                 if view.indirect is None:
                     part = window(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides)
                 else:
-                    part, _ = self._resolver.read(view, bound, Reading(view, self.program))  # type: ignore[arg-type]
+                    part, _ = self._resolver.read(view, bound, Inspection({"tensor": view.type}))
                 values = host_values(bound, view.type.dtype, part, on_grid=self.program.options.precise)
         dtype = view._dtype if isinstance(view, NkiTensor) else view.type.dtype
         return values.view(np.dtype(dtype.host)) if dtype.kind == "packed" or dtype is BOOL else values

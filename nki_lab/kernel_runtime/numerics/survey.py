@@ -16,7 +16,7 @@ class Survey:
     """Per buffer: number of writes, first and last write, first read, last access; per op: its accesses.
 
     `first_read` is a very large number where there is no read; `last_*` are -1 where there is none. `foreign_reads`
-    counts reads by instructions other than nc_matmul. Index tensors of indirect views count as read by their op.
+    counts reads by instructions other than contractions. Index tensors of indirect views count as read by their op.
     """
 
     __slots__ = (
@@ -35,7 +35,7 @@ class Survey:
         op, _, buffer, is_out = access_columns(program)
         self._accesses, self._is_out = (op, buffer), is_out
         variants = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-        matmul = np.array([v.instruction.name == "nc_matmul" for v in program.variants], bool)
+        matmul = program.variants_where(lambda item: item.instruction.contraction is not None)
         by_matmul = matmul[variants[op]] if len(op) else np.zeros(0, bool)
         self.writes = np.bincount(buffer[is_out], minlength=buffers)
         self.first_write = _extreme(np.minimum, _NEVER, buffer[is_out], op[is_out], buffers)

@@ -120,10 +120,10 @@ def dying(program: Program, survey: Survey, keep: Array) -> dict[int, list[int]]
 
 
 def copies_as_it_is(variant: Variant) -> bool:
-    """Whether a variant is a DMA that neither converts nor follows indices."""
+    """Whether a variant is a copy that neither converts nor follows indices."""
     types = variant.use.types
     return (
-        variant.instruction.name == "dma_copy"
+        variant.instruction.role == "copy"
         and variant.use.dtypes["dst"] is variant.use.dtypes["src"]
         and types["src"].indirect is None
         and types["dst"].indirect is None
@@ -135,7 +135,7 @@ def _stored(program: Program, survey: Survey) -> frozenset[int]:
     views, options = program.views, program.options
     if not options.precise or any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip):
         return frozenset()
-    plain = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    plain = program.variants_where(copies_as_it_is)
     out = set()
     for buffer in {tensor._buffer for tensor in program.outputs}:
         if buffer.on_chip or buffer.dtype is not BF16 or buffer.kind != "output":
@@ -148,7 +148,7 @@ def _stored(program: Program, survey: Survey) -> frozenset[int]:
 
 def _elided(program: Program, survey: Survey, shadowed: Array, keep: Array) -> dict[int, slabs.Window]:
     """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
-    candidates = np.array([copies_as_it_is(variant) for variant in program.variants], bool)
+    candidates = program.variants_where(copies_as_it_is)
     windows: dict[int, slabs.Window] = {}
     if not candidates.any():
         return windows

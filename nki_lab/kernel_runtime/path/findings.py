@@ -8,8 +8,8 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
-from nki_lab.kernel_runtime.ir import Program, Region, access_columns, registers_read
+from nki_lab.kernel_runtime.ir import Program, Region, access_columns, register_written, registers_read
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 
@@ -58,7 +58,7 @@ def _events(program: Program) -> Iterator[tuple[int, int, tuple[int, ...], bool,
         for view in program.views
         if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
     }
-    written = {v.id for v in program.variants if v.instruction.name in ("register_move", "register_load")}
+    written = {v.id: register_written(v) for v in program.variants if v.instruction.writes_register}
     reading = {v.id: found for v in program.variants if (found := registers_read(v))}
     rows, views = program.op_variant, program.access_view
     wanted = {v.id for v in program.variants if any(view and view.indirect for view in v.use.types.values())}
@@ -70,7 +70,7 @@ def _events(program: Program) -> Iterator[tuple[int, int, tuple[int, ...], bool,
         if used:
             yield op, 0, tuple(used), False, site
         if variant.id in written:
-            yield op, 1, (variant.use.attrs["dst"].number,), True, site
+            yield op, 1, (written[variant.id],), True, site
 
 
 def _numbers(*sources: Register | int) -> tuple[int, ...]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose
-from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.frontend.issue import placed
-from nki_lab.kernel_runtime.ir import Program, Region
+from nki_lab.isa.spec import content_of
+from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written
+from nki_lab.kernel_runtime.issue.source_location import placed
 
 UNKNOWN: Final = -(2**62)
 """Stands in a path for a loaded value that nobody knows, or that is no integer."""
@@ -24,8 +24,8 @@ class Path:
     """Which way a program goes through its device loops.
 
     `trips[i]`: passes of a loop when one is entered for the i-th time, counted over all loops. `loaded[i]`: what the
-    i-th register_load that is executed reads, or UNKNOWN; loads beyond the end of the column are unknown too. `rows`:
-    how many instructions were executed where the run failed on the way; -1: all.
+    i-th executed instruction that loads a register reads, or UNKNOWN; loads beyond the end of the column are unknown
+    too. `rows`: how many instructions were executed where the run failed on the way; -1: all.
     """
 
     trips: NDArray[np.int64]
@@ -53,7 +53,7 @@ class PathLog:
         return len(self.trips) - 1
 
     def load(self, value: object) -> None:
-        """A register_load read `value`."""
+        """An instruction loaded `value` into a register."""
         self.loaded.append(value if type(value) is int else UNKNOWN)
 
     def path(self, *, failed: bool = False) -> Path:
@@ -81,9 +81,9 @@ def _called(region: Region) -> str:
 class Follower:
     """Walks the blocks and loops of a program in the order in which the chip does.
 
-    `values` are the registers' contents by number, None where they are unknown. What decides is asked: `more` whether a
-    loop makes another pass, `loaded` what a register_load reads. What is met is told: `straight`, `begin`, `finish`.
-    `executed` ops and `passes` have been met.
+    `values` are the registers' contents by number, None where they are unknown. Subclasses decide `more`, whether a
+    loop makes another pass, and `loaded`, what is loaded into a register; `straight`, `begin` and `finish` follow the
+    walk. `executed` ops and `passes` count it.
     """
 
     def __init__(self, program: Program) -> None:
@@ -111,7 +111,7 @@ class Follower:
         return 0
 
     def loaded(self, op: int) -> int | None:
-        """What the register_load `op` reads this time."""
+        """What `op`, which loads a register, reads this time."""
         raise NotImplementedError
 
     def enter(self, region: Region) -> int:
@@ -149,22 +149,19 @@ class Follower:
         self.executed += end - first
         at = bisect_left(self._places, first)
         while at < len(self._writes) and self._writes[at][0] < end:
-            op, register, source = self._writes[at]
+            op, register, writer = self._writes[at]
             self.straight(first, op + 1)
             first = op + 1
-            self.values[register] = self.loaded(op) if source is None else self.value(source)
+            value_of = writer.instruction.register_value
+            self.values[register] = self.loaded(op) if value_of is None else value_of(writer.use, self.values)
             self.wrote(register, op)
             at += 1
         if first < end:
             self.straight(first, end)
 
-    def value(self, source: Register | int) -> int | None:
-        """A constant, or what a register holds."""
-        return self.values[source.number] if isinstance(source, Register) else source
-
     def _loop(self, region: Region) -> None:
         entry = self.enter(region)
-        lower, upper = self.value(region.lower), self.value(region.upper)
+        lower, upper = content_of(self.values, region.lower), content_of(self.values, region.upper)
         count = len(range(lower, upper, region.step)) if lower is not None and upper is not None else None
         done = self.at_once(region, count)
         if done:
@@ -174,7 +171,7 @@ class Follower:
                 known = None if count is None else done < count
                 value = None if lower is None else lower + done * region.step
             else:
-                value = self.value(region.upper if done else region.lower)
+                value = content_of(self.values, region.upper if done else region.lower)
                 known = None if value is None else value != 0
             if not self.more(region, entry, done, known):
                 break
@@ -186,16 +183,12 @@ class Follower:
             self.passes += 1
         self.leave(region, entry, done)
 
-    def _register_writes(self) -> list[tuple[int, int, Register | int | None]]:
-        """(op, register, its source; None where it is loaded) of the ops that write registers, in program order."""
+    def _register_writes(self) -> list[tuple[int, int, Variant]]:
+        """(op, register, variant) of the ops that write registers, in program order."""
         program = self.program
-        kinds: dict[int, tuple[int, Register | int | None]] = {}
-        for variant in program.variants:
-            name, attrs = variant.instruction.name, variant.use.attrs
-            if name in ("register_move", "register_load"):
-                kinds[variant.id] = (attrs["dst"].number, attrs.get("src") if name == "register_move" else None)
-        if not kinds:
+        writers = [variant.id for variant in program.variants if variant.instruction.writes_register]
+        if not writers:
             return []
-        rows = np.frombuffer(program.op_variant, np.uint32)
-        found = np.flatnonzero(np.isin(rows, list(kinds))).tolist()
-        return [(op, *kinds[program.op_variant[op]]) for op in found]
+        found = np.flatnonzero(np.isin(np.frombuffer(program.op_variant, np.uint32), writers)).tolist()
+        variants = [program.variants[program.op_variant[op]] for op in found]
+        return [(op, register_written(item), item) for op, item in zip(found, variants, strict=True)]

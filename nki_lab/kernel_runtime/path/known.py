@@ -8,8 +8,8 @@ from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.issue import placed
 from nki_lab.kernel_runtime.ir import Program, Region
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.path.follow import Follower, Path, PathLog, endless
 
 TripCounts = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]

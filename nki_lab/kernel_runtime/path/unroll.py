@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import error_of
-from nki_lab.isa.spec import Register, Use
+from nki_lab.isa.spec import Register, RegisterValues, Use
 from nki_lab.kernel_runtime.ir import Pass, Program, Region, Variant, View, registers_read
 from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, endless
 from nki_lab.kernel_runtime.tensor import VirtualRegister
@@ -104,8 +104,7 @@ class _Layout(Follower):
             self._follows(row, register)
             value = self.values[register]
             if operand < 0:
-                if value is not None:
-                    self._stores.append((row, self._moved.storing(op, value)))
+                self._stores.append((row, self._moved.storing(op, self.values)))
             elif value is not None:
                 self._access_patches.append((row, operand, self._moved.at(op, operand, value)))
         self._rows += end - first
@@ -214,17 +213,15 @@ class _MovedViews:
         self.views = list(program.views)
         self.variants = list(program.variants)
         self._known: dict[tuple[int, int], int] = {}
-        self._storing: dict[tuple[int, int], int] = {}
+        self._storing: dict[tuple[int | None, ...], int] = {}
         registers = {
             view.id: view.indirect.index.id
             for view in program.views
             if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
         }
-        # What moves between registers has no value to show; an instruction reads one register beside its addresses.
+        # What writes registers has no value to show.
         self._named = {
-            v.id: next(iter(read.items()))
-            for v in program.variants
-            if v.instruction.name != "register_move" and (read := registers_read(v))
+            v.id: read for v in program.variants if not v.instruction.writes_register and (read := registers_read(v))
         }
         found: list[tuple[int, int, int]] = []
         if registers:
@@ -236,8 +233,9 @@ class _MovedViews:
         if self._named:
             rows = np.frombuffer(program.op_variant, np.uint32)
             found += [
-                (op, -1, self._named[int(rows[op])][1].number)
+                (op, -1, register.number)
                 for op in np.flatnonzero(np.isin(rows, list(self._named))).tolist()
+                for register in self._named[int(rows[op])].values()
             ]
         self._found = sorted(found)
         self._ops = [op for op, _, _ in self._found]
@@ -266,16 +264,19 @@ class _MovedViews:
             self._known[key] = known
         return known
 
-    def storing(self, op: int, value: int) -> int:
-        """The variant of an op that reads a register as an attribute, when that holds `value`."""
+    def storing(self, op: int, values: RegisterValues) -> int:
+        """The variant of an op that reads registers as attributes, with what is known of their values."""
         number = self._program.op_variant[op]
-        known = self._storing.get((number, value))
+        read = {name: values[register.number] for name, register in self._named[number].items()}
+        held = {name: value for name, value in read.items() if value is not None}
+        key = (number, *read.values())
+        known = self._storing.get(key) if held else number
         if known is None:
             old = self.variants[number]
-            attrs = {**old.use.attrs, self._named[number][0]: value}
+            attrs = {**old.use.attrs, **held}
             use = Use(old.instruction, old.use.arch, old.use.types, attrs, old.use.dims)
             use.engine = old.use.engine
-            known = self._storing[number, value] = len(self.variants)
+            known = self._storing[key] = len(self.variants)
             self.variants.append(Variant(known, old.instruction, use, old.names))
         return known
 

@@ -315,9 +315,9 @@ def shared_accesses(program: Program) -> Accesses:
     accesses = access_columns(program, indices=False)
     cores = program.core_column()[accesses.op]
     variant = np.frombuffer(program.op_variant, np.uint32)[accesses.op]
-    moves = ~np.array([item.instruction.only_orders for item in program.variants], bool)[variant]
+    moves = ~program.variants_where(lambda item: item.instruction.only_orders)[variant]
     # Such an instruction may move nothing at all.
-    skips = np.array([item.use.attrs.get("oob_mode") is enums.oob_mode.skip for item in program.variants], bool)
+    skips = program.variants_where(lambda item: item.use.attrs.get("oob_mode") is enums.oob_mode.skip)
     moved = np.array([view.indirect is not None for view in program.views], bool)
     moves &= ~(skips[variant] & moved[accesses.view])
     count = len(program.buffers)

@@ -7,8 +7,8 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.kernel_runtime.allocate.findings import title
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.race.cells import Overlap, overlap_of
 from nki_lab.kernel_runtime.race.conflicts import Conflict
 from nki_lab.kernel_runtime.race.transfers import Transfer

@@ -36,7 +36,7 @@ def meeting_themselves(program: Program) -> Iterator[Transfer]:
 
 def _suspects(program: Program) -> Column:
     """DMAs that read and write one tensor, and the first of each kind that writes bytes twice."""
-    moving = np.array([item.engine == "dma" for item in program.variants], bool)
+    moving = program.variants_where(lambda item: item.engine == "dma")
     twice = np.array([item.engine == "dma" and any(
         writes_twice(kind.shape, kind.strides)
         for name, is_out in zip(item.names, item.outs, strict=True)

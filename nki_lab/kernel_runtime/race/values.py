@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.ir import Program, Variant, View, registers_of
+from nki_lab.kernel_runtime.ir import Program, Variant, View, register_written, registers_of
 from nki_lab.kernel_runtime.race.order import Column
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor
+from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 _WORD: Final = (1 << 64) - 1
 
@@ -86,14 +86,12 @@ class _Numbering:
         inputs += [self._address(view, core) for view in views if view.indirect is not None]
         named = registers_of(variant)
         inputs += [self._register(register, core) for register in named]
-        keeps = any(callable(test) and test(variant.use) for test in (variant.instruction.accumulates,
-                                                                      variant.instruction.merges))  # fmt: skip
-        if keeps:
+        if variant.instruction.updates(variant.use):
             inputs += [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if is_out]
         number = hash((self.kinds[variant.id], *inputs)) & _WORD
         self._write_all(op, variant, views, core, number)
-        if named and isinstance(written := variant.use.attrs.get("dst"), Register):
-            self.registers[core, written.number] = number
+        if variant.instruction.writes_register:
+            self.registers[core, register_written(variant)] = number
 
     def _receive(self, op: int, variant: Variant, views: list[View], core: int) -> None:
         """An exchange: what comes is what the other core has where it sends from; the first of the two does both."""
@@ -155,9 +153,9 @@ class _Numbering:
     def _address(self, view: View, core: int) -> int:
         assert view.indirect is not None
         index = view.indirect.index
-        if isinstance(index, NkiTensor):
-            return self._read(self.program.views[index._view], core)
-        return self._register(Register(index.id), core)
+        if isinstance(index, VirtualRegister):
+            return self._register(Register(index.id), core)
+        return self._read(self.program.views[index._view], core)
 
     def _register(self, register: Register, core: int) -> int:
         """What a register holds; each core has its own, and numbers them in the order in which it comes to them."""

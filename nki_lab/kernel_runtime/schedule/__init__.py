@@ -122,7 +122,7 @@ def firm_edges(program: Program, allocation: Allocation) -> Edges:
 
 def _ordering(program: Program, accesses: Accesses) -> Accesses:
     """The accesses with those of barriers as writes: what comes after one waits for it."""
-    orders = np.array([item.instruction.only_orders for item in program.variants], bool)
+    orders = program.variants_where(lambda item: item.instruction.only_orders)
     if not orders.any():
         return accesses
     variant = np.frombuffer(program.op_variant, np.uint32)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.ir import Accesses, Program
+from nki_lab.kernel_runtime.ir import Accesses, Program, Variant
 from nki_lab.kernel_runtime.schedule.regions import Cells, cells_of
 from nki_lab.kernel_runtime.schedule.runs import Column, spread
 
@@ -74,12 +74,14 @@ def unique(found: Edges, ops: int) -> Edges:
     return Edges(pair // max(ops, 1), pair % max(ops, 1), kind)
 
 
+def _again(variant: Variant) -> bool:
+    """Whether what a variant writes also counts as read."""
+    return variant.instruction.updates(variant.use) or variant.instruction.only_orders
+
+
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-    adds = np.array(
-        [_holds(item.instruction.accumulates, item.use) or _holds(item.instruction.merges, item.use)
-         or item.instruction.only_orders for item in program.variants], bool
-    )  # fmt: skip
+    adds = program.variants_where(_again)
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
@@ -102,10 +104,6 @@ def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
     return _Events(
         cell, op, role, store[cell], np.where(last >= begin, last, -1), np.where(following < end, following, -1)
     )
-
-
-def _holds(test: object, use: object) -> bool:
-    return bool(callable(test) and test(use))
 
 
 def _flow(events: _Events, roles: tuple[int, ...] = (_READ, _ADD)) -> Edges:

@@ -7,8 +7,8 @@ import heapq
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
-from nki_lab.kernel_runtime.frontend.issue import placed, span_of
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.schedule.runs import Column
 
 

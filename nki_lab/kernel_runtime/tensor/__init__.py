@@ -13,7 +13,6 @@ from nki_lab.kernel_runtime.tensor.buffer import (
     shared_hbm,
 )
 from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, ds
-from nki_lab.kernel_runtime.tensor.indirect import Indirect
 from nki_lab.kernel_runtime.tensor.pattern import (
     Slices,
     box_of,
@@ -29,8 +28,9 @@ from nki_lab.kernel_runtime.tensor.pattern import (
 from nki_lab.kernel_runtime.tensor.refusal import describe
 from nki_lab.kernel_runtime.tensor.region import as_slices, box
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-from nki_lab.kernel_runtime.tensor.view import NkiTensor, Shape, make_view, whole
-from nki_lab.kernel_runtime.tensor.view_type import ViewType, view_type
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Shape, StridedView, view_type
+from nki_lab.kernel_runtime.tensor.view import NkiTensor, make_view, whole
+from nki_lab.kernel_runtime.tensor.view_type import ViewType
 
 __all__ = [
     "Buffer",
@@ -41,6 +41,7 @@ __all__ = [
     "Shape",
     "Slices",
     "Space",
+    "StridedView",
     "ViewType",
     "VirtualRegister",
     "as_slices",

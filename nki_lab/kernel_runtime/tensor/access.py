@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, require_direct, scalar_index, vector_index
+from nki_lab.kernel_runtime.tensor.indirect import require_direct, scalar_index, vector_index
 from nki_lab.kernel_runtime.tensor.pattern import extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
 
 class Access(NamedTuple):
@@ -25,7 +23,7 @@ class Access(NamedTuple):
 
 
 def access_pattern(
-    tensor: NkiTensor,
+    tensor: StridedView,
     pattern: Any,
     offset: Any,
     scalar_offset: Any,
@@ -73,7 +71,7 @@ def access_pattern(
     return Access(counts, steps, start, target, record)
 
 
-def _pairs(tensor: NkiTensor, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:
@@ -96,7 +94,7 @@ def _pairs(tensor: NkiTensor, pattern: Any) -> tuple[tuple[int, ...], tuple[int,
     )
 
 
-def _start(tensor: NkiTensor, offset: Any, dtype: DType) -> int:
+def _start(tensor: StridedView, offset: Any, dtype: DType) -> int:
     """First element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
     base, odd = divmod(tensor._offset * tensor._dtype.nbytes, dtype.nbytes)
     if odd:
@@ -120,7 +118,7 @@ def _start(tensor: NkiTensor, offset: Any, dtype: DType) -> int:
     return base + added
 
 
-def _row(tensor: NkiTensor, dtype: DType) -> int:
+def _row(tensor: StridedView, dtype: DType) -> int:
     """Elements of `dtype` in one partition of the storage; in HBM, in all of it."""
     row, odd = divmod(tensor._buffer.partition_bytes, dtype.nbytes)
     if odd and tensor._buffer.on_chip:
@@ -133,7 +131,7 @@ def _row(tensor: NkiTensor, dtype: DType) -> int:
     return row
 
 
-def _scale(tensor: NkiTensor, dim: int, dtype: DType) -> int:
+def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
     """Elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
 
     guess: the unit under `dtype=` is not documented; scaling keeps the index counting the tensor's own rows.
@@ -149,7 +147,7 @@ def _scale(tensor: NkiTensor, dim: int, dtype: DType) -> int:
     return stride
 
 
-def _check_inside(tensor: NkiTensor, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int) -> None:
+def _check_inside(tensor: StridedView, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int) -> None:
     """Every element addressed lies in the storage, on-chip each in its own partition."""
     buffer = tensor._buffer
     if not buffer.on_chip:
@@ -181,7 +179,7 @@ def _check_inside(tensor: NkiTensor, counts: tuple[int, ...], steps: tuple[int, 
 
 
 def _vector(
-    tensor: NkiTensor,
+    tensor: StridedView,
     vector_offset: Any,
     dim: int,
     stride: int,
@@ -213,7 +211,7 @@ def _vector(
 
 
 def _scalar(
-    tensor: NkiTensor,
+    tensor: StridedView,
     scalar_offset: Any,
     dim: int,
     stride: int,
@@ -246,7 +244,7 @@ def _scalar(
 
 
 def _bounded(
-    kind: Any, tensor: NkiTensor, index: Any, dim: int, stride: int, low: int, high: int, total: int
+    kind: Any, tensor: StridedView, index: Any, dim: int, stride: int, low: int, high: int, total: int
 ) -> Indirect:
     """The record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, dynamic_select, dynamic_slice, moved
-from nki_lab.kernel_runtime.tensor.operators import TensorOperators
+from nki_lab.kernel_runtime.tensor.indirect import dynamic_select, dynamic_slice, moved
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
 KEY_RULE = "a key is made of integers, registers, slices, nl.ds(start, size) and at most one ..."
 
@@ -45,7 +42,7 @@ class Indexed(NamedTuple):
 _FULL = slice(None)
 
 
-def resolve(tensor: NkiTensor, key: Any) -> Indexed:
+def resolve(tensor: StridedView, key: Any) -> Indexed:
     """The view `tensor[key]`.
 
     An integer drops its dimension, and so does a register, as `select` does. On-chip, dimension 0 stays as size 1, and
@@ -110,7 +107,7 @@ def resolve(tensor: NkiTensor, key: Any) -> Indexed:
     return Indexed(tuple(sizes), tuple(steps), offset, indirect)
 
 
-def _pending(tensor: NkiTensor, indirect: Indirect | None) -> NkiTensor:
+def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
     """The tensor, refused as already indexed where an earlier part of the same key made it so."""
     if indirect is not None and tensor._indirect is None:
         raise refuse(
@@ -123,7 +120,7 @@ def _pending(tensor: NkiTensor, indirect: Indirect | None) -> NkiTensor:
     return tensor
 
 
-def _expanded(tensor: NkiTensor, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     """`keys` with `...` and the omitted trailing dimensions written out."""
     rank = len(tensor._shape)
     dots = [position for position, item in enumerate(keys) if item is Ellipsis]
@@ -146,7 +143,7 @@ def _expanded(tensor: NkiTensor, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     return keys + fill
 
 
-def _slice_range(tensor: NkiTensor, dim: int, item: slice, size: int) -> tuple[int, int, int]:
+def _slice_range(tensor: StridedView, dim: int, item: slice, size: int) -> tuple[int, int, int]:
     """Start, count and step of a slice; explicit bounds must lie inside the dimension."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) is not int:
@@ -180,7 +177,7 @@ def _spelled(item: slice) -> str:
     return ":".join(parts)
 
 
-def _bad_slice(tensor: NkiTensor, dim: int, spelled: str, first: int, last: int, size: int) -> NkiError:
+def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: int, size: int) -> NkiError:
     if 0 <= first <= size and last <= first:
         return refuse(
             "NKI303",
@@ -197,7 +194,7 @@ def _bad_slice(tensor: NkiTensor, dim: int, spelled: str, first: int, last: int,
     )
 
 
-def _bound(tensor: NkiTensor, dim: int, bound: Any) -> int:
+def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
     if isinstance(bound, VirtualRegister):
         raise refuse(
             "NKI304",
@@ -206,7 +203,7 @@ def _bound(tensor: NkiTensor, dim: int, bound: Any) -> int:
             limit="slice bounds are compile-time integers",
             help="a run-time start of fixed length is nl.ds(start, size)",
         )
-    if isinstance(bound, TensorOperators):
+    if isinstance(bound, StridedView):
         raise refuse(
             "NKI304",
             f"a slice of dimension {dim} is bounded by a tensor",
@@ -226,7 +223,7 @@ def _bound(tensor: NkiTensor, dim: int, bound: Any) -> int:
     return value
 
 
-def _wrapped(tensor: NkiTensor, dim: int, index: int, size: int) -> int:
+def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
     """A possibly negative index as a position in 0..size-1."""
     position = index + size if index < 0 else index
     if 0 <= position < size:
@@ -239,7 +236,7 @@ def _wrapped(tensor: NkiTensor, dim: int, index: int, size: int) -> int:
     )
 
 
-def _ds_size(tensor: NkiTensor, dim: int, item: DynamicSlice, size: int) -> int:
+def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int) -> int:
     count = integer_of(item.size)
     if count is None:
         raise refuse(
@@ -253,8 +250,8 @@ def _ds_size(tensor: NkiTensor, dim: int, item: DynamicSlice, size: int) -> int:
     return count
 
 
-def _ds_start(tensor: NkiTensor, dim: int, item: DynamicSlice, size: int, count: int) -> int:
-    if isinstance(item.start, TensorOperators):
+def _ds_start(tensor: StridedView, dim: int, item: DynamicSlice, size: int, count: int) -> int:
+    if isinstance(item.start, StridedView):
         raise refuse(
             "NKI304",
             f"nl.ds starts dimension {dim} at a tensor",
@@ -275,17 +272,17 @@ def _ds_start(tensor: NkiTensor, dim: int, item: DynamicSlice, size: int, count:
     return start
 
 
-def _integer_key(tensor: NkiTensor, dim: int, item: Any) -> int:
+def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
     """A key that is neither slice nor plain int, as an integer; refused where it is none."""
-    if not isinstance(item, VirtualRegister | TensorOperators):
+    if not isinstance(item, VirtualRegister | StridedView):
         value = integer_of(item)
         if value is not None:
             return value
     raise _bad_key(tensor, dim, item)
 
 
-def _bad_key(tensor: NkiTensor, dim: int, item: Any) -> NkiError:
-    if isinstance(item, TensorOperators):
+def _bad_key(tensor: StridedView, dim: int, item: Any) -> NkiError:
+    if isinstance(item, StridedView):
         what = "a tensor"
         help_text = (
             f"rows picked by a tensor: vector_select({dim}, index) or ap(vector_offset=index); "
@@ -305,7 +302,7 @@ def _bad_key(tensor: NkiTensor, dim: int, item: Any) -> NkiError:
     return refuse("NKI304", f"dimension {dim} is indexed by {what}", tensor, limit=KEY_RULE, help=help_text)
 
 
-def _frozen(tensor: NkiTensor, dim: int) -> NkiError:
+def _frozen(tensor: StridedView, dim: int) -> NkiError:
     return refuse(
         "NKI309",
         f"dimension {dim} takes part in the view's run-time addressing",

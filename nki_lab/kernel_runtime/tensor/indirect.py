@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import replace
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
-
-Kind = Literal["scalar", "vector", "gather"]
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 GATHER_GROUP: Final = 16
@@ -23,38 +20,12 @@ TENSOR_ENGINE_GATHER_GROUP: Final = 32
 _PARTITIONS: Final = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Indirect:
-    """The run-time part of a view's address.
-
-    "scalar": every address moves by `value(index) * stride`. "vector": the term of dimension 0 is replaced by
-    `index[p] * stride` for partition p. "gather" (tensor indirection): element (p, i) lies at
-    `offset + p * strides[0] + list[i] * stride`, i < `num_elem`; the group of partition p keeps its list in `index`,
-    list[i] at [i % group, i // group].
-
-    `stride` counts elements of the view's dtype. `dim` is the indexed dimension of the tensor the index was applied to
-    and `extent` its size. Index values from `lowest` to `highest` stay inside the storage (for select, vector_select
-    and nl.ds inside the indexed dimension); others are refused when the kernel runs. `frozen_dim` is the dimension of
-    the view that takes part in the indirection and is no more sliced or selected, None where it is gone.
-    """
-
-    kind: Kind
-    index: NkiTensor | VirtualRegister
-    stride: int
-    dim: int
-    extent: int
-    lowest: int
-    highest: int
-    frozen_dim: int | None
-    num_elem: int | None = None
-
-
 def moved(indirect: Indirect, dim: int | None) -> Indirect:
     """The record after the frozen dimension went to `dim`."""
     return indirect if indirect.frozen_dim == dim else replace(indirect, frozen_dim=dim)
 
 
-def require_direct(tensor: NkiTensor, operation: str) -> None:
+def require_direct(tensor: StridedView, operation: str) -> None:
     """Refuses a second run-time index on a view that has one."""
     if tensor._indirect is not None:
         raise refuse(
@@ -66,7 +37,7 @@ def require_direct(tensor: NkiTensor, operation: str) -> None:
         )
 
 
-def require_no_gather(tensor: NkiTensor, operation: str) -> None:
+def require_no_gather(tensor: StridedView, operation: str) -> None:
     """Refuses to change the layout of a view made by `indirect`."""
     if tensor._indirect is not None and tensor._indirect.kind == "gather":
         raise refuse(
@@ -78,7 +49,7 @@ def require_no_gather(tensor: NkiTensor, operation: str) -> None:
         )
 
 
-def scalar_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor | VirtualRegister:
+def scalar_index(tensor: StridedView, operation: str, index: Any) -> StridedView | VirtualRegister:
     """`index` checked as a run-time scalar: a register, or one integer in SBUF."""
     if isinstance(index, VirtualRegister):
         return index
@@ -94,7 +65,7 @@ def scalar_index(tensor: NkiTensor, operation: str, index: Any) -> NkiTensor | V
     return index  # type: ignore[no-any-return]
 
 
-def vector_index(tensor: NkiTensor, operation: str, index: Any, rows: int = 0) -> NkiTensor:
+def vector_index(tensor: StridedView, operation: str, index: Any, rows: int = 0) -> StridedView:
     """`index` checked as one integer per partition of an SBUF tensor; for more rows than partitions, several."""
     if isinstance(index, VirtualRegister):
         raise refuse(
@@ -115,7 +86,7 @@ def vector_index(tensor: NkiTensor, operation: str, index: Any, rows: int = 0) -
     return index  # type: ignore[no-any-return]
 
 
-def _integer_tile(tensor: NkiTensor, operation: str, index: Any, wanted: str) -> None:
+def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) -> None:
     buffer = getattr(index, "_buffer", None)
     if buffer is None:
         found = f"{index!r}" if integer_of(index) is not None else f"a {type(index).__name__}"
@@ -144,7 +115,7 @@ def _integer_tile(tensor: NkiTensor, operation: str, index: Any, wanted: str) ->
         )
 
 
-def dynamic_select(tensor: NkiTensor, dim: int, index: Any) -> Indirect:
+def dynamic_select(tensor: StridedView, dim: int, index: Any) -> Indirect:
     """The record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
     require_direct(tensor, "select")
     if dim == 0 and tensor._buffer.on_chip:
@@ -162,7 +133,7 @@ def dynamic_select(tensor: NkiTensor, dim: int, index: Any) -> Indirect:
     )
 
 
-def dynamic_slice(tensor: NkiTensor, dim: int, start: VirtualRegister, size: int) -> Indirect:
+def dynamic_slice(tensor: StridedView, dim: int, start: VirtualRegister, size: int) -> Indirect:
     """The record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
     require_direct(tensor, "nl.ds")
     extent = tensor._shape[dim]
@@ -178,7 +149,7 @@ def dynamic_slice(tensor: NkiTensor, dim: int, start: VirtualRegister, size: int
     )
 
 
-def vector_select(tensor: NkiTensor, dim: Any, vector_offset: Any) -> tuple[tuple[int, ...], Indirect]:
+def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tuple[int, ...], Indirect]:
     """Shape and record of `vector_select(dim, vector_offset)`."""
     require_direct(tensor, "vector_select")
     last = len(tensor._shape) - 1
@@ -216,7 +187,7 @@ def vector_select(tensor: NkiTensor, dim: Any, vector_offset: Any) -> tuple[tupl
     return (index._shape[0], *tensor._shape[1:]), record
 
 
-def gather(tensor: NkiTensor, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:
+def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:
     """Layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
 
     Without `num_elem` all offsets count: `index.size`, or, where that is more than any engine's group of partitions

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
 from nki_lab.kernel_runtime.tensor.pattern import reshape_strides
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def first_is_fixed(tensor: NkiTensor) -> bool:
+def first_is_fixed(tensor: StridedView) -> bool:
     """True where dimension 0 may not be moved, split, merged or resized: on-chip, and after vector_select."""
     return tensor._buffer.on_chip or (tensor._indirect is not None and tensor._indirect.kind == "vector")
 
 
-def dimension(tensor: NkiTensor, operation: str, dim: Any, last: int | None = None) -> int:
+def dimension(tensor: StridedView, operation: str, dim: Any, last: int | None = None) -> int:
     """`dim` checked to be a dimension number of the tensor, 0..last."""
     top = len(tensor._shape) - 1 if last is None else last
     number = integer_of(dim)
@@ -32,7 +30,7 @@ def dimension(tensor: NkiTensor, operation: str, dim: Any, last: int | None = No
     return number
 
 
-def permute(tensor: NkiTensor, dims: Any) -> tuple[int, ...]:
+def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
     """`dims` checked to be a permutation that leaves a fixed dimension 0 in place."""
     require_no_gather(tensor, "permute")
     rank = len(tensor._shape)
@@ -49,7 +47,7 @@ def permute(tensor: NkiTensor, dims: Any) -> tuple[int, ...]:
     return order  # type: ignore[return-value]
 
 
-def broadcast(tensor: NkiTensor, dim: Any, size: Any) -> tuple[int, Layout]:
+def broadcast(tensor: StridedView, dim: Any, size: Any) -> tuple[int, Layout]:
     """The dimension and the layout of `broadcast(dim, size)`."""
     require_no_gather(tensor, "broadcast")
     number = dimension(tensor, "broadcast", dim)
@@ -73,7 +71,7 @@ def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, 
     return (*values[:position], value, *values[position + 1 :])
 
 
-def expand_dim(tensor: NkiTensor, dim: Any) -> tuple[int, Layout]:
+def expand_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     """The dimension and the layout of `expand_dim(dim)`."""
     require_no_gather(tensor, "expand_dim")
     shape, strides = tensor._shape, tensor._strides
@@ -84,7 +82,7 @@ def expand_dim(tensor: NkiTensor, dim: Any) -> tuple[int, Layout]:
     return number, ((*shape[:number], 1, *shape[number:]), (*strides[:number], step, *strides[number:]))
 
 
-def squeeze_dim(tensor: NkiTensor, dim: Any) -> tuple[int, Layout]:
+def squeeze_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     """The dimension and the layout of `squeeze_dim(dim)`; the floor of two dimensions on-chip, one in HBM, stays."""
     require_no_gather(tensor, "squeeze_dim")
     shape, strides = tensor._shape, tensor._strides
@@ -103,7 +101,7 @@ def squeeze_dim(tensor: NkiTensor, dim: Any) -> tuple[int, Layout]:
     return number, (shape[:number] + shape[number + 1 :], strides[:number] + strides[number + 1 :])
 
 
-def sizes_of(tensor: NkiTensor, operation: str, shape: Any) -> tuple[int, ...]:
+def sizes_of(tensor: StridedView, operation: str, shape: Any) -> tuple[int, ...]:
     """`shape` checked to be a sequence of integers."""
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
@@ -119,7 +117,7 @@ def sizes_of(tensor: NkiTensor, operation: str, shape: Any) -> tuple[int, ...]:
     return tuple(sizes)  # type: ignore[arg-type]
 
 
-def reshape(tensor: NkiTensor, shape: Any) -> Layout:
+def reshape(tensor: StridedView, shape: Any) -> Layout:
     """The layout of `reshape(shape)`."""
     require_no_gather(tensor, "reshape")
     old, strides = tensor._shape, tensor._strides
@@ -159,7 +157,7 @@ def reshape(tensor: NkiTensor, shape: Any) -> Layout:
     return new, result
 
 
-def reshape_dim(tensor: NkiTensor, dim: Any, shape: Any) -> tuple[int, Layout]:
+def reshape_dim(tensor: StridedView, dim: Any, shape: Any) -> tuple[int, Layout]:
     """The dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
     require_no_gather(tensor, "reshape_dim")
     number = dimension(tensor, "reshape_dim", dim)
@@ -197,7 +195,7 @@ def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
     return tuple(whole // known if size == -1 else size for size in parts)
 
 
-def flatten_dims(tensor: NkiTensor, start_dim: Any, end_dim: Any) -> tuple[int, int, Layout]:
+def flatten_dims(tensor: StridedView, start_dim: Any, end_dim: Any) -> tuple[int, int, Layout]:
     """First and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
     require_no_gather(tensor, "flatten_dims")
     shape, strides = tensor._shape, tensor._strides
@@ -226,7 +224,7 @@ def flatten_dims(tensor: NkiTensor, start_dim: Any, end_dim: Any) -> tuple[int, 
     return first, last, ((*shape[:first], size, *shape[end:]), (*strides[:first], *step, *strides[end:]))
 
 
-def reinterpret(tensor: NkiTensor, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
     if tensor._indirect is not None:
         raise refuse(
@@ -282,7 +280,7 @@ def reinterpret(tensor: NkiTensor, dtype: DType) -> tuple[tuple[int, ...], tuple
 Names = tuple[str | tuple[str, ...], ...]
 
 
-def rearrange(tensor: NkiTensor, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any) -> Layout:
+def rearrange(tensor: StridedView, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any) -> Layout:
     """The layout of `rearrange`: groups of the source split, names reordered, groups of the destination merged."""
     require_no_gather(tensor, "rearrange")
     source = _groups(tensor, "src_pattern", src_pattern)
@@ -316,7 +314,7 @@ def rearrange(tensor: NkiTensor, src_pattern: Any, dst_pattern: Any, fixed_sizes
     return tuple(shape), tuple(strides)
 
 
-def _groups(tensor: NkiTensor, which: str, pattern: Any) -> list[tuple[str, ...]]:
+def _groups(tensor: StridedView, which: str, pattern: Any) -> list[tuple[str, ...]]:
     groups: list[tuple[str, ...]] = []
     if isinstance(pattern, tuple | list):
         for entry in pattern:
@@ -336,7 +334,9 @@ def _groups(tensor: NkiTensor, which: str, pattern: Any) -> list[tuple[str, ...]
     )
 
 
-def _named_axes(tensor: NkiTensor, source: list[tuple[str, ...]], fixed: dict[str, int]) -> dict[str, tuple[int, int]]:
+def _named_axes(
+    tensor: StridedView, source: list[tuple[str, ...]], fixed: dict[str, int]
+) -> dict[str, tuple[int, int]]:
     """Size and stride of each name."""
     if len(source) != len(tensor._shape):
         raise refuse(

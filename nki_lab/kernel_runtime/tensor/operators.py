@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 
-class TensorOperators:
+def outside_kernel(tensor: StridedView, use: str) -> Exception:
+    """The error of an operation that needs an executor, on a tensor that belongs to none."""
+    return error_of(
+        diagnose(
+            "NKI005",
+            f"{use} on {describe(tensor)}, which belongs to no running kernel",
+            limit="tensors compute and hold values only inside a kernel",
+        )
+    )
+
+
+def _operator(name: str, *, reflected: bool = False) -> Callable[[TensorOperators, Any], Any]:
+    def operate(self: TensorOperators, other: Any) -> Any:
+        return self._operate(name, other, reflected)
+
+    return operate
+
+
+def _inplace(name: str) -> Callable[[TensorOperators, Any], Any]:
+    def update(self: TensorOperators, other: Any) -> Any:
+        inplace = getattr(self._buffer.owner, "inplace", None)
+        return self._operate(name, other) if inplace is None else inplace(name, self, other)
+
+    return update
+
+
+class TensorOperators(StridedView):
     """Arithmetic, comparisons and conversions of a tensor.
 
     Arithmetic and comparisons are `owner.operator(name, tensor, other, reflected)` with the names of `nki.language`.
@@ -26,106 +50,32 @@ class TensorOperators:
     __slots__ = ()
 
     def _operate(self, name: str, other: Any, reflected: bool = False) -> Any:
-        tensor = cast("NkiTensor", self)
-        owner = tensor._buffer.owner
+        owner = self._buffer.owner
         if owner is None:
-            raise outside_kernel(tensor, f"the operator {name}")
-        return owner.operator(name, tensor, other, reflected)
+            raise outside_kernel(self, f"the operator {name}")
+        return owner.operator(name, self, other, reflected)
 
-    def _update(self, name: str, other: Any) -> Any:
-        tensor = cast("NkiTensor", self)
-        inplace = getattr(tensor._buffer.owner, "inplace", None)
-        return self._operate(name, other) if inplace is None else inplace(name, tensor, other)
-
-    def __iadd__(self, other: Any) -> Any:
-        return self._update("add", other)
-
-    def __isub__(self, other: Any) -> Any:
-        return self._update("subtract", other)
-
-    def __imul__(self, other: Any) -> Any:
-        return self._update("multiply", other)
-
-    def __itruediv__(self, other: Any) -> Any:
-        return self._update("divide", other)
-
-    def __add__(self, other: Any) -> Any:
-        return self._operate("add", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._operate("add", other, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._operate("subtract", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._operate("subtract", other, True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._operate("multiply", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._operate("multiply", other, True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._operate("divide", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._operate("divide", other, True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._operate("floor_divide", other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._operate("floor_divide", other, True)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._operate("mod", other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._operate("mod", other, True)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._operate("power", other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._operate("power", other, True)
-
-    def __matmul__(self, other: Any) -> Any:
-        return self._operate("matmul", other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return self._operate("matmul", other, True)
-
-    def __and__(self, other: Any) -> Any:
-        return self._operate("bitwise_and", other)
-
-    def __rand__(self, other: Any) -> Any:
-        return self._operate("bitwise_and", other, True)
-
-    def __or__(self, other: Any) -> Any:
-        return self._operate("bitwise_or", other)
-
-    def __ror__(self, other: Any) -> Any:
-        return self._operate("bitwise_or", other, True)
-
-    def __xor__(self, other: Any) -> Any:
-        return self._operate("bitwise_xor", other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return self._operate("bitwise_xor", other, True)
-
-    def __lshift__(self, other: Any) -> Any:
-        return self._operate("left_shift", other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return self._operate("left_shift", other, True)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self._operate("right_shift", other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return self._operate("right_shift", other, True)
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
+    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", reflected=True)
+    __mod__, __rmod__ = _operator("mod"), _operator("mod", reflected=True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", reflected=True)
+    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", reflected=True)
+    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", reflected=True)
+    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", reflected=True)
+    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", reflected=True)
+    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", reflected=True)
+    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", reflected=True)
+    __iadd__ = _inplace("add")
+    __isub__ = _inplace("subtract")
+    __imul__ = _inplace("multiply")
+    __itruediv__ = _inplace("divide")
+    __lt__ = _operator("less")
+    __le__ = _operator("less_equal")
+    __gt__ = _operator("greater")
+    __ge__ = _operator("greater_equal")
 
     def __neg__(self) -> Any:
         return self._operate("negative", None)
@@ -139,18 +89,6 @@ class TensorOperators:
     def __invert__(self) -> Any:
         return self._operate("invert", None)
 
-    def __lt__(self, other: Any) -> Any:
-        return self._operate("less", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._operate("less_equal", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._operate("greater", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._operate("greater_equal", other)
-
     def __eq__(self, other: object) -> Any:
         return self._operate("equal", other) if self._elementwise(other) else NotImplemented
 
@@ -161,13 +99,13 @@ class TensorOperators:
         return id(self)
 
     def _elementwise(self, other: object) -> bool:
-        if not isinstance(other, TensorOperators | Number):
+        if not isinstance(other, StridedView | Number):
             return False
-        return getattr(cast("NkiTensor", self)._buffer.owner, "elementwise_operators", False) is True
+        return getattr(self._buffer.owner, "elementwise_operators", False) is True
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_"):
-            member = getattr(cast("NkiTensor", self)._buffer.owner, "member", None)
+            member = getattr(self._buffer.owner, "member", None)
             found = None if member is None else member(self, name)
             if found is not None:
                 return found
@@ -175,24 +113,23 @@ class TensorOperators:
             raise refuse(
                 "NKI006",
                 f"tensors have no attribute {name}",
-                cast("NkiTensor", self),
+                self,
                 limit="the attributes of NkiTensor",
                 help=did_you_mean(name, names),
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def _needed(self, use: str) -> NoReturn:
-        tensor = cast("NkiTensor", self)
         raise refuse(
             "NKI017",
-            f"the tensor {describe(tensor)} is {use}, but its values exist only when the kernel runs",
-            tensor,
+            f"the tensor {describe(self)} is {use}, but its values exist only when the kernel runs",
+            self,
             limit="Python decides at specialisation time, from shapes, dtypes and compile-time values",
             help="compute with instructions (tensor_scalar, select, predicated copy), or branch with a register",
         )
 
     def __bool__(self) -> bool:
-        truth = getattr(cast("NkiTensor", self)._buffer.owner, "truth", None)
+        truth = getattr(self._buffer.owner, "truth", None)
         if truth is None:
             self._needed("used as a condition")
         return bool(truth(self))
@@ -213,27 +150,4 @@ class TensorOperators:
         self._needed("searched with `in`")
 
     def __len__(self) -> int:
-        return cast("NkiTensor", self)._shape[0]
-
-    def __iter__(self) -> Iterator[NkiTensor]:
-        tensor = cast("NkiTensor", self)
-        if tensor._buffer.on_chip:
-            raise refuse(
-                "NKI304",
-                f"iteration over the partitions of {describe(tensor)}",
-                tensor,
-                limit="HBM tensors are iterated along dimension 0, SBUF and PSUM tensors are not",
-                help=f"loop over indices: for i in range({tensor._shape[0]}): tile[i:i + 1]",
-            )
-        return (tensor[position] for position in range(tensor._shape[0]))
-
-
-def outside_kernel(tensor: NkiTensor, use: str) -> Exception:
-    """The error of an operation that needs an executor, on a tensor that belongs to none."""
-    return error_of(
-        diagnose(
-            "NKI005",
-            f"{use} on {describe(tensor)}, which belongs to no running kernel",
-            limit="tensors compute and hold values only inside a kernel",
-        )
-    )
+        return self._shape[0]

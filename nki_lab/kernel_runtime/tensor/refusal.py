@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nki_lab.diagnostic import NkiError, diagnose, error_of
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
+from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 PARTITION_RULE = "dimension 0 of an SBUF or PSUM tensor is the partition dimension; it stays first, whole and unsplit"
 
 
-def describe(tensor: NkiTensor) -> str:
+def describe(tensor: StridedView) -> str:
     """The tensor in a message: name, shape, dtype, memory."""
     buffer = tensor._buffer
     name = f"{buffer.name}: " if buffer.name else ""
     return f"{name}{tensor._shape} {tensor._dtype.name} in {buffer.space.value}"
 
 
-def refuse(code: str, message: str, tensor: NkiTensor, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
+def refuse(code: str, message: str, tensor: StridedView, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
     """The error `code` about a view operation on `tensor`."""
     return error_of(diagnose(code, message, note=describe(tensor), limit=limit, help=help))
 
 
-def bad_dimension(tensor: NkiTensor, operation: str, dim: object, last: int) -> NkiError:
+def bad_dimension(tensor: StridedView, operation: str, dim: object, last: int) -> NkiError:
     """Refusal of a dimension number outside 0..last."""
     if not isinstance(dim, int) or isinstance(dim, bool):
         return refuse("NKI304", f"{operation}: dim is a {type(dim).__name__}, not an integer", tensor)
@@ -38,7 +34,7 @@ def bad_dimension(tensor: NkiTensor, operation: str, dim: object, last: int) -> 
     )
 
 
-def partition_refusal(tensor: NkiTensor, operation: str, message: str) -> NkiError:
+def partition_refusal(tensor: StridedView, operation: str, message: str) -> NkiError:
     """Refusal of an operation that would move, split or resize dimension 0."""
     if tensor._buffer.on_chip:
         return refuse(

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor import access, indirect, layout
-from nki_lab.kernel_runtime.tensor.buffer import Address, Buffer, MemoryRegion, integer_of, row_major, sbuf
+from nki_lab.kernel_runtime.tensor.buffer import Buffer, MemoryRegion, integer_of, row_major, sbuf
 from nki_lab.kernel_runtime.tensor.indexing import resolve
-from nki_lab.kernel_runtime.tensor.indirect import Indirect, moved
+from nki_lab.kernel_runtime.tensor.indirect import moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
 from nki_lab.kernel_runtime.tensor.pattern import is_dense
-from nki_lab.kernel_runtime.tensor.refusal import refuse
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view_type import ViewType
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
 _new: Final = object.__new__
-
-
-class Shape(tuple[int, ...]):
-    """Sizes of a tensor: a tuple that also equals a list of the same sizes."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return tuple.__eq__(self, tuple(other) if type(other) is list else other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = tuple.__hash__
 
 
 class NkiTensor(TensorOperators):
@@ -45,17 +30,7 @@ class NkiTensor(TensorOperators):
     need a copy, NKI309 run-time addressing, NKI312 the partition dimension.
     """
 
-    __slots__ = ("_buffer", "_dtype", "_extra", "_indirect", "_offset", "_shape", "_strides", "_type", "_view")
-
-    _buffer: Buffer
-    _shape: tuple[int, ...]
-    _strides: tuple[int, ...]
-    _offset: int
-    _dtype: DType
-    _indirect: Indirect | None
-    _type: ViewType | None
-    _view: int
-    _extra: Any
+    __slots__ = ()
 
     def __init__(
         self, shape: Any, dtype: Any, storage: Any = None, buffer: MemoryRegion | str = sbuf, name: str = ""
@@ -73,50 +48,6 @@ class NkiTensor(TensorOperators):
         self._type = None
         self._view = -1
         self._extra = None
-
-    @property
-    def shape(self) -> Shape:
-        return Shape(self._shape)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self._strides
-
-    @property
-    def offset(self) -> int:
-        return self._offset
-
-    @property
-    def dtype(self) -> Any:
-        """The NumPy-compatible dtype that `nki.language` names."""
-        return self._dtype.host
-
-    @property
-    def itemsize(self) -> int:
-        return self._dtype.nbytes
-
-    @property
-    def buffer(self) -> MemoryRegion:
-        return self._buffer.space
-
-    @property
-    def name(self) -> str:
-        return self._buffer.name
-
-    @property
-    def address(self) -> Address | None:
-        return self._buffer.address
-
-    @property
-    def ndim(self) -> int:
-        return len(self._shape)
-
-    @property
-    def size(self) -> int:
-        size = 1
-        for count in self._shape:
-            size *= count
-        return size
 
     def is_contiguous(self) -> bool:
         """True if the elements are dense in row-major order, on-chip within each partition."""
@@ -183,6 +114,17 @@ class NkiTensor(TensorOperators):
             raise outside_kernel(self, "an assignment")
         owner.assign(target, value)
 
+    def __iter__(self) -> Iterator[NkiTensor]:
+        if self._buffer.on_chip:
+            raise refuse(
+                "NKI304",
+                f"iteration over the partitions of {describe(self)}",
+                self,
+                limit="HBM tensors are iterated along dimension 0, SBUF and PSUM tensors are not",
+                help=f"loop over indices: for i in range({self._shape[0]}): tile[i:i + 1]",
+            )
+        return (self[position] for position in range(self._shape[0]))
+
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements start, start + step, ... before `end` along `dim`; 0 <= start < end <= the dimension's size."""
         number = layout.dimension(self, "slice", dim)
@@ -204,7 +146,7 @@ class NkiTensor(TensorOperators):
         Dimension 0 of an on-chip tensor stays with size 1, and is selected by integers only.
         """
         number = layout.dimension(self, "select", dim)
-        position = None if isinstance(index, TensorOperators | VirtualRegister) else integer_of(index)
+        position = None if isinstance(index, StridedView | VirtualRegister) else integer_of(index)
         if position is not None:
             if position < 0:
                 raise refuse(

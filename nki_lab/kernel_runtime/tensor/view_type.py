@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from nki_lab.isa.arch import V3
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion
 from nki_lab.kernel_runtime.tensor.pattern import extent, is_dense, normalise
-from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.tensor.view import NkiTensor
 
 PSUM_BANK_BYTES: Final = V3.psum_bank_bytes
 """Bytes of a PSUM bank in one partition, the same on every generation: view types do not know the target."""
@@ -97,52 +93,3 @@ class ViewType:
         kind = f" {self.indirect}" if self.indirect else ""
         what = f"{self.shape} by {self.strides} {self.dtype.name} in {self.space.value}"
         return f"<view type {self.id}: {what}{place}{kind}>"
-
-
-_TYPES: dict[tuple[object, ...], ViewType] = {}
-_PLAIN: dict[tuple[object, ...], ViewType] = {}  # the same ones, of views in HBM without run-time indices
-
-
-def view_type(tensor: NkiTensor) -> ViewType:
-    """The tensor's ViewType, found once and kept on the tensor."""
-    known = tensor._type
-    if known is not None:
-        return known
-    buffer = tensor._buffer
-    dtype = tensor._dtype
-    strides = tensor._strides
-    indirect = tensor._indirect
-    if indirect is None and not buffer.on_chip:  # the commonest: slices of arguments and results
-        plain = (buffer.space, dtype, tensor._shape, strides)
-        known = _PLAIN.get(plain)
-        if known is None:
-            known = _PLAIN[plain] = _interned((*plain, 0, 0, 1, None, False, None))
-        tensor._type = known
-        return known
-    kind = None if indirect is None else indirect.kind
-    start = bank = 0
-    step = 1
-    if buffer.on_chip:
-        row = buffer.partition_bytes // dtype.nbytes
-        start, free = divmod(tensor._offset, row)
-        if buffer.address is not None:
-            start += buffer.address[0]
-        if buffer.space is MemoryRegion.psum:
-            bank = free * dtype.nbytes
-            if buffer.address is not None:
-                bank += buffer.address[1]
-            bank %= PSUM_BANK_BYTES
-        if strides[0] != row and tensor._shape[0] != 1:
-            step = strides[0] // row
-    source = None if indirect is None else indirect.index
-    index = None if source is None or isinstance(source, VirtualRegister) else view_type(source)
-    key = (buffer.space, dtype, tensor._shape, strides, start, bank, step, kind, buffer.address is not None, index)
-    tensor._type = known = _interned(key)
-    return known
-
-
-def _interned(key: tuple[Any, ...]) -> ViewType:
-    known = _TYPES.get(key)
-    if known is None:
-        known = _TYPES.setdefault(key, ViewType(len(_TYPES), *key))
-    return known

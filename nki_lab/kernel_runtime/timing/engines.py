@@ -54,17 +54,20 @@ def reused_tiles(
 ) -> list[bool]:
     """For each op in a tensor lane's order, whether the array holds its stationary tile already.
 
-    It does when the op before loaded the same view, and nothing wrote to that tensor in between.
+    It does when the last op that loaded a tile loaded the same view, and nothing wrote to that tensor in between. An op
+    without a stationary tile, as a barrier on this engine, leaves the array as it is.
     """
-    rows = order.astype(np.int64)
-    variants = np.frombuffer(program.op_variant, np.uint32)[rows]
-    position = np.array([cost.stationary for cost in costs], np.int64)[variants]
-    first = np.frombuffer(program.op_access, np.uint32)[rows].astype(np.int64)
-    views = np.where(position >= 0, np.frombuffer(program.access_view, np.uint32)[first + np.maximum(position, 0)], -1)
-    again = np.zeros(len(rows), bool)
-    again[1:] = (views[1:] == views[:-1]) & (views[1:] >= 0)
-    written = _written_between(program, accesses, views, rows, np.flatnonzero(again))
-    again[written] = False
+    position = np.array([cost.stationary for cost in costs], np.int64)[
+        np.frombuffer(program.op_variant, np.uint32)[order]
+    ]
+    loading = np.flatnonzero(position >= 0)
+    rows = order[loading].astype(np.int64)
+    places = np.frombuffer(program.op_access, np.uint32)[rows] + position[loading]
+    views = np.frombuffer(program.access_view, np.uint32)[places].astype(np.int64)
+    same = np.flatnonzero(views[1:] == views[:-1]) + 1
+    again = np.zeros(len(order), bool)
+    again[loading[same]] = True
+    again[loading[_written_between(program, accesses, views, rows, same)]] = False
     return list(again.tolist())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
@@ -12,10 +12,8 @@ from nki_lab.diagnostic import Span
 from nki_lab.lsp.checker import Unit, findings_of
 from nki_lab.lsp.convert import SOURCE, diagnostic_of
 from nki_lab.lsp.requests.explain import COMMAND
-
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
-    from nki_lab.lsp.texts import Module
+from nki_lab.lsp.server import Server
+from nki_lab.lsp.texts import Module
 
 METHOD: Final = lsp.TEXT_DOCUMENT_CODE_ACTION
 OPTIONS: Final = lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
 from nki_lab.lsp.convert import plain
+from nki_lab.lsp.server import Server
 from nki_lab.lsp.settings import SECTION
-
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
 
 METHOD: Final = lsp.WORKSPACE_DID_CHANGE_CONFIGURATION
 OPTIONS: Final = None

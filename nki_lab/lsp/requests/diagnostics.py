@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+from nki_lab.lsp.server import Server
 
 METHOD: Final = lsp.TEXT_DOCUMENT_DIAGNOSTIC
 OPTIONS: Final = lsp.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="nki-lab")

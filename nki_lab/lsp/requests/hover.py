@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
 from nki_lab import query
 from nki_lab.lsp.checker import findings_of, known_of
 from nki_lab.lsp.convert import markdown
-
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+from nki_lab.lsp.server import Server
 
 METHOD: Final = lsp.TEXT_DOCUMENT_HOVER
 OPTIONS: Final = lsp.HoverOptions()

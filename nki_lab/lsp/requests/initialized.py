@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
 from nki_lab.lsp.requests.configuration import refresh
-
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+from nki_lab.lsp.server import Server
 
 METHOD: Final = lsp.INITIALIZED
 OPTIONS: Final = None

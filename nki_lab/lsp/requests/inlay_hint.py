@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
 from nki_lab.diagnostic import Span
 from nki_lab.lsp.checker import known_of
-
-if TYPE_CHECKING:
-    from nki_lab.lsp.server import Server
+from nki_lab.lsp.server import Server
 
 METHOD: Final = lsp.TEXT_DOCUMENT_INLAY_HINT
 OPTIONS: Final = lsp.InlayHintOptions(resolve_provider=False)

@@ -15,9 +15,9 @@ import pytest
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.context import recording
-from nki_lab.kernel_runtime.frontend.issue import Builder
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.context import recording
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import executed
@@ -260,7 +260,7 @@ def test_a_loop_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_program_that_grows_after_a_loop_goes_on_from_there() -> None:
     program = Program("kernel", arch_of("trn2"), Options())
-    builder = Builder(program)
+    builder = KernelBuilder(program)
     machine = Machine(program, {})
     with recording(builder):
         tile = nl.zeros((4, 4), dtype=nl.float32)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.frontend.context import recording
-from nki_lab.kernel_runtime.frontend.doors import door_of
+from nki_lab.kernel_runtime.issue.context import recording
+from nki_lab.kernel_runtime.issue.nisa_functions import door_of
 from nki_lab.kernel_runtime.numerics import machine as machine_module
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.numerics.storage import Pool

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.numerics.stepping import BLOCK
 from nki_lab.kernel_runtime.tensor import whole
+from nki_lab.kernel_runtime.tracer import trace
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, nisa, nl, small, traced
 
 PLENTY = 1 << 30

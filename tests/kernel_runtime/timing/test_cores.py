@@ -16,14 +16,14 @@ import nki_lab
 from nki_lab.export.text import brief
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.tracer import trace
 from nki_lab.kernel_runtime.ir import Program, verify
+from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.timing import walk
 from nki_lab.kernel_runtime.timing.dma import NEVER, UNITS, DmaEngines, Transfer, hbm_limit
+from nki_lab.kernel_runtime.tracer import trace
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels
 from tests.kernel_runtime.timing.timed import PLAIN, Timed, nisa, nl, timed
 

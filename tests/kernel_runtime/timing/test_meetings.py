@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 import nki_lab
 from nki_lab.kernel_runtime.allocate import allocate
+from nki_lab.kernel_runtime.ir import access_columns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import STALL_REASONS
+from nki_lab.kernel_runtime.timing.costs import costs_of
+from nki_lab.kernel_runtime.timing.engines import reused_tiles
 from tests.two_cores import MOVES, ONES, Move, kernel_of, ops, specialised, timed
 from tests.verdicts import kernel_file, loaded
 
@@ -132,3 +135,26 @@ def test_a_schedule_may_turn_instructions_around_a_meeting() -> None:
     circle = nki_lab.run(kernel.with_schedule([("swap", "plus")])[2], ONES, target="trn2")
     assert {item.code for item in circle.diagnostics} == {"NKI402", "NKI414"}  # idle is never read
     assert (circle.output == 2).all()
+
+
+def test_barriers_of_the_tensor_engine_load_no_tile_and_leave_the_one_that_is_there() -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((2, 128, 128), nl.float32, buffer=nl.shared_hbm)
+        tiles = nl.load(x), nl.load(x)
+        for which in (0, 0, 1):
+            product = nl.ndarray((128, 128), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(product, tiles[which], tiles[0])
+            for _ in range(2):  # one after the other, so that two ops in a row load nothing
+                nisa.core_barrier(out, (0, 1), engine=nisa.engine.tensor)
+        nl.store(out[nl.program_id(0)], nl.copy(product))
+        return out
+
+    program, _ = specialised(kernel, (128, 128))
+    queues = schedule(program, allocate(program))
+    costs, accesses = costs_of(program), access_columns(program)
+    for lane, order in zip(queues.lanes, queues.order, strict=True):
+        if lane.name == "tensor":
+            held = reused_tiles(program, costs, accesses, order)
+            assert held == [False, False, False, True, False, False, False, False, False]
+    assert not timed(program).setup[ops(program, "core_barrier")].any()

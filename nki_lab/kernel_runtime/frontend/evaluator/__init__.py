@@ -11,8 +11,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
 from nki_lab.kernel_runtime.frontend.evaluator.machine import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, Signature, launches, signatures
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance
+from nki_lab.source.module import ModuleSource
 
 __all__ = [
     "NOTEBOOK",

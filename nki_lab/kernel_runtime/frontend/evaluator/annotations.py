@@ -8,9 +8,9 @@ from typing import Any
 
 from nki_lab.diagnostic import diagnose
 from nki_lab.kernel_runtime.frontend.evaluator import expressions
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import Annotation, Frame
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope
 
 
 def declared_shape(annotation: ast.expr, scope: Scope) -> Callable[[Frame], Any] | None:

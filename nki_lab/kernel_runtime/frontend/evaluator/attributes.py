@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, host, libraries, methods
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
@@ -28,7 +27,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Super,
     UserClass,
 )
-from nki_lab.kernel_runtime.frontend.objects import NKIObject
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 

@@ -8,7 +8,6 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from nki_lab.diagnostic import error_of
-from nki_lab.kernel_runtime.frontend import misuse
 from nki_lab.kernel_runtime.frontend.evaluator import classes, methods, natives
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, budget_reached
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
@@ -24,7 +23,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     Special,
     UserClass,
 )
-from nki_lab.kernel_runtime.frontend.launching import grid_in_kernel
+from nki_lab.kernel_runtime.issue import call_errors
+from nki_lab.kernel_runtime.issue.launching import grid_in_kernel
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Arguments = tuple[list[Any], dict[str, Any]]
@@ -95,7 +95,7 @@ def call_door(
         return door(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
         m.doubt(values, contents=False)
-        misused = misuse.of_call(error, door)
+        misused = call_errors.of_call(error, door)
         return m.fault(error if misused is None else error_of(misused), node, frame)
 
 

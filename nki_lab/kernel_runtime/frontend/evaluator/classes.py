@@ -19,7 +19,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.objects import NKIObject
+from nki_lab.kernel_runtime.language.objects import NKIObject
 
 AUTO = object()
 """What `enum.auto()` gives until its class is made."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, natives, targets
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, comprehension_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, has_unknown
+from nki_lab.source.scopes import Scope, comprehension_scope
 
 
 def iterated(frame: Frame, node: ast.AST, value: Any) -> Any:

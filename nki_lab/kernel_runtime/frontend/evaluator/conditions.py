@@ -6,14 +6,14 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.operations import ORDER, ORDER_METHODS, contains, unwrapped
-from nki_lab.kernel_runtime.frontend.evaluator.positions import after
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.positions import after
+from nki_lab.source.scopes import Scope
 
 Expression = Callable[[Frame], Any]
 

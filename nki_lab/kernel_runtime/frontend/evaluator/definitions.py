@@ -8,8 +8,8 @@ from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator import classes, expressions, imports, specials, statements
 from nki_lab.kernel_runtime.frontend.evaluator.modules import public_names
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, class_scope, function_scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Namespace
+from nki_lab.source.scopes import Scope, class_scope, function_scope
 
 Statement = Callable[[Frame], Any]
 

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import comprehensions, expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Instance, has_unknown
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.source.scopes import Scope
 
 Expression = Callable[[Frame], Any]
 

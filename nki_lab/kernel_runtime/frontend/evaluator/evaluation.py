@@ -12,8 +12,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
-from nki_lab.kernel_runtime.frontend import control
-from nki_lab.kernel_runtime.frontend.context import recording
+from nki_lab.kernel_runtime.collectives.core_sync import join_cores
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
 from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake
 from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
@@ -28,23 +27,17 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
-from nki_lab.kernel_runtime.frontend.evaluator.values import (
-    UNKNOWN,
-    EnumMember,
-    Frame,
-    Function,
-    Instance,
-    Launch,
-)
-from nki_lab.kernel_runtime.frontend.grid import GridBuilder
-from nki_lab.kernel_runtime.frontend.issue import Builder
-from nki_lab.kernel_runtime.frontend.meetings import join_cores
-from nki_lab.kernel_runtime.frontend.scheduling import edges_of
-from nki_lab.kernel_runtime.frontend.tracer import collect_outputs
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Function, Instance, Launch
 from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.issue.context import recording
+from nki_lab.kernel_runtime.issue.outputs import collect_outputs
+from nki_lab.kernel_runtime.language import control
+from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.source.module import ModuleSource
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature
@@ -118,8 +111,8 @@ def evaluate(
     m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = legacy_dialect() if dialect == "legacy" else None
-    plain = GridBuilder if arguments.grid else Builder
-    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.LegacyBuilder)
+    plain = GridBuilder if arguments.grid else KernelBuilder
+    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.Beta1Builder)
     with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
         try:
             run_module(m)

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import (
     attributes,
     calls,
@@ -23,22 +22,11 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     methods,
     objects,
 )
-from nki_lab.kernel_runtime.frontend.evaluator.operations import (
-    BINARY,
-    UNARY,
-    fits,
-    unwrapped,
-)
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, function_scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import (
-    MISSING,
-    UNKNOWN,
-    EnumMember,
-    Frame,
-    Function,
-    Instance,
-)
+from nki_lab.kernel_runtime.frontend.evaluator.operations import BINARY, UNARY, fits, unwrapped
+from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, EnumMember, Frame, Function, Instance
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope, function_scope
 
 Expression = Callable[[Frame], Any]
 

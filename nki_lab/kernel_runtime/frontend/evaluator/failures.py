@@ -9,9 +9,9 @@ from typing import Any
 from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, statements
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Thrown
 from nki_lab.kernel_runtime.frontend.evaluator.natives import Raisable
-from nki_lab.kernel_runtime.frontend.evaluator.positions import assertion_place
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame
+from nki_lab.source.positions import assertion_place
+from nki_lab.source.scopes import Scope
 
 Signal = str | None
 Statement = Callable[[Frame], Signal]

@@ -11,9 +11,9 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Namespace, Special, has_unknown
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
 _NARROW: Final = {
     "float64": "float32", "double": "float32", "float": "float32", "half": "float16", "int64": "int32", "long": "int32",

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, host, natives
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Special, has_unknown
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
 Make = Callable[[list[Any], dict[str, Any]], Any]
 

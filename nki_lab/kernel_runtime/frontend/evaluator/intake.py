@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from nki_lab.isa.dtype import DType, NamedDType
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine, Metered
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Function, Instance, UserClass
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 

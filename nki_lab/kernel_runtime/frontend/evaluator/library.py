@@ -4,21 +4,19 @@
 # Paths are joined and compared by the thousand: as texts that takes a tenth of the time.
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
 import sys
 import threading
-import tokenize
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 
 NOTEBOOK: Final = "_nki_lab_notebook"
 """The module whose names are the arrays of a library."""
@@ -210,10 +208,8 @@ def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
     if data is None:
         return None
     try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = io.StringIO(data.decode(encoding).removeprefix("\ufeff"), newline=None).read()
-        return ModuleSource.parse(text, shown)
-    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError, OverflowError):
+        return parsed(normalized(decoded(data)[0]), shown)
+    except (*PARSER_FAILURES, LookupError):
         return None
 
 

@@ -17,8 +17,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.library import Library
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Meter, OverBudget, TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.modules import Home, Shelf
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports
-from nki_lab.kernel_runtime.frontend.evaluator.positions import place_of
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
@@ -32,9 +30,13 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.issue import Builder, NkiInstruction, placed
 from nki_lab.kernel_runtime.ir import Pass, Program, Site
+from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
+from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.source.module import ModuleSource
+from nki_lab.source.positions import place_of
 
 BUILTINS = frozenset(dir(builtins))
 
@@ -76,10 +78,9 @@ class Metered(Builder):
         raise Unobservable
 
 
-def metered_builder(program: Program, machine: Machine, base: type[Builder] = Builder) -> Metered:
+def metered_builder(program: Program, machine: Machine, base: type[Builder] = KernelBuilder) -> Metered:
     """A builder of the dialect's class `base` that records into `program` for `machine`."""
-    kind = Metered if base is Builder else type(f"Metered{base.__name__}", (Metered, base), {})
-    builder: Metered = kind(program)
+    builder: Metered = type(f"Metered{base.__name__}", (Metered, base), {})(program)
     builder.machine = machine
     return builder
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import NamedDType
-from nki_lab.kernel_runtime.frontend import misuse
 from nki_lab.kernel_runtime.frontend.evaluator import calls
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Function, Launch, NativeMethod, has_unknown
-from nki_lab.kernel_runtime.frontend.issue import NkiInstruction
-from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
-from nki_lab.kernel_runtime.frontend.target import tile_size
+from nki_lab.kernel_runtime.issue import call_errors
+from nki_lab.kernel_runtime.issue.builder import NkiInstruction
+from nki_lab.kernel_runtime.issue.target import tile_size
+from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.tensor import DynamicSlice, NkiTensor, Shape, VirtualRegister
 
 Method = Callable[[Machine, Frame, ast.AST, Any, list[Any], dict[str, Any]], Any]
@@ -111,8 +111,8 @@ def attribute(m: Machine, frame: Frame, node: ast.AST, value: Any, name: str) ->
             found = getattr(value, name)
             return NativeMethod(value, name) if callable(found) else found
         if isinstance(value, type) and issubclass(value, enum.Enum):
-            if name not in value.__members__ and misuse.is_ours(value) and not hasattr(value, name):
-                raise error_of(misuse.no_member(value, name))
+            if name not in value.__members__ and call_errors.is_enumeration(value) and not hasattr(value, name):
+                raise error_of(call_errors.no_member(value, name))
             return value.__members__[name] if name in value.__members__ else _absent(value, name)
         if isinstance(value, enum.Enum):
             return getattr(value, name) if name in ("name", "value") else _absent(value, name)
@@ -139,7 +139,7 @@ def public(value: Any) -> bool:
     return value is tile_size or home.startswith(_LEGACY)
 
 
-_LEGACY: Final = "nki_lab.kernel_runtime.frontend.legacy"
+_LEGACY: Final = "nki_lab.kernel_runtime.beta1"
 
 
 def _of_tensor(value: NkiTensor, name: str) -> Any:

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.kernel_runtime.frontend.evaluator.library import NOTEBOOK, Library, Reads
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, Frame, Namespace
+from nki_lab.source.module import ModuleSource
 
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine

@@ -11,14 +11,16 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.frontend import collectives, language, published
+from nki_lab.kernel_runtime.collectives.collective_names import collective_names
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, Namespace, Special, UserClass
+from nki_lab.kernel_runtime.issue import nki_api_names
+from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 CURRENT: Final = "nki"
 LEGACY: Final = "neuronxcc.nki"
 ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
-_LEGACY_FRONT_END: Final = "nki_lab.kernel_runtime.frontend.legacy"
+_LEGACY_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
 
 
 @cache
@@ -47,8 +49,8 @@ class Imports:
 
     def missing(self, module: Namespace, name: str) -> Diagnostic:
         """What is wrong with asking a closed module for a name that it does not have."""
-        dialect = legacy_dialect() if module.name.startswith(f"{LEGACY}.") else published
-        found: Diagnostic = (dialect or published).missing(module.name, name, module.names)
+        dialect = legacy_dialect() if module.name.startswith(f"{LEGACY}.") else nki_api_names
+        found: Diagnostic = (dialect or nki_api_names).missing(module.name, name, module.names)
         return found
 
     def _make(self, name: str) -> Any:
@@ -60,15 +62,15 @@ class Imports:
                 own = {key: _marker(f"nki.{key}") for key in ("jit", "simulate")}
                 return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
             case "nki.collectives":
-                return self._closed(name, collectives.names())
+                return self._closed(name, collective_names())
             case "nki.compiler":
                 return Namespace(name, {}, closed=True)
             case "nki.meta" | "nki.experimental":
                 return Namespace(name, {})
             case "nki.language":
-                return self._closed(name, language.names())
+                return self._closed(name, namespaces.language_names())
             case "nki.isa":
-                return self._closed(name, language.instruction_names())
+                return self._closed(name, namespaces.instruction_names())
             case "nki.isa.constants":
                 return Namespace(name, self.module("nki.isa").names)
             case "nki.typing" | "neuronxcc.nki.typing":
@@ -91,8 +93,6 @@ class Imports:
                 return _library(name)
 
     def _closed(self, name: str, names: dict[str, Any]) -> Namespace:
-        if name.startswith(f"{CURRENT}."):
-            names = published.absent(name, names) | names
         self.doors |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)
 

@@ -6,7 +6,6 @@ import ast
 import operator
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, classes, conditions, host_arrays, libraries
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS
@@ -24,6 +23,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 

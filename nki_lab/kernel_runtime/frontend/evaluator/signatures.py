@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Span
-from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
 from nki_lab.kernel_runtime.frontend.evaluator import calls, expressions, host, host_arrays
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import our_fault, run_module
 from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
@@ -19,7 +18,6 @@ from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, Thr
 from nki_lab.kernel_runtime.frontend.evaluator.modules import Home
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import SPECIALS, Imports
 from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
-from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,
     Annotation,
@@ -32,7 +30,10 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.scheduling import Pair, pairs_of
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.language.scheduling import Pair, pairs_of
+from nki_lab.source.module import ModuleSource
+from nki_lab.source.trees import extent
 
 HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
 MOST: Final = 4
@@ -179,9 +180,7 @@ def _machine(module: ModuleSource, budget: Budget, library: Library | None) -> M
 
 
 def _span(module: ModuleSource, node: ast.AST) -> Span:
-    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
-    end_line, end_column = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
-    return Span.from_bytes(module.file, line, column, end_line, end_column)
+    return Span.from_bytes(module.file, *extent(node))
 
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:

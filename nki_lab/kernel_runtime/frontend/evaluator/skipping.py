@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import FUNCTIONS, Scope, bound_names, loaded_names
 from nki_lab.kernel_runtime.frontend.evaluator.values import MISSING, UNKNOWN, Frame, Namespace
+from nki_lab.source.scopes import Scope, bound_names, loaded_names
+from nki_lab.source.trees import FUNCTIONS
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 

@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any, Final
 
 from nki_lab.diagnostic import NkiError, error_of
-from nki_lab.kernel_runtime.frontend import control
 from nki_lab.kernel_runtime.frontend.evaluator import (
     calls,
     conditions,
@@ -22,7 +21,6 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
 )
 from nki_lab.kernel_runtime.frontend.evaluator.annotations import compare_shape, declared_shape
 from nki_lab.kernel_runtime.frontend.evaluator.comprehensions import iterated
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,
     Frame,
@@ -31,8 +29,10 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     NativeMethod,
     has_unknown,
 )
-from nki_lab.kernel_runtime.frontend.passes import is_plain, way_out
+from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
+from nki_lab.kernel_runtime.language import control
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.source.scopes import Scope
 
 Signal = str | None
 Statement = Callable[[Frame], Signal]
@@ -389,7 +389,7 @@ def _with(node: ast.With, scope: Scope) -> Statement:
         opened: list[Any] = []
         for make, store in managers:
             manager = make(frame)
-            if type(manager).__module__.startswith(("nki_lab.kernel_runtime.frontend.", "contextlib")):
+            if type(manager).__module__.startswith(("nki_lab.kernel_runtime.", "contextlib")):
                 enter = getattr(manager, "__enter__", None)
                 if enter is not None and type(manager).__module__ != Frame.__module__:
                     frame.m.pin(node, frame)

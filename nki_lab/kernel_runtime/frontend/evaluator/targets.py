@@ -8,9 +8,9 @@ from typing import Any
 
 from nki_lab.kernel_runtime.frontend.evaluator import attributes, comprehensions, expressions, objects
 from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
-from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, Instance, has_unknown
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope
 
 Target = Callable[[Frame, Any], None]
 

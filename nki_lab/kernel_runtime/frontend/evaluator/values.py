@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
     from nki_lab.kernel_runtime.frontend.evaluator.modules import Home
-    from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
+    from nki_lab.source.scopes import Scope
 
 
 class Unknown:

@@ -1,0 +1,29 @@
+"""The Beta 1 dialect (`neuronxcc.nki`): calls that return tiles, index expressions, masks, block dimensions.
+
+It differs from the current dialect in namespaces and in its builder only: every call ends in the same `issue` over the
+same declarations, and what it leaves is the same IR.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nki_lab.kernel_runtime.beta1.allocators import names as compiler_names
+from nki_lab.kernel_runtime.beta1.kernel_builder import Beta1Builder
+from nki_lab.kernel_runtime.beta1.launch import grid_sizes
+from nki_lab.kernel_runtime.beta1.names import constant_names, instruction_names, missing, names
+
+DEFAULT_PRECISE: Final = False
+"""`Options.precise` of Beta 1 kernels: AWS's Beta 1 simulator kept low-precision floats in float32."""
+
+
+__all__ = [
+    "DEFAULT_PRECISE",
+    "Beta1Builder",
+    "compiler_names",
+    "constant_names",
+    "grid_sizes",
+    "instruction_names",
+    "missing",
+    "names",
+]

@@ -1,0 +1,171 @@
+"""`neuronxcc.nki.compiler`: buffers with allocators, which say where each tile of a tensor lies.
+
+Tiles that an allocator puts on the same bytes share them, as on the chip.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from nki_lab.isa.arch import V3
+from nki_lab.kernel_runtime.ir import Site
+from nki_lab.kernel_runtime.issue.context import local
+from nki_lab.kernel_runtime.issue.user_frames import user_frame
+from nki_lab.kernel_runtime.tensor import MemoryRegion
+
+Place = Callable[[tuple[int, ...], int, int], tuple[int, int]]
+
+PSUM_BANK_BYTES: Final = V3.psum_bank_bytes
+"""Bytes of a PSUM bank in one partition, the same on every generation that Beta 1 knows."""
+
+
+class Placement:
+    """A memory, and where the tiles of a tensor lie in it.
+
+    `place(block index, partitions, bytes per partition)` gives (partition, byte); None leaves it to the compiler.
+    """
+
+    def __init__(self, region: MemoryRegion, place: Place | None) -> None:
+        self.region = region
+        self.place = place
+
+
+def _linear(index: Sequence[int], tiles: Sequence[int], size: int) -> int:
+    """Row-major number of `index` modulo `tiles`, times `size`; missing tiles or indices count as one of each."""
+    number = 0
+    for k, count in enumerate(tiles):
+        number = number * count + (index[k] % count if k < len(index) else 0)
+    return number * size
+
+
+class _Addresses:
+    """The addresses that one call of an allocator got in the first pass of the loops around it, in their order."""
+
+    def __init__(self, passes: tuple[Any, ...]) -> None:
+        self.first = self.now = passes
+        self.known: list[int] = []
+        self.turn = 0
+
+
+def _of_first_pass(address: int) -> int:
+    """What an address was when the loops around the call were in their first pass.
+
+    Beta 1 traced the bodies of affine_range and sequential_range once: a sum that grows in one of them, as stack
+    pointers of kernels do, grew once.
+    """
+    builder, frame = local.builder, user_frame(2)
+    table: dict[tuple[tuple[int, int], ...], _Addresses] | None = getattr(builder, "first_addresses", None)
+    if builder is None or frame is None or table is None or builder.passes.root is None:
+        return address
+    calls: list[tuple[int, int]] = []
+    passes: list[Any] = []
+    while frame is not None and frame is not builder.passes.root:
+        calls.append((id(frame.f_code), frame.f_lasti))
+        around = [loop for loop in builder.passes.place_of(frame).loops if _is_once(loop.site)]
+        passes += [frame.f_locals.get(loop.variable) for loop in around]
+        frame = frame.f_back
+    if not passes:
+        return address
+    now = tuple(passes)
+    found = table.setdefault(tuple(calls), _Addresses(now))
+    if now != found.now:
+        found.now, found.turn = now, 0
+    if now == found.first:
+        found.known.append(address)
+    found.turn += 1
+    return found.known[found.turn - 1] if found.turn <= len(found.known) else address
+
+
+def _is_once(loop: Site) -> bool:
+    """Whether the `for` that stands at a place counts through one of the ranges that were traced once."""
+    return _ONCE.search(linecache.getline(loop.file, loop.line)) is not None
+
+
+_ONCE: Final = re.compile(r"\b(?:affine_range|sequential_range)\s*\(")
+
+
+class _Sbuf:
+    """Allocators of SBUF tensors."""
+
+    def alloc(self, func: Callable[..., tuple[int, int]]) -> Placement:
+        """`func(block index, partitions, bytes per partition)` gives (start partition, byte)."""
+
+        def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
+            partition, byte = func(index, rows, width)
+            return partition, byte
+
+        return Placement(MemoryRegion.sbuf, place)
+
+    def mod_alloc(self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Sequence[int] = (),
+                  num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
+        """Tiles side by side from `base_addr`; block indices wrap around at the given numbers of physical tiles."""
+
+        first = _of_first_pass(base_addr)
+
+        def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
+            partition = base_partition + _linear(index, num_par_tiles, rows)
+            return partition, first + _linear(index, num_free_tiles, width)
+
+        return Placement(MemoryRegion.sbuf, place)
+
+    def auto_alloc(self) -> Placement:
+        """The compiler places the tiles."""
+        return Placement(MemoryRegion.sbuf, None)
+
+
+class _Psum:
+    """Allocators of PSUM tensors, by bank."""
+
+    def alloc(self, func: Callable[..., tuple[int, int, int]]) -> Placement:
+        """`func(block index, partitions, bytes per partition)` gives (bank, start partition, byte in the bank)."""
+
+        def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
+            bank, partition, byte = func(index, rows, width)
+            return partition, bank * PSUM_BANK_BYTES + byte
+
+        return Placement(MemoryRegion.psum, place)
+
+    def mod_alloc(self, *, base_bank: int, base_addr: int = 0, base_partition: int = 0,
+                  num_bank_tiles: Sequence[int] = (), num_par_tiles: Sequence[int] = (),
+                  num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
+        """Tiles bank after bank from `base_bank`; block indices wrap around at the given numbers of tiles."""
+
+        def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
+            bank = base_bank + _linear(index, num_bank_tiles, 1)
+            byte = base_addr + _linear(index, num_free_tiles, width)
+            return base_partition + _linear(index, num_par_tiles, rows), bank * PSUM_BANK_BYTES + byte
+
+        return Placement(MemoryRegion.psum, place)
+
+    def auto_alloc(self) -> Placement:
+        """The compiler places the tiles."""
+        return Placement(MemoryRegion.psum, None)
+
+
+sbuf: Final = _Sbuf()
+psum: Final = _Psum()
+
+
+def tile_bytes(shape: Sequence[int], nbytes: int) -> int:
+    """Bytes of a tile in each partition."""
+    return math.prod(shape[1:]) * nbytes
+
+
+def _plain(func: Any = None, **_options: Any) -> Any:
+    """The kernel itself: a choice of the compiler that does not change results."""
+    return func if func is not None else lambda kernel: kernel
+
+
+def _nothing(*_args: Any, **_options: Any) -> None:
+    """A hint to the compiler that does not change results."""
+
+
+def names() -> dict[str, Any]:
+    """Everything `neuronxcc.nki.compiler` exports, by name."""
+    decorators = ("enable_stack_allocator", "force_auto_alloc", "skip_middle_end_transformations")
+    hints = ("multi_buffer", "no_reorder")
+    return {"sbuf": sbuf, "psum": psum} | dict.fromkeys(decorators, _plain) | dict.fromkeys(hints, _nothing)

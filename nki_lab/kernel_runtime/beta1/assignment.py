@@ -1,0 +1,186 @@
+"""Assignments of Beta 1 kernels: what a call returned is written where it is assigned.
+
+In `x[...] = nisa.f(...)` and `psum += nisa.nc_matmul(...)`, the instruction that the builder holds back gets the
+assigned view for its destination, where it can write there; otherwise its result is copied.
+"""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
+from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder
+from nki_lab.kernel_runtime.beta1.elementwise import operator
+from nki_lab.kernel_runtime.beta1.held import OTHER, Held, result_position
+from nki_lab.kernel_runtime.beta1.index import Index, Mask
+from nki_lab.kernel_runtime.beta1.subscript import checked, restricted
+from nki_lab.kernel_runtime.beta1.temporary import assigns_temporary
+from nki_lab.kernel_runtime.issue.legality import fixed_names
+from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
+
+
+class LoopReduction(NamedTuple):
+    """What `nl.loop_reduce` gives: a tile that its assignment target accumulates with `op`."""
+
+    tile: NkiTensor
+    op: str
+
+
+def redirect(builder: LegacyBuilder, held: Held, target: NkiTensor, value: NkiTensor, **changes: Any) -> bool:
+    """Record the held instruction with `target` for its destination; False where it cannot write there.
+
+    `changes` replace attributes of the instruction.
+    """
+    if held.instruction is None:
+        builder.held = None
+        return True
+    if _significant(target._shape) != _significant(value._shape):
+        return False
+    if held.box is not None and target._shape != held.tile._shape:
+        return False
+    dst = checked(target) if held.box is None else restricted(target, held.box)
+    place = result_position(held.instruction)
+    live = (*held.live[:place], dst, *held.live[place + 1 :])
+    names = fixed_names(held.instruction)
+    fixed = tuple([changes.get(name, item) for name, item in zip(names, held.fixed, strict=True)])
+    try:
+        builder.check(held.instruction, live, fixed)
+    except NkiError:
+        return False
+    builder.held = None
+    builder.replay(held, live, fixed)
+    return True
+
+
+def computed_here(builder: LegacyBuilder, value: Any) -> Held | None:
+    """The held instruction, where `value` is its result and the running statement has just computed it."""
+    held = builder.held
+    if held is None or not isinstance(value, NkiTensor) or value._buffer is not held.tile._buffer:
+        return None
+    if value is not held.tile and (held.box is not None or value.size != held.tile.size):
+        return None
+    just_computed = assigns_temporary() if builder.temporary is None else builder.temporary
+    return held if just_computed else None
+
+
+def assign(builder: LegacyBuilder, target: NkiTensor, value: Any) -> None:
+    """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
+    if isinstance(target, BlockTensor):
+        _assign_blocks(builder, target, value)
+        return
+    if isinstance(value, (Index, Mask)):
+        raise refuse("NKI304", "an index expression is assigned to a tensor", target,
+                     limit="indices and masks are compile-time values", help="fill a tile with nisa.iota")  # fmt: skip
+    if isinstance(value, LoopReduction):
+        _reduce_into(builder, target, value)
+        return
+    if isinstance(value, NkiTensor):
+        require_tile(value)
+        if same_view(target, value):
+            return
+        held = computed_here(builder, value)
+        if held is not None and redirect(builder, held, target, value, accumulate=False):
+            return
+        if held is not None and held.box is not None and target._shape == value._shape:
+            builder.sync()
+            target, value = restricted(target, held.box), restricted(value, held.box)
+        copy_into(checked(target), checked(value))
+        return
+    if isinstance(value, (Number, np.generic)):
+        operations.fill(checked(target), value.item() if isinstance(value, np.generic) else value)
+        return
+    raise error_of(
+        diagnose("NKI013", f"a {type(value).__name__} is assigned to a tensor", note=describe(target),
+                 limit="tensors and numbers are assigned", help="pass arrays as arguments of the kernel")
+    )  # fmt: skip
+
+
+def _reduce_into(builder: LegacyBuilder, target: NkiTensor, value: LoopReduction) -> None:
+    """target = op(target, x); a target that nothing has written takes x."""
+    if builder.written(target):
+        inplace(builder, value.op, target, value.tile)
+    else:
+        copy_into(checked(target), checked(value.tile))
+
+
+def _assign_blocks(builder: LegacyBuilder, target: BlockTensor, value: Any) -> None:
+    if not isinstance(value, (Number, np.generic)):
+        require_tile(target)
+    for tile in target.tiles():
+        assign(builder, tile, value)
+
+
+def copy_into(target: NkiTensor, value: NkiTensor) -> None:
+    """Record the copy of a tensor, repeated along its size-1 dimensions, into a view."""
+    if target._shape != value._shape and target.size != value.size:
+        value = fitted(value, target)
+    operations.assign(target, value)
+
+
+def inplace(builder: LegacyBuilder, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
+    """`tensor name= other`: one instruction that reads and writes the tensor.
+
+    A matrix product added to PSUM is accumulated by the Tensor Engine: the first one overwrites what nothing or
+    only zeros have been written to.
+    """
+    require_tile(tensor)
+    if isinstance(other, LoopReduction):
+        other = other.tile
+    held = computed_here(builder, other)
+    if held is not None and held.instruction is None:
+        builder.held = None
+        return tensor
+    if (
+        held is not None and name == "add" and held.instruction is not None
+        and held.instruction.accumulation is not None and tensor._buffer.space is MemoryRegion.psum
+    ):  # fmt: skip
+        foreign = builder.writers.get(tensor._buffer.id, 0) & OTHER
+        if redirect(builder, held, tensor, other, accumulate=True if foreign else None):
+            return tensor
+    if held is not None and held.box is not None and tensor._shape == other._shape:
+        builder.sync()
+        view, other = restricted(tensor, held.box), restricted(other, held.box)
+    else:
+        view = checked(tensor)
+    result = operator(builder, name, view, other)
+    held = builder.held
+    if held is None or held.tile is not result or not redirect(builder, held, view, result):
+        copy_into(view, result)
+    return tensor
+
+
+def same_view(a: NkiTensor, b: NkiTensor) -> bool:
+    """Whether two tensors are the same elements in the same order."""
+    return (
+        a._buffer is b._buffer and a._offset == b._offset and a._shape == b._shape and a._strides == b._strides
+        and a._dtype is b._dtype and a._indirect is b._indirect
+    )  # fmt: skip
+
+
+def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:
+    """`value` repeated to the target's shape; NKI203 where it is larger or of other sizes."""
+    view = value
+    while len(view._shape) < len(target._shape):
+        view = view.expand_dim(min(1, len(view._shape)))
+    try:
+        return operations.broadcast_to(view, target._shape)
+    except (NkiError, IndexError):
+        raise error_of(
+            diagnose(
+                "NKI203",
+                f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
+                limit="sizes are equal; free dimensions of size 1 repeat",
+                help="assign to a part of the target, or reshape the value",
+            )
+        ) from None
+
+
+def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Partition size and the free sizes that are not 1."""
+    return (shape[0], *[size for size in shape[1:] if size != 1])

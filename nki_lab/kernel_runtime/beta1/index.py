@@ -1,0 +1,399 @@
+"""Index expressions of Beta 1: `nl.arange`, `nl.mgrid`, and what integers, sums and comparisons make of them.
+
+An `Index` is a grid of integers that is affine in its position: `offset + sum(steps[k] * i[k])`. Shapes broadcast as
+in NumPy. Each range that a user writes is an axis with an identity of its own, which index arithmetic keeps; masks
+find the dimensions they bound by it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.kernel_runtime.beta1.branching import branches
+from nki_lab.kernel_runtime.tensor.buffer import integer_of
+
+Axes = frozenset[int]
+
+_axis_numbers = itertools.count()
+_NO_AXES: Axes = frozenset()
+
+
+class Mask:
+    """A predicate over index grids: all `terms` are >= 0.
+
+    `source` is the comparison as written, (left - right, operator), where the mask is a single one; `refusal` says why
+    the mask has no form as bounds. A mask is true in `a and b`, which is b then: AWS's own kernels rely on it. What
+    Python branches on it is not.
+    """
+
+    __slots__ = ("refusal", "source", "terms")
+    __array_ufunc__ = None
+
+    def __init__(self, terms: tuple[Index, ...], *, source: tuple[Index, str] | None = None, refusal: str = "") -> None:
+        self.terms = terms
+        self.source = source
+        self.refusal = refusal
+
+    def __and__(self, other: Any) -> Any:
+        if isinstance(other, Mask):
+            return Mask(self.terms + other.terms, refusal=self.refusal or other.refusal)
+        if isinstance(other, (bool, np.bool_)):
+            return self if other else False
+        return NotImplemented
+
+    __rand__ = __and__
+
+    def __or__(self, other: Any) -> Any:
+        if isinstance(other, Mask):
+            return Mask((), refusal="| joins parts that are no single box")
+        if isinstance(other, (bool, np.bool_)):
+            return True if other else self
+        return NotImplemented
+
+    __ror__ = __or__
+
+    def __invert__(self) -> Mask:
+        if len(self.terms) == 1:
+            return Mask((-self.terms[0] - 1,))
+        return Mask((), refusal="~ of a conjunction leaves no single box")
+
+    def __bool__(self) -> bool:
+        if branches():
+            raise self.refuse_condition()
+        return True
+
+    def refuse_condition(self) -> NkiError:
+        """The error of branching on a mask."""
+        return error_of(
+            diagnose("NKI017", "a comparison of index expressions is used as a condition",
+                     limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
+                     help="pass the comparison as mask= to the instructions, joined with &")
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"
+
+
+class Index:
+    """An affine grid of integers; `axes[k]` holds the ranges that dimension k walks."""
+
+    __slots__ = ("axes", "offset", "shape", "steps")
+    __array_ufunc__ = None  # NumPy integers leave arithmetic with an Index to the Index
+
+    def __init__(self, shape: tuple[int, ...], steps: tuple[int, ...], offset: int, axes: tuple[Axes, ...]) -> None:
+        self.shape = shape
+        self.steps = tuple([0 if size == 1 else step for size, step in zip(shape, steps, strict=True)])
+        self.offset = offset
+        self.axes = axes
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def constant(self) -> bool:
+        """True if every element has the same value."""
+        return not any(self.steps)
+
+    def span(self) -> tuple[int, int]:
+        """Lowest and highest value."""
+        low = high = self.offset
+        for size, step in zip(self.shape, self.steps, strict=True):
+            if step >= 0:
+                high += step * (size - 1)
+            else:
+                low += step * (size - 1)
+        return low, high
+
+    def restricted(self, dim: int, low: int, high: int) -> Index:
+        """The part from position `low` to `high`, both included, of one dimension."""
+        shape = (*self.shape[:dim], high - low + 1, *self.shape[dim + 1 :])
+        return Index(shape, self.steps, self.offset + low * self.steps[dim], self.axes)
+
+    def __getitem__(self, key: Any) -> Index:
+        """New size-1 dimensions by None, as in `nl.arange(n)[:, None]`; plain slices cut a dimension."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(item is Ellipsis for item in keys):
+            at = next(i for i, item in enumerate(keys) if item is Ellipsis)
+            fill = self.ndim - sum(item is not None and item is not Ellipsis for item in keys)
+            keys = (*keys[:at], *(slice(None),) * fill, *keys[at + 1 :])
+        shape: list[int] = []
+        steps: list[int] = []
+        axes: list[Axes] = []
+        offset, dim = self.offset, 0
+        for item in keys:
+            if item is None:
+                shape.append(1)
+                steps.append(0)
+                axes.append(_NO_AXES)
+                continue
+            if dim >= self.ndim:
+                raise _not_affine(f"{len(keys)} keys for an index of {self.ndim} dimension(s)")
+            if isinstance(item, slice):
+                start, stop, step = item.indices(self.shape[dim])
+                shape.append(max(0, -(-(stop - start) // step)))
+                steps.append(self.steps[dim] * step)
+                axes.append(self.axes[dim])
+                offset += start * self.steps[dim]
+            elif (position := integer_of(item)) is not None:
+                offset += (position % self.shape[dim]) * self.steps[dim]
+            else:
+                raise _not_affine(f"an index is indexed by a {type(item).__name__}")
+            dim += 1
+        for rest in range(dim, self.ndim):
+            shape.append(self.shape[rest])
+            steps.append(self.steps[rest])
+            axes.append(self.axes[rest])
+        return Index(tuple(shape), tuple(steps), offset, tuple(axes))
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise error_of(
+            diagnose("NKI304", "an index expression is assigned to", limit="indices and masks are compile-time values",
+                     help="make a tile of it with nisa.iota, and write to that")
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[Index]:
+        raise _not_affine("an index expression is iterated over")
+
+    # -- arithmetic ------------------------------------------------------------------------------------------------
+
+    def _plus(self, other: Any, sign: int) -> Any:
+        if isinstance(other, Index):
+            return _sum(self, other, sign)
+        number = integer_of(other)
+        if number is None:
+            return _refused(self, other, "+" if sign > 0 else "-")
+        return Index(self.shape, self.steps, self.offset + sign * number, self.axes)
+
+    def __add__(self, other: Any) -> Any:
+        return self._plus(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._plus(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self)._plus(other, 1)
+
+    def __neg__(self) -> Index:
+        return self * -1  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Index:
+        return self
+
+    def __mul__(self, other: Any) -> Any:
+        number = integer_of(other)
+        if number is None and isinstance(other, Index) and other.constant:
+            number = other.offset
+        if number is None:
+            return _refused(self, other, "*")
+        return Index(self.shape, tuple([step * number for step in self.steps]), self.offset * number, self.axes)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        number = integer_of(other)
+        if number is None or number == 0:
+            return _refused(self, other, "//")
+        if any(step % number for step in self.steps) and not self._stays_within(number):
+            return _refused(self, other, "//")
+        if any(step % number for step in self.steps):
+            return Index(self.shape, (0,) * self.ndim, self.span()[0] // number, self.axes)
+        return Index(self.shape, tuple([step // number for step in self.steps]), self.offset // number, self.axes)
+
+    def __mod__(self, other: Any) -> Any:
+        number = integer_of(other)
+        if number is None or number == 0:
+            return _refused(self, other, "%")
+        if self._stays_within(number):
+            return self - self.span()[0] // number * number
+        if all(step % number == 0 for step in self.steps):
+            return Index(self.shape, (0,) * self.ndim, self.offset % number, self.axes)
+        return _refused(self, other, "%")
+
+    def _stays_within(self, number: int) -> bool:
+        """Whether all values lie between two neighbouring multiples of `number`."""
+        low, high = self.span()
+        return low // number == high // number
+
+    # -- comparisons -----------------------------------------------------------------------------------------------
+
+    def __lt__(self, other: Any) -> Any:
+        return self._below(other, math.ceil, -1)
+
+    def __le__(self, other: Any) -> Any:
+        return self._below(other, math.floor, 0)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._above(other, math.floor, -1)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._above(other, math.ceil, 0)
+
+    def __eq__(self, other: object) -> Any:
+        bound = _bound(other, math.floor)
+        if bound is None:
+            return NotImplemented
+        difference = self - bound
+        return Mask((difference, -difference), source=(difference, "equal"))
+
+    def __ne__(self, other: object) -> Any:
+        bound = _bound(other, math.floor)
+        if bound is None:
+            return NotImplemented
+        return Mask((), source=(self - bound, "not_equal"), refusal="!= leaves no contiguous part")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _below(self, other: Any, rounding: Any, extra: int) -> Any:
+        bound = _bound(other, rounding)
+        if bound is None:
+            return NotImplemented
+        return Mask((bound - self + extra,), source=(self - bound, "less" if extra else "less_equal"))
+
+    def _above(self, other: Any, rounding: Any, extra: int) -> Any:
+        bound = _bound(other, rounding)
+        if bound is None:
+            return NotImplemented
+        return Mask((self - bound + extra,), source=(self - bound, "greater" if extra else "greater_equal"))
+
+    def __bool__(self) -> bool:
+        raise error_of(
+            diagnose("NKI017", "an index expression is used as a condition",
+                     limit="indices walk all their values at once; Python decides once, at specialisation time",
+                     help="pass the condition as mask=, or branch on loop variables and shapes")
+        )  # fmt: skip
+
+    def __index__(self) -> int:
+        if self.constant and math.prod(self.shape) == 1:
+            return self.offset
+        raise _not_affine("an index expression is used as one integer")
+
+    def __repr__(self) -> str:
+        terms = [f"{step}*i{dim}" for dim, step in enumerate(self.steps) if step]
+        return f"<index {self.shape}: {' + '.join([*terms, str(self.offset)])}>"
+
+
+def _bound(value: Any, rounding: Any) -> Any:
+    """The right side of a comparison as an integer or Index; None where it is neither."""
+    if isinstance(value, Index):
+        return value
+    if isinstance(value, float):
+        return rounding(value)
+    return integer_of(value)
+
+
+def _sum(a: Index, b: Index, sign: int) -> Index:
+    rank = max(a.ndim, b.ndim)
+    shape: list[int] = []
+    steps: list[int] = []
+    axes: list[Axes] = []
+    for k in range(-rank, 0):
+        size_a, step_a, axes_a = (a.shape[k], a.steps[k], a.axes[k]) if -k <= a.ndim else (1, 0, _NO_AXES)
+        size_b, step_b, axes_b = (b.shape[k], b.steps[k], b.axes[k]) if -k <= b.ndim else (1, 0, _NO_AXES)
+        if size_a != size_b and 1 not in (size_a, size_b):
+            raise error_of(
+                diagnose("NKI203", f"indices of shapes {a.shape} and {b.shape} do not broadcast",
+                         limit="each dimension has equal sizes, or size 1 on one side",
+                         help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]")
+            )  # fmt: skip
+        shape.append(max(size_a, size_b))
+        steps.append(step_a + sign * step_b)
+        axes.append(axes_a | axes_b)
+    return Index(tuple(shape), tuple(steps), a.offset + sign * b.offset, tuple(axes))
+
+
+def _refused(index: Index, other: Any, sign: str) -> Any:
+    """NotImplemented where `other` may know better (a tile), an error for what no index can be combined with."""
+    if isinstance(other, (Index, float, bool)) or integer_of(other) is not None:
+        raise _not_affine(f"{index!r} {sign} {other!r} is not affine")
+    return NotImplemented
+
+
+def _not_affine(message: str) -> NkiError:
+    return error_of(
+        diagnose("NKI304", message, limit="indices are sums of nl.arange, nl.mgrid and integers, times integers",
+                 help="compute other values in a tile that nisa.iota fills, and index with the tile")
+    )  # fmt: skip
+
+
+def arange(*bounds: Any) -> Index:
+    """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
+    numbers = [integer_of(bound) for bound in bounds]
+    if not 1 <= len(numbers) <= 3 or None in numbers:
+        raise error_of(
+            diagnose("NKI012", f"nl.arange{bounds!r}", operand="start",
+                     limit="nl.arange(stop) or nl.arange(start, stop)",
+                     help="bounds are integers known at specialisation time")
+        )  # fmt: skip
+    return _of_range(range(*numbers))  # type: ignore[arg-type]
+
+
+def _of_range(walk: range) -> Index:
+    if len(walk) == 0:
+        raise error_of(
+            diagnose("NKI307", f"an index range from {walk.start} to {walk.stop} is empty", operand="stop",
+                     limit="start < stop", help="check the bounds")
+        )  # fmt: skip
+    return Index((len(walk),), (walk.step,), walk.start, (frozenset((next(_axis_numbers),)),))
+
+
+class Grid:
+    """`nl.mgrid[a:b, c:d]`: one full-sized index for each range; `.p .x .y .z` name the first four."""
+
+    __slots__ = ("indices",)
+
+    def __init__(self, indices: tuple[Index, ...]) -> None:
+        self.indices = indices
+
+    def __iter__(self) -> Iterator[Index]:
+        return iter(self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, position: int) -> Index:
+        return self.indices[position]
+
+    def __getattr__(self, name: str) -> Index:
+        place = "pxyz".find(name) if len(name) == 1 else -1
+        if 0 <= place < len(self.indices):
+            return self.indices[place]
+        raise AttributeError(f"a grid of {len(self.indices)} range(s) has no {name}")
+
+
+class _Mgrid:
+    def __getitem__(self, key: Any) -> Grid:
+        keys = key if isinstance(key, tuple) else (key,)
+        walks = [_of_range(_walk(item)) for item in keys]
+        shape = tuple(walk.shape[0] for walk in walks)
+        axes = tuple(walk.axes[0] for walk in walks)
+        rank = len(walks)
+        return Grid(
+            tuple(
+                Index(shape, (*(0,) * k, walk.steps[0], *(0,) * (rank - k - 1)), walk.offset, axes)
+                for k, walk in enumerate(walks)
+            )
+        )
+
+
+def _walk(item: Any) -> range:
+    if isinstance(item, slice):
+        start = 0 if item.start is None else integer_of(item.start)
+        stop, step = integer_of(item.stop), 1 if item.step is None else integer_of(item.step)
+        if start is not None and stop is not None and step:
+            return range(start, stop, step)
+    raise error_of(
+        diagnose("NKI304", f"nl.mgrid is indexed by {item!r}", limit="nl.mgrid[start:stop, ...] with integers",
+                 help="for example nl.mgrid[0:128, 0:512]")
+    )  # fmt: skip
+
+
+mgrid = _Mgrid()

@@ -1,0 +1,88 @@
+"""What `neuronxcc.nki.language` and `neuronxcc.nki.isa` export, and why a name is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.isa import enums
+from nki_lab.isa.dtype import DTYPES
+from nki_lab.isa.spec import TABLE
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory, reductions
+from nki_lab.kernel_runtime.beta1.blocks import par_dim
+from nki_lab.kernel_runtime.beta1.builder import located
+from nki_lab.kernel_runtime.beta1.index import arange, mgrid
+from nki_lab.kernel_runtime.beta1.instructions import (
+    door_of,
+    has_legacy_face,
+    tensor_copy_dynamic_dst,
+    tensor_copy_dynamic_src,
+)
+from nki_lab.kernel_runtime.issue.target import get_nc_version, tile_size
+from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.tensor import MemoryRegion, ds, hbm, private_hbm, psum, sbuf, shared_hbm
+
+_DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_e5m2", "int8", "int16", "int32",
+           "uint8", "uint16", "uint32", "bool_")  # fmt: skip
+
+# Names of the last Beta 1 release whose instructions may not be declared (yet).
+_UNMODELLED_LANGUAGE = """
+    all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators
+"""
+_UNMODELLED_ISA = """
+    builtin_custom_op
+"""
+_UNMODELLED = {
+    "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
+    "neuronxcc.nki.language": _UNMODELLED_LANGUAGE,
+    "neuronxcc.nki.isa": _UNMODELLED_ISA,
+    "neuronxcc.nki.typing": "mutable scalar",
+    "neuronxcc.nki.compiler": "allocation_scope",
+}
+
+
+def names() -> dict[str, Any]:
+    """Everything `neuronxcc.nki.language` exports, by name."""
+    own: dict[str, Any] = elementwise.functions()
+    functions = (
+        memory.ndarray, memory.full, memory.zeros, memory.ones, memory.empty_like, memory.zeros_like, memory.load,
+        memory.store, memory.load_transpose2d, memory.copy, memory.broadcast_to, memory.expand_dims, memory.static_cast,
+        memory.shared_constant, memory.shared_identity_matrix, memory.device_print, memory.finfo, memory.fp32,
+        memory.bfp16, memory.constants, reductions.sum, reductions.prod, reductions.max, reductions.min,
+        reductions.all, reductions.mean, reductions.var, reductions.softmax, reductions.rms_norm,
+        reductions.transpose, reductions.matmul, reductions.loop_reduce, launch.nc, launch.spmd_dim,
+        launch.program_id, launch.num_programs, launch.program_ndim, operations.affine_range,
+        operations.sequential_range, operations.static_range, arange, par_dim,
+        *composites.FUNCTIONS,
+    )  # fmt: skip
+    own |= {item.__name__: item for item in functions}
+    own = {name: item if isinstance(item, type) else located(item) for name, item in own.items()}
+    own |= {name: DTYPES[name].host for name in _DTYPES}
+    own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
+    return own | {"mgrid": mgrid, "ds": ds, "tile_size": tile_size, "MemoryRegion": MemoryRegion}
+
+
+def instruction_names() -> dict[str, Any]:
+    """Everything `neuronxcc.nki.isa` exports, by name."""
+    own: dict[str, Any] = {name: located(door_of(name)) for name, item in TABLE.items() if has_legacy_face(item)}
+    own |= {item.__name__: located(item) for item in (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)}
+    own |= constant_names()
+    own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}
+    return own | {"get_nc_version": get_nc_version, "fp32": memory.fp32}
+
+
+def constant_names() -> dict[str, Any]:
+    """Everything `neuronxcc.nki.isa.constants` exports: the enumerations."""
+    kinds = (enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.nc_version)
+    return {kind.__name__: kind for kind in kinds}
+
+
+def missing(module: str, name: str, have: Iterable[str]) -> Diagnostic:
+    """What is wrong with `module.name`: NKI010 for a name that Beta 1 had, else NKI006."""
+    known = _UNMODELLED.get(module, "").split()
+    if name in known:
+        return elementwise.unmodelled(f"{module}.{name}")
+    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in Beta 1",
+                    help=did_you_mean(name, [*have, *known]))  # fmt: skip

@@ -1,0 +1,330 @@
+"""An order of the ops of two cores that wait for each other: what one waits for comes before.
+
+The bodies of the cores are cut where a core waits for the other one, and the pieces put one after the other, so that
+all who read a Program in its order see what the chip may do. A core goes on behind an exchange that its counterpart has
+yet to come to, up to what touches the tiles of the exchange; nothing goes past a barrier. (The chip stops only the
+barrier's engine. Kernels that need that are refused here.)
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.diagnostic import NkiError, Related, diagnose, error_of
+from nki_lab.kernel_runtime.ir import Program, Site, View, synchronization
+from nki_lab.kernel_runtime.issue.source_location import placed, span_of
+from nki_lab.kernel_runtime.tensor import NkiTensor
+
+Column = NDArray[np.int64]
+Key = tuple[Any, ...]
+
+
+def meeting_ops(program: Program) -> dict[int, Key]:
+    """The ops that wait for the other core, and under what: those of one kind meet in their order."""
+    keys: dict[int, Key] = {}
+    for variant in program.variants:
+        found = synchronization(variant)
+        if found is not None:
+            keys[variant.id] = (variant.instruction.name, *found.channel)
+    if not keys:
+        return {}
+    rows = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
+    return {op: keys[int(rows[op])] for op in np.flatnonzero(np.isin(rows, list(keys))).tolist()}
+
+
+def join_cores(program: Program) -> None:
+    """Put the ops of a complete program into an order that its meetings allow, and note who meets whom.
+
+    Raises NKI016 where ops wait for a core that the launch does not have, NKI405 where the cores do not meet.
+    """
+    if program.meetings:
+        return
+    keys = meeting_ops(program)
+    if not keys:
+        return
+    if program.cores != 2:
+        raise _alone(program, min(keys))
+    for region in program.regions:
+        inside = [op for op in keys if region.first <= op < region.end]
+        if inside:
+            raise _refusal(
+                program, inside[0], f"{_title(program, inside[0], keys)} is in the body of a loop on the device",
+                "cores meet outside of device loops: how often they do is known at specialisation time",
+                "make the loop one of Python's, with range()",
+            )  # fmt: skip
+    joining = _Joining(program, keys)
+    joining.run()
+    joining.carry_over()
+
+
+class _Side:
+    """One core: where it stands, and the exchanges that it went past."""
+
+    def __init__(self, core: int, first: int, end: int, stops: list[int]) -> None:
+        self.core = core
+        self.at = first
+        self.end = end
+        self.stops = [op for op in stops if first <= op < end]
+        self.waiting: list[int] = []
+
+
+class _Joining:
+    def __init__(self, program: Program, keys: dict[int, Key]) -> None:
+        self.program = program
+        self.keys = keys
+        stops = sorted(keys)
+        self.sides = [_Side(core, first, end, stops) for first, end, core in program.stretches]
+        self.stretches: list[tuple[int, int, int]] = []
+        self.pairs: list[tuple[int, int]] = []
+        self.exchanged: list[tuple[int, int]] = []
+
+    def run(self) -> None:
+        """Work off both cores."""
+        first, second = self.sides
+        while True:
+            for side in self.sides:
+                self._advance(side)
+            if self._meet(first, second):
+                continue
+            if all(side.at == side.end and not side.waiting for side in self.sides):
+                return
+            if not any(self._pass(side) for side in self.sides):
+                raise self._stuck()
+
+    def _emit(self, first: int, end: int, core: int) -> None:
+        if first == end:
+            return
+        if self.stretches and self.stretches[-1][1:] == (first, core):
+            first = self.stretches.pop()[0]
+        self.stretches.append((first, end, core))
+
+    def _advance(self, side: _Side) -> None:
+        """Go on to the next op that meets, or to the first that must wait for an exchange that is not done."""
+        place = bisect_left(side.stops, side.at)
+        stop = side.stops[place] if place < len(side.stops) else side.end
+        if side.waiting:
+            stop = self._free_until(side, stop)
+        self._emit(side.at, stop, side.core)
+        side.at = stop
+
+    def _free_until(self, side: _Side, stop: int) -> int:
+        for region in self.program.regions:
+            if side.at <= region.first < stop:
+                stop = region.first
+        return next((op for op in range(side.at, stop) if self._touches(side, op)), stop)
+
+    def _touches(self, side: _Side, op: int) -> bool:
+        """Whether an op has to do with the tiles of an exchange that the core went past."""
+        used, written = self._buffers(op)
+        for other in side.waiting:
+            near, into = self._buffers(other)
+            if used & into or written & near:
+                return True
+        return False
+
+    def _buffers(self, op: int) -> tuple[set[int], set[int]]:
+        """The buffers that an op accesses, and those that it writes."""
+        row = self.program.op(op)
+        used = {view.buffer.id for view in row.views}
+        for view in row.views:
+            if view.indirect is not None and isinstance(view.indirect.index, NkiTensor):
+                used.add(view.indirect.index._buffer.id)
+        return used, {view.buffer.id for view in row.writes}
+
+    def _offers(self, side: _Side) -> dict[Key, int]:
+        """What the other core can meet: the first op of each key that the core has come to."""
+        found: dict[Key, int] = {}
+        for op in side.waiting:
+            found.setdefault(self.keys[op], op)
+        if side.at in self.keys and side.at < side.end and not (side.waiting and self._touches(side, side.at)):
+            found.setdefault(self.keys[side.at], side.at)
+        return found
+
+    def _meet(self, first: _Side, second: _Side) -> bool:
+        mine, others = self._offers(first), self._offers(second)
+        both = [key for key in mine if key in others]
+        if not both:
+            return False
+        a, b = mine[both[0]], others[both[0]]
+        self._check(a, b)
+        self.pairs.append((b, a))
+        for side, op in ((second, b), (first, a)):  # the second core has just been at work, the first goes on
+            self._emit(op, op + 1, side.core)
+            if op in side.waiting:
+                side.waiting.remove(op)
+            else:
+                side.at += 1
+        return True
+
+    def _pass(self, side: _Side) -> bool:
+        """Let a core go past the exchange where it stands."""
+        op = side.at
+        if op == side.end or op not in self.keys or self.program.op(op).variant.instruction.only_orders:
+            return False
+        placed_by_user = any(view.buffer.address is not None for view in self.program.op(op).views)
+        if placed_by_user or (side.waiting and self._touches(side, op)):  # placed bytes may have other names
+            return False
+        side.waiting.append(op)
+        side.at += 1
+        return True
+
+    # -- who meets whom ----------------------------------------------------------------------------------------------
+
+    def _check(self, a: int, b: int) -> None:
+        program = self.program
+        left, right = program.op(a), program.op(b)
+        if left.variant.instruction.only_orders:
+            here, there = left.views[0].buffer, right.views[0].buffer
+            if here is not there and not (here.on_chip and there.on_chip):
+                raise self._apart(a, b, "the cores wait for each other over different tensors",
+                                  "data is one tensor in shared HBM on both cores",
+                                  "allocate it with buffer=nl.shared_hbm, on both cores alike")  # fmt: skip
+            return
+        waits = [synchronization(op.variant) for op in (left, right)]
+        ranks = [(item.send_to, item.receive_from) for item in waits if item is not None]
+        if ranks == [(1, 1), (0, 0)]:
+            self.exchanged.append((a, b))
+            for op, other in ((left, right), (right, left)):
+                (dst,), (src,) = op.writes, other.reads
+                if _kind(dst) != _kind(src):
+                    raise self._apart(a, b, f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
+                                      f"{program.core_of(other.index)} sends {_kind(src)}",
+                                      "what is sent has the shape and dtype of what is received",
+                                      "give src and dst one shape and dtype on both cores")  # fmt: skip
+        elif ranks != [(0, 0), (1, 1)]:
+            sends = [f"core {core} sends to {to} and receives from {of}" for core, (to, of) in enumerate(ranks)]
+            raise self._apart(a, b, " while ".join(sends), "a core receives from the core that sends to it",
+                              "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank")  # fmt: skip
+
+    def _apart(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
+        what = f"{_title(self.program, a, self.keys)}: {message}"
+        return _refusal(self.program, a, what, limit, help_text, other=b)
+
+    def _stuck(self) -> NkiError:
+        said, ops = [], []
+        for side in self.sides:
+            op = side.waiting[0] if side.waiting else side.at
+            if op < side.end or side.waiting:
+                ops.append(op)
+                said.append(f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
+                            f"{_site(self.program, op).line}")  # fmt: skip
+            else:
+                last = f", after line {_site(self.program, side.end - 1).line}" if side.stops or side.end else ""
+                said.append(f"core {side.core} has come to its end{last}")
+        return _refusal(self.program, ops[0], ", and ".join(said),
+                        "what one core waits in, the other one comes to, in the same order",
+                        "issue core_barrier and sendrecv on both cores, outside of branches on nl.program_id()",
+                        other=ops[1] if len(ops) > 1 else -1)  # fmt: skip
+
+    # -- the program in the new order --------------------------------------------------------------------------------
+
+    def carry_over(self) -> None:
+        """Change the program to the order that was found."""
+        program = self.program
+        merged: list[tuple[int, int]] = []  # (rows, core)
+        for first, end, core in self.stretches:
+            if merged and merged[-1][1] == core:
+                merged[-1] = (merged[-1][0] + end - first, core)
+            else:
+                merged.append((end - first, core))
+        rows = np.concatenate([np.arange(first, end) for first, end, _ in self.stretches])
+        place = np.empty(len(rows), np.int64)
+        place[rows] = np.arange(len(rows))
+        _reorder(program, rows)
+        program.core_order = [core for _, core in merged]
+        counts = np.array([count for count, _ in merged])
+        program.core_starts = (np.cumsum(counts) - counts).tolist()
+        program.op_names = {int(place[op]): name for op, name in program.op_names.items()}
+        program.user_edges = [(int(place[op]), int(place[other])) for op, other in program.user_edges]
+        program.meetings = [(int(place[a]), int(place[b])) for a, b in self.pairs]
+        pairs = [(int(place[a]), int(place[b])) for a, b in self.exchanged]
+        program.partners = dict(pairs) | {b: a for a, b in pairs}
+        _cut_fences(program, place)
+        _move_regions(program, place)
+
+
+def _reorder(program: Program, rows: Column) -> None:
+    """Put the columns into the order of `rows`, the ops as they were numbered."""
+    variant = np.frombuffer(program.op_variant, np.uint32)[rows]
+    width = np.fromiter((len(item.names) for item in program.variants), np.int64, len(program.variants))[variant]
+    first = np.cumsum(width) - width
+    before = np.frombuffer(program.op_access, np.uint32).astype(np.int64)[rows]
+    accesses = np.arange(int(width.sum())) + np.repeat(before - first, width)
+    program.access_view = array("I", np.frombuffer(program.access_view, np.uint32)[accesses].tobytes())
+    program.op_site = array("I", np.frombuffer(program.op_site, np.uint32)[rows].tobytes())
+    program.op_pass = array("i", np.frombuffer(program.op_pass, np.int32)[rows].tobytes())
+    program.op_variant = array("I", variant.tobytes())
+    program.op_access = array("I", first.astype(np.uint32).tobytes())
+
+
+def _cut_fences(program: Program, place: Column) -> None:
+    """Blocks without reordering in pieces, one waiting for the other, where they are not in one piece any more."""
+    fences = program.fences
+    program.fences = []
+    for first, end in fences:
+        where = place[first:end]
+        cuts = [0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]
+        for low, high in pairwise(cuts):
+            program.fences.append((int(where[low]), int(where[high - 1]) + 1))
+            if low:
+                program.user_edges.append((int(where[low]), int(where[low - 1])))
+
+
+def _move_regions(program: Program, place: Column) -> None:
+    """Device loops at their new places; no meeting is in one, so that each is still in one piece."""
+    for region in program.regions:
+        length = region.end - region.first
+        around = program.regions[region.parent].end if region.parent >= 0 else len(place)
+        if length or region.first < min(around, len(place)):
+            region.first, region.end = int(place[region.first]), int(place[region.first]) + length
+        else:
+            region.first = region.end = int(place[region.first - 1]) + 1
+    order = sorted(program.regions, key=lambda region: region.first)
+    number = {region.id: at for at, region in enumerate(order)}
+    for region in order:
+        region.parent = number.get(region.parent, -1)
+    for at, region in enumerate(order):
+        region.id = at
+    program.regions[:] = order
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def _site(program: Program, op: int) -> Site:
+    return program.sites[program.op_site[op]]
+
+
+def _title(program: Program, op: int, keys: dict[int, Key]) -> str:
+    """An op that meets, or that waits for one, by its instruction and pipe."""
+    name, *pipe = keys.get(op, (program.op(op).variant.instruction.name,))
+    return f"{name} of pipe {pipe[0]}" if pipe else name
+
+
+def _kind(view: View) -> str:
+    return f"{tuple(view.type.shape)} {view.type.dtype.name}"
+
+
+def _refusal(program: Program, op: int, message: str, limit: str, help_text: str, *, other: int = -1) -> NkiError:
+    related = []
+    if other >= 0 and _site(program, other).file:
+        related.append(Related(f"core {program.core_of(other)} waits here", span_of(_site(program, other))))
+    item = diagnose("NKI405", message, limit=limit, help=help_text, related=related)
+    return error_of(placed(item, _site(program, op)))
+
+
+def _alone(program: Program, op: int) -> NkiError:
+    name = program.op(op).variant.instruction.name
+    item = diagnose(
+        "NKI016",
+        f"{name} waits for the other core, and the kernel runs on one",
+        limit=f"{name} is for the two cores of a launch kernel[2]",
+        help="launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
+    )
+    return error_of(placed(item, _site(program, op)))

@@ -1,0 +1,409 @@
+"""`Builder.issue`: binding, legality, views and emission of one instruction, for the tracer and the evaluator alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.isa.dtype import DType, dtype_of
+from nki_lab.isa.spec import Instruction
+from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
+from nki_lab.kernel_runtime.issue.iterations import NOWHERE, Passes, Place
+from nki_lab.kernel_runtime.issue.legality import legalise, live_names
+from nki_lab.kernel_runtime.issue.source_location import placed, site_at
+from nki_lab.kernel_runtime.issue.user_frames import outside
+from nki_lab.kernel_runtime.tensor import (
+    Buffer,
+    MemoryRegion,
+    NkiTensor,
+    VirtualRegister,
+    check_allocation,
+    make_view,
+    row_major,
+    view_type,
+)
+
+Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
+
+
+_new: Final = object.__new__  # half the time of calling the class
+
+
+class NkiInstruction:
+    """Handle of an instruction, as nisa calls return it."""
+
+    __slots__ = ("_program", "index")
+
+    def __init__(self, program: Program, index: int) -> None:
+        self._program = program
+        self.index = index
+
+    def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
+        """Let this instruction wait until every producer is complete; gives this instruction again."""
+        given: tuple[object, ...] = producers
+        for producer in given:
+            if not isinstance(producer, NkiInstruction) or producer._program is not self._program:
+                raise error_of(
+                    diagnose(
+                        "NKI012",
+                        f"depends_on: {producer!r} is no instruction of this kernel",
+                        operand="producers",
+                        limit="an instruction waits for instructions of the same kernel",
+                        help="pass what the nisa calls returned: second.depends_on(first)",
+                    )
+                )
+        self._program.user_edges += [(self.index, producer.index) for producer in producers]
+        return self
+
+    def __repr__(self) -> str:
+        op = self._program.op(self.index)
+        return f"<{op.variant.instruction.name} {op.name or self.index}>"
+
+
+class OpenLoop(NamedTuple):
+    """A device loop whose body is being recorded.
+
+    `key` tells whose `while` it is, empty for other loops; `token` is what `Passes.leave` gets when it ends.
+    """
+
+    region: Region
+    token: int
+    key: tuple[Any, ...] = ()
+
+
+class Builder:
+    """Records a kernel's instructions into a Program; the owner of its tensors.
+
+    `reader` answers when something observes values; without it values are unknown and observing is NKI017.
+    `pinned` is the site of the current expression where the evaluator sets it, `pinned_pass` the pass of Python's
+    loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.arch = program.arch
+        self.reader: Read | None = None
+        self.pinned = self.pinned_pass = -1
+        self.passes = Passes(program.passes, self.site_of)
+        self.loops: list[OpenLoop] = []
+        self.notes: list[Diagnostic] = []
+        self.grid: tuple[int, ...] = ()
+        self.program_ids: tuple[int, ...] = ()
+        self.depth = 0
+        self.fenced = 0  # open blocks of nl.no_reorder()
+        self.limit = program.options.max_instructions
+        self._variants: dict[Any, tuple[Variant, tuple[Diagnostic, ...]]] = {}
+        self._views: dict[Any, int] = {}
+        self._shapes: dict[Any, Any] = {}
+        self._sites: dict[tuple[int, int], tuple[int, Place]] = {}  # by id of the code object and place in it
+        self._codes: list[CodeType] = []  # those objects, so that they stay
+        self._noted: set[Any] = set()
+
+    # -- places in the source ------------------------------------------------------------------------------------
+
+    def site(self) -> int:
+        """Number of the user's call that led here."""
+        return self.pinned if self.pinned >= 0 else self._place(sys._getframe(2))[0]
+
+    def place(self) -> tuple[int, int]:
+        """The same with the pass of Python's loops that it is in, -1 outside of all."""
+        if self.pinned >= 0:
+            return self.pinned, self.pinned_pass
+        number, frame, place = self._place(sys._getframe(2))
+        return number, -1 if frame is None else self.passes.current(frame, place)
+
+    def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, Place]:
+        """Number of the innermost call of the user's, seen from `frame`; the frame that makes it, and where that is."""
+        frame = outside(frame)
+        if frame is None:
+            return self.site_of(Site("", 0, 0, 0, 0, "")), None, NOWHERE
+        known = self._sites.get((id(frame.f_code), frame.f_lasti)) or self._new_site(frame)
+        return known[0], frame, known[1]
+
+    def _new_site(self, frame: FrameType) -> tuple[int, Place]:
+        code, offset = frame.f_code, frame.f_lasti
+        self._codes.append(code)
+        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        return known
+
+    def site_of(self, site: Site) -> int:
+        """Number of a place in the program's site table."""
+        self.program.sites.append(site)
+        return len(self.program.sites) - 1
+
+    def note(self, diagnostic: Diagnostic, site: int) -> None:
+        """Keep a finding that does not stop the kernel, once for each place and code."""
+        key = (diagnostic.code, diagnostic.operand, site)
+        if key in self._noted:
+            return
+        self._noted.add(key)
+        self.notes.append(placed(diagnostic, self.program.sites[site]))
+
+    # -- tensors ---------------------------------------------------------------------------------------------------
+
+    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
+                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+        """A fresh uninitialised tensor; checked as `check_allocation` says."""
+        key: Any = (shape, dtype, space, address)
+        try:
+            known = self._shapes.get(key)
+        except TypeError:
+            known = key = None
+        if known is not None:
+            for size in shape:
+                if size.__class__ is not int:
+                    known = key = None  # 512.0 and True are equal to sizes and are none
+        if known is None:
+            found = dtype_of(dtype)
+            sizes, region, place = check_allocation(shape, found, space, address, self.arch)
+            pattern = Buffer(-1, region, found, sizes, address=place, owner=self)
+            strides = row_major(sizes)
+            known = pattern, strides, view_type(make_view(pattern, sizes, strides, 0, found))
+            if key is not None:
+                self._shapes[key] = known
+        pattern, strides, whole = known
+        site = self.pinned
+        if site < 0:
+            frame = sys._getframe(2)  # the caller is nl.ndarray, or another function of ours
+            seen = self._sites.get((id(frame.f_code), frame.f_lasti))
+            site = self._place(frame)[0] if seen is None else seen[0]
+        buffers = self.program.buffers
+        buffer = pattern.twin(len(buffers), name or "", kind, site)
+        buffers.append(buffer)
+        made = make_view(buffer, buffer.shape, strides, 0, buffer.dtype)
+        made._type = whole  # the same of all that are allocated alike
+        return made
+
+    def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
+             space: str = "sbuf") -> NkiTensor:  # fmt: skip
+        """A fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
+        return self.allocate(shape or tensor._shape, dtype or tensor._dtype, _REGIONS[space])
+
+    # -- instructions ----------------------------------------------------------------------------------------------
+
+    def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
+              ) -> NkiInstruction:  # fmt: skip
+        """Record one instruction.
+
+        `live` are its tensors, scalars and numbers, `fixed` its other attributes, both in declaration order. Raises
+        the coded error of the first limit that does not hold.
+        """
+        parts: list[Any] = [instruction, fixed]
+        touched = []
+        for value in live:
+            if value.__class__ is NkiTensor:
+                parts.append(value._type or view_type(value))
+                touched.append(value)
+            elif value is None:
+                parts.append(None)
+            else:
+                parts.append(_scalar_key(value))
+        key = tuple(parts)
+        try:
+            found = self._variants.get(key)
+        except TypeError:
+            key = (instruction, frozen(fixed), *parts[2:])
+            found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = self._new_variant(instruction, live, fixed)
+        variant, notes = found
+        program = self.program
+        index = len(program.op_variant)
+        site, running = self.pinned, self.pinned_pass
+        if site < 0:
+            frame: FrameType | None = sys._getframe(2)  # the caller is a door, or another function of ours
+            assert frame is not None
+            seen = self._sites.get((id(frame.f_code), frame.f_lasti))
+            if seen is None:
+                site, frame, place = self._place(frame)
+            else:
+                site, place = seen
+            if frame is not None:
+                running = self.passes.current(frame, place)
+        if notes:
+            for item in notes:
+                self.note(item, site)
+        if index >= self.limit:
+            raise self._endless()
+        program.op_variant.append(variant.id)
+        program.op_site.append(site)
+        program.op_pass.append(running)
+        accesses = program.access_view
+        program.op_access.append(len(accesses))
+        for tensor in touched:
+            number = tensor._view
+            accesses.append(number if number >= 0 else self.view_of(tensor))
+        if name is not None:
+            program.op_names[index] = name
+        made = _new(NkiInstruction)
+        made._program = program
+        made.index = index
+        return made
+
+    def _new_variant(
+        self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]
+    ) -> tuple[Variant, tuple[Diagnostic, ...]]:
+        try:
+            legal = legalise(instruction, live, fixed, self.arch)
+        except NkiError as error:
+            origins = dict(zip(live_names(instruction), live, strict=True))
+            error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)
+            raise
+        for value in (*live, *fixed):
+            if isinstance(value, VirtualRegister):
+                self.require_own(value)
+        variant = Variant(len(self.program.variants), legal.instruction, legal.use, legal.names)
+        self.program.variants.append(variant)
+        return variant, legal.notes
+
+    def _with_origin(self, item: Diagnostic, operands: dict[str, Any]) -> Diagnostic:
+        """The finding with the line where the operand it is about was allocated."""
+        tensor = operands.get(item.operand)
+        if not isinstance(tensor, NkiTensor) or not item.note or tensor._buffer.site < 0:
+            return item
+        line = self.program.sites[tensor._buffer.site].line
+        return replace(item, note=f"{item.note}, made at line {line}") if line else item
+
+    def view_of(self, tensor: NkiTensor) -> int:
+        """Interned number of a tensor's view."""
+        buffer = tensor._buffer
+        if buffer.owner is not self:
+            raise _foreign(tensor)
+        kind = tensor._type or view_type(tensor)
+        indirect = tensor._indirect
+        key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
+        known = self._views.get(key)
+        if known is None:
+            index = None if indirect is None else indirect.index
+            if isinstance(index, VirtualRegister):
+                self.require_own(index)
+            elif isinstance(index, NkiTensor):
+                self.view_of(index)
+            views = self.program.views
+            known = self._views[key] = len(views)
+            full = (
+                indirect is None
+                and kind.contiguous
+                and kind.dtype is buffer.dtype
+                and kind.partitions * kind.free_size == buffer.partitions * buffer.row_elements
+            )
+            views.append(View(known, buffer, tensor._offset, kind, indirect, full))
+        tensor._view = known
+        return int(known)
+
+    def _endless(self) -> Exception:
+        return error_of(
+            diagnose(
+                "NKI011",
+                f"the kernel issued {self.limit} instructions and has not ended",
+                limit="instructions <= max_instructions",
+                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
+            )
+        )
+
+    # -- registers -------------------------------------------------------------------------------------------------
+
+    def register(self, name: str = "", *, frozen: bool = False) -> VirtualRegister:
+        """A register that nothing has written; a `frozen` one is written by its loop only."""
+        registers = self.program.registers
+        registers.append(name)
+        return VirtualRegister(None, frozen, id=len(registers) - 1, owner=self, name=name)
+
+    def require_own(self, register: VirtualRegister) -> None:
+        """Refuse a register of another kernel, or of none."""
+        if register.owner is not self:
+            raise error_of(
+                diagnose(
+                    "NKI314",
+                    f"{register!r} belongs to no kernel, or to another run of one",
+                    limit="a register lives as long as the kernel call that allocated it",
+                    help="allocate it with nisa.register_alloc() in the kernel",
+                )
+            )
+
+    # -- what tensors ask of their owner ----------------------------------------------------------------------------
+
+    def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
+        """The tensor's values now, in its host dtype; everything issued so far is executed first."""
+        if self.loops and self.reader is not None:
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are looked at in the body of a device loop",
+                    limit="the body is specialised once, before the loop runs: there is no one value yet",
+                    help="look after the loop, or unroll it with range() while you search",
+                )
+            )
+        if self.reader is not None and self._has_met():
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are looked at after the cores have waited for each other",
+                    limit="the cores are specialised one after the other: there is no value before both are",
+                    help="look before the first core_barrier or sendrecv, or at run.values afterwards",
+                )
+            )
+        if self.reader is None:
+            raise error_of(
+                diagnose(
+                    "NKI017",
+                    "a tensor's values are needed, and this is a compilation without values",
+                    limit="shapes and dtypes are known at specialisation time, element values are not",
+                    help="use nki_lab.run or nki.simulate to see values",
+                )
+            )
+        return self.reader(tensor)
+
+    @property
+    def has_values(self) -> bool:
+        return self.reader is not None and not self._has_met()
+
+    def _has_met(self) -> bool:
+        """Whether something waits for the other core: then values depend on what has yet to be specialised."""
+        return any(synchronization(item) is not None for item in self.program.variants)
+
+    def sync(self) -> None:
+        """Record what is held back: nothing, here."""
+
+    elementwise_operators = False
+
+
+_REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}
+
+
+def _scalar_key(value: Any) -> Any:
+    """A hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
+    if isinstance(value, (int, float)):
+        return (value.__class__, value or repr(value))
+    return frozen(value)
+
+
+def frozen(value: Any) -> Any:
+    """Something hashable that stands for a value: the same for equal lists."""
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(item) for item in value)
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tobytes())
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), id(value))
+    return value
+
+
+def _foreign(tensor: NkiTensor) -> Exception:
+    return error_of(
+        diagnose(
+            "NKI314",
+            "the tensor belongs to another run of a kernel",
+            note=f"{tensor._shape} {tensor._dtype.name}",
+            limit="a tensor lives as long as the kernel call that made it",
+            help="return arrays from one kernel and pass them to the next",
+        )
+    )

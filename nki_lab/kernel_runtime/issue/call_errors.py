@@ -1,0 +1,135 @@
+"""Calls that do not fit the function they call: what Python says of them, with a code, the signature and near names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, EnumType
+from types import FrameType
+from typing import Any, Final, TypeGuard
+
+from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.isa import enums
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
+
+# The words of CPython 3.11 and later for arguments that do not fit; the name before them is a qualified one.
+_CALL: Final = re.compile(r"^([\w.<>]+)\(\) (.*)$", re.DOTALL)
+_KEYWORD: Final = re.compile(r"got an unexpected keyword argument '(\w+)'")
+_MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: '(\w+)'")
+_OTHER: Final = re.compile(r"takes .* positional argument|got multiple values for argument '(\w+)'|takes no arguments")
+
+_GONE: Final[Mapping[str, str]] = {
+    "mask": "slice the operands instead",
+    "num_channels": "pass channel_ids=[0, 1], a number for each channel",
+}
+"""Keywords that functions had in earlier releases and have no more, with the remedy."""
+
+
+def of_call(error: Exception, callee: Callable[..., Any]) -> Diagnostic | None:
+    """What is wrong with the arguments of a call of `callee`, a function of ours; None where that is not the matter."""
+    if not isinstance(error, TypeError) or (
+        error.__traceback__ is not None and error.__traceback__.tb_next is not None
+    ):
+        return None
+    found = _CALL.match(str(error))
+    return None if found is None else _finding(callee, _shown_name(callee, found[1]), found[2])
+
+
+def no_member(kind: type[Enum], name: str) -> Diagnostic:
+    """What is wrong with asking an enumeration of nki.isa for a member that it does not have."""
+    members = list(kind.__members__)
+    return diagnose("NKI006", f"nisa.{kind.__name__} has no {name}", operand=name,
+                    limit=f"members: {', '.join(members)}", help=did_you_mean(name, members))  # fmt: skip
+
+
+def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
+    """Whether a value is one of the enumerations of nki.isa."""
+    return isinstance(kind, EnumType) and kind.__module__ == enums.__name__
+
+
+def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic | None:
+    """The same for an error that left a kernel of the dialect with these functions, by name.
+
+    The innermost frame of its traceback holds the call.
+    """
+    if isinstance(error, AttributeError) and is_enumeration(kind := error.obj):
+        return no_member(kind, error.name or "")
+    found = _CALL.match(str(error)) if isinstance(error, TypeError) else None
+    traceback = error.__traceback__
+    if found is None or traceback is None:
+        return None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    callee = _called(found[1], traceback.tb_frame, functions)
+    return None if callee is None else _finding(callee, _shown_name(callee, found[1]), found[2])
+
+
+def _called(name: str, frame: FrameType, functions: Mapping[str, Any]) -> Callable[..., Any] | None:
+    """The function of ours that a frame of the user's calls by this qualified name."""
+    if is_ours(frame):
+        return None
+    owner, _, method = name.rpartition(".")
+    if owner == "NkiTensor":
+        return getattr(NkiTensor, method, None)
+    if owner == "DynamicSlice":
+        return DynamicSlice
+    if owner:
+        return None
+    own = frame.f_locals.get(name, frame.f_globals.get(name))
+    if own is not None and not str(getattr(own, "__module__", "")).startswith(("nki", "neuronxcc")):
+        return None  # a function of the user's with the name of one of ours
+    callee = functions.get(name)
+    return callee if callable(callee) else None
+
+
+def _shown_name(callee: Callable[..., Any], spelled: str) -> str:
+    if callee is DynamicSlice:
+        return "nl.ds"
+    if spelled.startswith("NkiTensor."):
+        return spelled.removeprefix("NkiTensor")
+    module = callee.__module__.rpartition(".")[2]
+    return f"nki.{module}.{spelled}" if module == "collectives" else f"{'nisa' if module == 'isa' else 'nl'}.{spelled}"
+
+
+def _finding(callee: Callable[..., Any], name: str, words: str) -> Diagnostic | None:
+    parameters = _parameters(callee)
+    limit = f"{name}({', '.join(map(_shown, parameters.values()))})"
+    if keyword := _KEYWORD.match(words):
+        given = keyword[1]
+        gone = _GONE.get(given)
+        if gone is not None:
+            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit, help=gone)
+        return diagnose("NKI002", f"{name}: got an unexpected keyword argument {given!r}", operand=given, limit=limit,
+                        help=did_you_mean(given, parameters) or _names(parameters))  # fmt: skip
+    if missing := _MISSING.match(words):
+        return diagnose("NKI003", f"{name}: argument {missing[1]} is missing", operand=missing[1], limit=limit,
+                        help=f"pass {missing[1]}=")  # fmt: skip
+    if _OTHER.match(words):
+        return diagnose("NKI002", f"{name}: {words}", limit=limit, help=_names(parameters))
+    return None
+
+
+def _shown(parameter: inspect.Parameter) -> str:
+    if parameter.default is inspect.Parameter.empty:
+        return str(parameter)
+    default = parameter.default
+    shown = f"nl.{default.value}" if isinstance(default, MemoryRegion) else repr(default)
+    return f"{parameter.name}={shown}"
+
+
+def _names(parameters: Iterable[str]) -> str:
+    names = list(parameters)
+    return f"the arguments are {', '.join(names)}" if names else "it takes no arguments"
+
+
+def _parameters(callee: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters by name, without annotations."""
+    try:
+        found = inspect.signature(callee).parameters
+    except (TypeError, ValueError):
+        return {}
+    bare = inspect.Parameter.empty
+    return {name: item.replace(annotation=bare) for name, item in found.items() if name != "self" and name[:1] != "_"}

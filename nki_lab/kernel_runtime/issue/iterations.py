@@ -1,0 +1,315 @@
+"""Which passes of Python's loops are running when an instruction is issued, and where a kernel's loops stand.
+
+Loops are found in the bytecode of the functions on the stack, their variables read from the frames: a kernel's `range`
+is Python's own, and nothing tells when it steps.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.tensor import VirtualRegister
+from nki_lab.source.module import module_at
+from nki_lab.source.trees import extent
+
+
+class Loop:
+    """A `for` of some function: its body as bytecode offsets, its variable, and the place of the word `for`."""
+
+    __slots__ = ("end", "first", "number", "site", "variable")
+
+    def __init__(self, first: int, end: int, variable: str, site: Site) -> None:
+        self.first = first
+        self.end = end
+        self.variable = variable
+        self.site = site
+        self.number = -1  # of the site in the program
+
+
+class Place:
+    """A place in some function: the loops around it, outermost first, and the stretch of plain code that it is in.
+
+    Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end. `resumes` says
+    that the function is a generator.
+    """
+
+    __slots__ = ("block", "loops", "resumes", "variables")
+
+    def __init__(self, loops: tuple[Loop, ...], block: int, *, resumes: bool = False) -> None:
+        self.loops = loops
+        self.variables = [loop.variable for loop in loops]
+        self.block = block
+        self.resumes = resumes
+
+
+class Passes:
+    """The passes that a trace is in, as rows of the program's table.
+
+    `root` is the frame that called the kernel; without one nothing is looked for. A pass is a new row when the variable
+    of a loop differs from what it was at the instruction before.
+    """
+
+    def __init__(self, table: list[Pass], site_of: Callable[[Site], int]) -> None:
+        self.root: FrameType | None = None
+        self._table = table
+        self._site_of = site_of
+        self._functions: dict[int, tuple[tuple[Loop, ...], list[int]]] = {}
+        self._nests: dict[tuple[Loop, ...], tuple[Loop, ...]] = {}
+        self._at: dict[tuple[int, int], Place] = {}
+        self._codes: list[CodeType] = []  # so that none of them goes, and its id to another
+        self._frame: FrameType | None = None  # of the instruction before, where it was
+        self._loops: tuple[Loop, ...] = ()
+        self._block = self._offset = -1
+        self._last: list[Any] = []
+        self._around: list[Any] = []  # of the frames that called it, as in `_last`
+        self._number = -1
+        self._stack: list[tuple[Loop, Any, int]] = []  # (loop, what tells its passes apart, row), outermost first
+        self._counts: dict[tuple[Loop, int], int] = {}
+
+    def begin(self, root: FrameType) -> None:
+        """The kernel is called by `root`."""
+        self.root = root
+        self.leave(0)
+
+    def end(self) -> None:
+        """The kernel is over: let go of its frames."""
+        self.root = self._frame = None
+
+    def current(self, frame: FrameType, place: Place) -> int:
+        """The row of the innermost pass that a frame of the kernel is in, at `place`; -1 outside of all loops."""
+        offset = frame.f_lasti
+        if frame is self._frame and not place.resumes:
+            if place.block == self._block and offset > self._offset:
+                self._offset = offset  # further on in plain code: no loop has stepped
+                return self._number
+            if place.loops is self._loops and self._is_next(frame, place):
+                self._block, self._offset = place.block, offset
+                return self._number
+        root = self.root
+        if root is None:
+            return -1
+        # While a frame runs those that called it stand still, but for a generator, which another one may resume.
+        if frame is not self._frame or place.resumes:
+            self._around = self._levels_around(frame, root)
+        self._frame, self._block, self._offset, self._loops = frame, place.block, offset, place.loops
+        levels = self._levels(frame, place) + self._around if place.loops else self._around
+        if levels != self._last:
+            self._last = levels.copy()
+            self._number = self._row(levels)
+        return self._number
+
+    def _is_next(self, frame: FrameType, place: Place) -> bool:
+        """Whether a frame is in the pass that it was in, or in the next of its innermost loop, which is entered then.
+
+        Another object that is the variable of another loop, or no number: then it is not known here.
+        """
+        if not place.loops or not self._stack or self._stack[-1][0] is not place.loops[-1]:
+            return False
+        names, last = frame.f_locals, self._last
+        depth = len(place.variables)
+        for position, variable in enumerate(place.variables, 1):
+            value = names.get(variable)
+            if value.__class__ is not int or last[position].__class__ is not int:
+                return False
+            if value != last[position]:
+                if position < depth:
+                    return False
+                last[depth] = value
+                self._number = self._next(value)
+        return True
+
+    def _next(self, value: int) -> int:
+        """The row of the next pass of the innermost loop."""
+        loop, _, _ = self._stack.pop()
+        parent = self._stack[-1][2] if self._stack else -1
+        number = len(self._table)
+        self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+        self._stack.append((loop, value, number))
+        return number
+
+    def _levels(self, frame: FrameType, place: Place) -> list[Any]:
+        """The loops that a frame is in, and what tells their passes apart."""
+        names = frame.f_locals
+        levels: list[Any] = [place.loops]
+        for variable in place.variables:
+            value = names.get(variable)
+            # Other values are told apart by identity: to compare tensors is an instruction.
+            levels.append(value if value.__class__ is int else (id(value), value.__class__))
+        return levels
+
+    def _levels_around(self, frame: FrameType, root: FrameType) -> list[Any]:
+        """The same for the frames that called it, innermost first."""
+        levels: list[Any] = []
+        around = frame.f_back if frame is not root else None
+        while around is not None and around is not root:
+            place = self.place_of(around)
+            if place.loops:
+                levels += self._levels(around, place)
+            around = around.f_back
+        return levels
+
+    def place_of(self, frame: FrameType) -> Place:
+        """Where a frame is; without loops in our own code."""
+        code, offset = frame.f_code, frame.f_lasti
+        known = self._at.get((id(code), offset))
+        if known is None:
+            self._codes.append(code)
+            known = self._at[id(code), offset] = NOWHERE if is_ours(frame) else self._place(code, offset)
+        return known
+
+    def _place(self, code: CodeType, offset: int) -> Place:
+        found = self._functions.get(id(code))
+        if found is None:
+            standing, leaders = _anatomy(code)
+            found = self._functions[id(code)] = tuple([Loop(*loop) for loop in standing]), leaders
+        loops, leaders = found
+        inside = tuple([loop for loop in loops if loop.first <= offset < loop.end])
+        resumes = bool(code.co_flags & inspect.CO_GENERATOR)
+        return Place(self._nests.setdefault(inside, inside), bisect_right(leaders, offset), resumes=resumes)
+
+    def enter(self) -> int:
+        """Rows made from now on belong to a device loop; gives what `leave` needs."""
+        self._frame = None
+        return len(self._stack)
+
+    def leave(self, token: int) -> None:
+        """What comes now is outside of the device loop again."""
+        self._frame = None
+        del self._stack[token:]
+        self._last = []
+        self._number = self._stack[-1][2] if self._stack else -1
+
+    def _row(self, levels: list[Any]) -> int:
+        """The row of some passes: rows are made for those that differ from the last ones, and all inside them."""
+        wanted = _flat(levels)
+        stack, parent, depth = self._stack, -1, 0
+        for (loop, key), row in zip(wanted, stack, strict=False):
+            if row[0] is not loop or row[1] != key:
+                break
+            depth, parent = depth + 1, row[2]
+        del stack[depth:]
+        for loop, key in wanted[depth:]:
+            if loop.number < 0:
+                loop.number = self._site_of(loop.site)
+            value = key
+            if key.__class__ is not int:  # which pass it is, of other variables
+                value = self._counts[loop, parent] = self._counts.get((loop, parent), -1) + 1
+            number = len(self._table)
+            self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+            stack.append((loop, key, number))
+            parent = number
+        return parent
+
+
+_new = tuple.__new__  # a third of the time of Pass(...)
+
+
+def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:
+    """(loop, what tells its passes apart), outermost first; loops of the device left out."""
+    out: list[tuple[Loop, Any]] = []
+    at = 0
+    while at < len(levels):
+        loops = levels[at]
+        end = at + 1 + len(loops)
+        keyed = zip(loops, levels[at + 1 : end], strict=True)
+        out[:0] = [pair for pair in keyed if pair[1].__class__ is int or pair[1][1] is not VirtualRegister]
+        at = end
+    return out
+
+
+NOWHERE = Place((), -1)
+
+
+def _leaders(code: CodeType) -> list[int]:
+    """The offsets at which plain code begins: after jumps, and where they lead."""
+    steps = list(dis.get_instructions(code))
+    jumps = {*dis.hasjrel, *dis.hasjabs}
+    after = {later.offset for step, later in pairwise(steps) if step.opcode in jumps}
+    return sorted(after | {step.offset for step in steps if step.is_jump_target})
+
+
+_Standing = tuple[int, int, str, Site]
+_anatomies: dict[int, tuple[CodeType, list[_Standing], list[int]]] = {}  # by id: hashing code takes long; kept alive
+_MOST: Final = 1024
+
+
+def _anatomy(code: CodeType) -> tuple[list[_Standing], list[int]]:
+    """The loops of a code object, and where plain code begins; of the last ones that were asked for it is known."""
+    known = _anatomies.get(id(code))
+    if known is None:
+        if len(_anatomies) >= _MOST:
+            _anatomies.clear()
+        loops = [(loop.first, loop.end, loop.variable, loop.site) for loop in loops_of(code)]
+        known = _anatomies[id(code)] = code, loops, _leaders(code)
+    return known[1:]
+
+
+def loops_of(code: CodeType) -> Iterator[Loop]:
+    """The `for` loops of a code object that bind a name, outer ones before inner ones."""
+    steps = list(dis.get_instructions(code))
+    for number, step in enumerate(steps):
+        if step.opname != "FOR_ITER":
+            continue
+        variable = _target(steps, number + 1)
+        place = step.positions
+        line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
+        line, column = line or code.co_firstlineno, column or 0
+        site = Site(code.co_filename, line, column, line, column + len("for"), code.co_qualname)
+        if variable:
+            yield Loop(step.offset + 2, step.argval, variable, site)
+
+
+def _target(steps: list[dis.Instruction], at: int) -> str:
+    """The first name that the bytecode from `at` on binds from the item of a loop; empty without one."""
+    while at < len(steps) and (steps[at].opname.startswith("UNPACK") or steps[at].opname in ("CACHE", "EXTENDED_ARG")):
+        at += 1
+    if at == len(steps) or not steps[at].opname.startswith("STORE_"):
+        return ""
+    name = steps[at].argval
+    first = name[0] if isinstance(name, tuple) else name
+    return first if isinstance(first, str) and steps[at].opname not in ("STORE_ATTR", "STORE_SUBSCR") else ""
+
+
+def variable_at(frame: FrameType) -> str:
+    """The name that a frame, which is asking an iterator for its next item, is about to bind to it."""
+    steps = list(dis.get_instructions(frame.f_code))
+    at = next((number for number, step in enumerate(steps) if step.offset == frame.f_lasti), len(steps))
+    return _target(steps, at + 1) if at < len(steps) and steps[at].opname == "FOR_ITER" else ""
+
+
+def while_at(file: str, line: int, column: int, end_line: int, end_column: int) -> ast.While | None:
+    """The `while` that stands, or whose whole test stands, at a place, where that test is plain: no `not`, no `and`."""
+    module = module_at(file)
+    place = (line, column, end_line, end_column)
+    for node in ast.walk(module.tree) if module is not None else ():
+        if isinstance(node, ast.While) and place in (extent(node), extent(node.test)):
+            return node if is_plain(node.test) else None
+    return None
+
+
+def is_plain(test: ast.expr) -> bool:
+    """Whether Python asks the test's own value for its truth, and nothing else."""
+    return not isinstance(test, ast.BoolOp | ast.UnaryOp | ast.Compare | ast.IfExp | ast.NamedExpr)
+
+
+def way_out(loop: ast.While | ast.For) -> ast.stmt | None:
+    """The first statement that leaves a loop from inside: a `break` of its own, or a `return`."""
+    stack: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(loop.body)]
+    while stack:
+        node, inner = stack.pop()
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break) and not inner):
+            return node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        inside = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
+        stack.extend((child, inside) for child in reversed(list(ast.iter_child_nodes(node))))
+    return None

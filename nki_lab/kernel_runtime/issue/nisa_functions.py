@@ -1,0 +1,161 @@
+"""The functions of `nki.isa`, made from the declarations: same names, same arguments, same order."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import nki_lab.isa.ops  # noqa: F401 - fills the table
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.issue.context import current as current_builder
+from nki_lab.kernel_runtime.issue.context import local
+from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
+
+# Keywords of earlier releases, with the release that dropped them and the remedy.
+_REMOVED: Mapping[str, str] = {
+    "mask": "slice the operands instead",
+    "dtype": "allocate dst with the wanted dtype",
+    "dst_rmw_op": "use nisa.dma_compute",
+    "unique_indices": "use nisa.dma_compute",
+    "use_gpsimd_dma": "use dma_engine=nisa.dma_engine.gpsimd_dma",
+    "imm": "pass the value as src",
+    "psumAccumulateFlag": "use accumulate=",
+    "is_moving_zero": "use is_moving_onezero=",
+    "num_channels": "drop it",
+}
+
+
+def make_door(instruction: Instruction) -> Callable[..., Any]:
+    """The function that records `instruction` when a kernel calls it."""
+    params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
+    places = {
+        name: f"{group}[{place}]" for group, names in instruction.groups.items() for place, name in enumerate(names)
+    }
+    live = "".join(f"{places.get(name, name)}, " for name in live_names(instruction))
+    spread = "".join(f"    {group} = _members(_I, {group!r}, {group})\n" for group in instruction.groups)
+    fixed = "".join(f"{name}, " for name in fixed_names(instruction))
+    source = (
+        f"def {instruction.name}({params}, name=None, *_more, **_extra):\n"
+        f"    if _more or _extra:\n"
+        f"        _surplus(_I, _more, _extra)\n"
+        f"    builder = _local.builder\n"
+        f"    if builder is None:\n"
+        f"        _current('nisa.{instruction.name}')\n"
+        f"{spread}"
+        f"    return builder.issue(_I, ({live}), ({fixed}), name)\n"
+    )
+    scope: dict[str, Any] = {
+        "_I": instruction,
+        "_local": local,
+        "_current": current_builder,
+        "_surplus": refuse_surplus,
+        "_members": members,
+        "__name__": __name__,
+    } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.arguments.values())}
+    exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)
+    door: Callable[..., Any] = scope[instruction.name]
+    door.__doc__ = describe(instruction)
+    door.__module__ = "nki.isa"
+    door.__signature__ = signature_of(instruction)  # type: ignore[attr-defined]
+    door.nki_instruction = instruction  # type: ignore[attr-defined]
+    return door
+
+
+def signature_of(instruction: Instruction) -> inspect.Signature:
+    """The documented signature, for help() and editors."""
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    empty = inspect.Parameter.empty
+    parameters = [
+        inspect.Parameter(name, kind, default=empty if operand.default is REQUIRED else operand.default)
+        for name, operand in instruction.arguments.items()
+    ]
+    required = [p for p in parameters if p.default is empty]
+    if parameters[: len(required)] != required:
+        kind = inspect.Parameter.KEYWORD_ONLY
+        parameters = [p if p.default is empty else p.replace(kind=kind) for p in parameters]
+        parameters.sort(key=lambda p: p.kind)
+    return inspect.Signature([*parameters, inspect.Parameter("name", kind, default=None)])
+
+
+def describe(instruction: Instruction) -> str:
+    """The documentation of an instruction, as hover, help() and the manual show it."""
+    lines = [instruction.doc, "", "Arguments:"]
+    for name, operand in instruction.arguments.items():
+        place = f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
+        kinds = f", {'|'.join(dtype.name for dtype in operand.dtypes)}" if operand.dtypes else ""
+        kinds += f", a list of up to {len(instruction.groups[name])}" if name in instruction.groups else ""
+        lines.append(f"    {name}{place}{kinds}: {operand.doc}")
+    rules = [(item.code, item.text) for item in instruction.limits]
+    rules += [(item.code, item.text) for item in instruction.predicates]
+    if rules:
+        lines += ["", "Limits:", *(f"    {code}  {text}" for code, text in rules)]
+    engines = " or ".join(instruction.engines)
+    since = f", NeuronCore-v{instruction.since} and later" if instruction.since > 2 else ""
+    lines += ["", f"Engine: {engines}{since}.", f"See: {instruction.see}."]
+    return "\n".join(lines)
+
+
+def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]:
+    """The tensors of a list argument, followed by None up to its length."""
+    names = instruction.groups[group]
+    if value is REQUIRED:
+        raise error_of(
+            diagnose("NKI003", f"{instruction.name}: argument {group} is missing", operand=group,
+                     limit=instruction.signature(), help=f"{group}: {instruction.arguments[group].doc}")
+        )  # fmt: skip
+    if not isinstance(value, (list, tuple)):
+        problem = f"{group} is a {type(value).__name__}"
+    elif not 1 <= len(value) <= len(names):
+        problem = f"{group} has {len(value)} entries"
+    else:
+        return (*value, *(None,) * (len(names) - len(value)))
+    raise error_of(
+        diagnose("NKI012", f"{instruction.name}: {problem}", operand=group,
+                 limit=f"{group} is a list of 1 to {len(names)} tensors", help=f"write {group}=[first, second]")
+    )  # fmt: skip
+
+
+def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[str, Any]) -> None:
+    """Refuse arguments that the instruction does not have, or note those that are known to be harmless."""
+    if more:
+        raise _unknown(
+            instruction, f"takes {len(instruction.arguments) + 1} arguments, {len(more)} more were given", "", ""
+        )
+    for keyword in extra:
+        builder = local.builder
+        tolerated = instruction.tolerated.get(keyword)
+        if tolerated is not None and builder is not None:
+            builder.note(
+                diagnose("NKI604", f"{instruction.name}: argument {keyword} is not part of the current signature",
+                         operand=keyword, limit=instruction.signature(), help=f"drop it: {tolerated}"),
+                builder.site(),
+            )  # fmt: skip
+            continue
+        if keyword in _REMOVED:
+            raise error_of(
+                diagnose("NKI602", f"{instruction.name}: argument {keyword} was removed", operand=keyword,
+                         limit=instruction.signature(), help=_REMOVED[keyword])
+            )  # fmt: skip
+        near = did_you_mean(keyword, [*instruction.arguments, "name"])
+        raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
+
+
+def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:
+    return error_of(
+        diagnose("NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near)
+    )
+
+
+_DOORS: dict[str, Callable[..., Any]] = {}
+
+
+def door_of(name: str) -> Callable[..., Any]:
+    """The nisa function of a declared instruction; KeyError for another name."""
+    instruction = TABLE[name]
+    known = _DOORS.get(name)
+    if known is None or known.nki_instruction is not instruction:  # type: ignore[attr-defined]
+        known = _DOORS[name] = make_door(instruction)
+    return known

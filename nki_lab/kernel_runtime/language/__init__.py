@@ -1,0 +1,1 @@
+"""`nki.language`: operations on tensors, composites, loops on the device and scheduling, over `issue`."""

@@ -1,0 +1,316 @@
+"""`nki.language` functions that are several instructions: rounding, remainders, selections, norms, gathers, random."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.isa.activation import ACTIVATIONS
+from nki_lab.isa.alu import ALU
+from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, DType, dtype_of
+from nki_lab.kernel_runtime.issue.context import current
+from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.target import tile_size
+from nki_lab.kernel_runtime.language import operations
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
+
+_WHOLE: Final = 2.0**23  # from here on every float32 is an integer
+_TURN: Final = 2 * math.pi
+
+
+def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
+    if isinstance(value, NkiTensor):
+        return value
+    raise error_of(
+        diagnose("NKI013", f"nl.{function}: {operand} is a {type(value).__name__}, it must be a tensor",
+                 operand=operand, limit=f"{operand} is a tensor on the chip", help="load it with nl.load first")
+    )  # fmt: skip
+
+
+def _kind(dtype: Any, tensor: NkiTensor) -> DType:
+    return tensor._dtype if dtype is None else dtype_of(dtype)
+
+
+def _new(tensor: NkiTensor, dtype: Any, function: str) -> NkiTensor:
+    """A new SBUF tile of the tensor's shape."""
+    return current(f"nl.{function}").like(tensor, dtype=dtype)
+
+
+def _scaled(function: str, x: NkiTensor, factor: float, plus: float = 0.0, dtype: Any = F32) -> NkiTensor:
+    """x * factor + plus in a new tile."""
+    tile = _new(x, dtype, function)
+    isa("tensor_scalar")(tile, x, ALU["multiply"], factor, False, ALU["add"], plus)
+    return tile
+
+
+def _nearest(x: NkiTensor, function: str) -> NkiTensor:
+    """x rounded to the nearest integer, in float32; what does not fit 32 bits stops at their ends."""
+    whole, result = _new(x, INT32, function), _new(x, F32, function)
+    isa("tensor_copy")(whole, x)
+    isa("tensor_copy")(result, whole)
+    return result
+
+
+def _floored(x: NkiTensor, function: str, dtype: Any) -> NkiTensor:
+    """The largest integer not above each element."""
+    near = _nearest(x, function)
+    above = operations.binary("greater", near, x, F32)
+    result = _new(x, dtype, function)
+    isa("tensor_tensor")(result, near, above, ALU["subtract"])
+    size = _new(x, F32, function)
+    isa("activation")(size, ACTIVATIONS["abs"], x)
+    large = _new(x, UINT8, function)
+    isa("tensor_scalar")(large, size, ALU["greater_equal"], _WHOLE)
+    given = _new(x, dtype, function)
+    isa("tensor_copy")(given, x)
+    isa("tensor_copy_predicated")(result, given, large)
+    return result
+
+
+def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The largest integer not above each element of x, in a new SBUF tile."""
+    return _floored(_tile(x, "floor"), "floor", _kind(dtype, x))
+
+
+def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The smallest integer not below each element of x, in a new SBUF tile."""
+    below = _floored(_scaled("ceil", _tile(x, "ceil"), -1.0), "ceil", F32)
+    return _scaled("ceil", below, -1.0, dtype=_kind(dtype, x))
+
+
+def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """Each element of x without its fraction, in a new SBUF tile."""
+    size, sign = _new(_tile(x, "trunc"), F32, "trunc"), _new(x, F32, "trunc")
+    isa("activation")(size, ACTIVATIONS["abs"], x)
+    isa("activation")(sign, ACTIVATIONS["sign"], x)
+    return operations.binary("multiply", _floored(size, "trunc", F32), sign, _kind(dtype, x))
+
+
+def _remainder(name: str, x: Any, y: Any, dtype: Any) -> NkiTensor:
+    """x - y * (x / y without its fraction, or rounded down for `mod`)."""
+    quotient = operations.divide(x, y, F32)
+    whole = trunc(quotient) if name == "fmod" else floor(quotient)
+    model = x if isinstance(x, NkiTensor) else y
+    return operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), _kind(dtype, model))
+
+
+def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """The remainder of x / y with the sign of x, in a new SBUF tile; either may be a number."""
+    return _remainder("fmod", x, y, dtype)
+
+
+def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """The remainder of x / y with the sign of y, in a new SBUF tile; either may be a number."""
+    return _remainder("mod", x, y, dtype)
+
+
+def _sine(x: NkiTensor, ahead: float, function: str) -> NkiTensor:
+    """sin(x + ahead): the angle is first brought into the range that the Scalar Engine's table covers."""
+    angle = _scaled(function, x, 1.0, ahead)
+    turns = _nearest(_scaled(function, angle, 1 / _TURN), function)
+    inside = operations.binary("subtract", angle, _scaled(function, turns, _TURN), F32)
+    bounded = _new(x, F32, function)
+    isa("tensor_scalar")(bounded, inside, ALU["maximum"], -math.pi, False, ALU["minimum"], math.pi)
+    isa("activation")(bounded, ACTIVATIONS["sin"], bounded)
+    return bounded
+
+
+def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The cosine of each element of x, in a new SBUF tile."""
+    return operations.copy(_sine(_tile(x, "cos"), math.pi / 2, "cos"), _kind(dtype, x))
+
+
+def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """The tangent of each element of x, in a new SBUF tile."""
+    below = _sine(_tile(x, "tan"), math.pi / 2, "tan")
+    return operations.divide(_sine(x, 0.0, "tan"), below, _kind(dtype, x))
+
+
+def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """The population variance over trailing free dimensions, in a new SBUF tile."""
+    average = operations.mean(_tile(x, "var"), axis, F32, keepdims=True)
+    apart = operations.binary("subtract", x, average, F32)
+    return operations.mean(operations.binary("multiply", apart, apart, F32), axis, _kind(dtype, x), keepdims)
+
+
+def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
+    """1 where all elements over trailing free dimensions are nonzero, else 0, in a new SBUF tile."""
+    return operations.reduction("logical_and", _tile(x, "all"), axis, dtype)
+
+
+def rms_norm(x: NkiTensor, w: NkiTensor, axis: Any, n: int, epsilon: float = 1e-6, dtype: Any = None,
+             compute_dtype: Any = None) -> NkiTensor:  # fmt: skip
+    """x / sqrt(sum(x * x) / n + epsilon) * w over trailing free dimensions, in a new SBUF tile."""
+    inner = F32 if compute_dtype is None else dtype_of(compute_dtype)
+    squares = operations.reduction("add", operations.binary("multiply", _tile(x, "rms_norm"), x, F32), axis, F32, True)
+    scale = _scaled("rms_norm", squares, 1.0 / n, epsilon)
+    isa("activation")(scale, ACTIVATIONS["rsqrt"], scale)
+    return operations.binary("multiply", operations.binary("multiply", x, scale, inner), w, _kind(dtype, x))
+
+
+def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """x where the condition is nonzero, else y, in a new SBUF tile; x and y may be numbers."""
+    _tile(condition, "where", "condition")
+    tensors = [side for side in (x, y) if isinstance(side, NkiTensor)]
+    kind = dtype_of(dtype) if dtype is not None else tensors[0]._dtype if tensors else F32
+    result = _new(condition, kind, "where")
+    operations.assign(result, y)
+    chosen = operations.binary("not_equal", condition, 0.0, UINT8)
+    source = x
+    if isinstance(x, NkiTensor) and x._dtype is not kind:
+        source = operations.copy(x, kind)
+    isa("tensor_copy_predicated")(result, source, chosen)
+    return result
+
+
+def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
+    """x repeated to a shape of its rank: size-1 free dimensions as a view, one partition in a new tile."""
+    tile = _tile(x, "broadcast_to")
+    rank = len(tile._shape)
+    if not isinstance(shape, (tuple, list)):
+        raise error_of(
+            diagnose("NKI012", f"nl.broadcast_to: shape is {shape!r} ({type(shape).__name__})", operand="shape",
+                     limit=f"shape is a tuple of {rank} sizes", help="write the sizes as a tuple")
+        )  # fmt: skip
+    if len(shape) != rank:
+        raise error_of(
+            diagnose("NKI203", f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shape!r}", operand="shape",
+                     limit=f"shape is a tuple of {rank} sizes; sizes of 1 repeat", help="reshape x to that rank first")
+        )  # fmt: skip
+    if tile._shape[0] == 1 and shape[0] != 1 and tile._buffer.on_chip:
+        tile = _spread(tile, int(shape[0]))
+    view = operations.broadcast_to(tile, shape)
+    return view if dtype is None or dtype_of(dtype) is view._dtype else operations.copy(view, dtype)
+
+
+def _spread(row: NkiTensor, partitions: int) -> NkiTensor:
+    """A new SBUF tile with one partition in each of several: a shuffle of every quadrant, which starts at one too."""
+    builder = current("nl.broadcast_to")
+    inner = tuple(row._shape[1:])
+    if row.offset or row._buffer.address is not None:  # the row may stand anywhere in its tile
+        first = builder.allocate((1, *inner), row._dtype, sbuf)
+        isa("dma_copy" if row._buffer.space is sbuf else "tensor_copy")(first, row)
+        row = first
+    tile = builder.allocate((partitions, *inner), row._dtype, sbuf)
+    for start in range(0, partitions, 32):
+        isa("nc_stream_shuffle")(tile[start : min(start + 32, partitions)], row, [0] * 32)
+    return tile
+
+
+def expand_dims(x: NkiTensor, axis: Any) -> NkiTensor:
+    """A view of x with a further dimension of size 1; on the chip not the first."""
+    view = _tile(x, "expand_dims")
+    for at in sorted(axis if isinstance(axis, (tuple, list)) else (axis,)):
+        view = view.expand_dim(at)
+    return view
+
+
+def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the transpose of a two-dimensional tensor in HBM, by the DMA engines."""
+    _tile(src, "load_transpose2d", "src")
+    if len(src._shape) != 2:
+        raise error_of(
+            diagnose("NKI225", f"nl.load_transpose2d: src is {tuple(src._shape)}", operand="src",
+                     limit="src has two dimensions", help="slice or reshape it to two dimensions")
+        )  # fmt: skip
+    rows, columns = src._shape
+    tile = current("nl.load_transpose2d").allocate((columns, rows), src._dtype, sbuf)
+    isa("dma_transpose")(tile, src)
+    return tile if dtype is None else operations.copy(tile, dtype)
+
+
+def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None) -> NkiTensor:
+    """data[p, indices[p, j]] within each partition, in a new SBUF tile of the shape of indices."""
+    _tile(data, "gather_flattened", "data")
+    tile = _new(_tile(indices, "gather_flattened", "indices"), data._dtype, "gather_flattened")
+    isa("nc_n_gather")(tile, data, indices)
+    return tile if dtype is None else operations.copy(tile, dtype)
+
+
+def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
+    """x with each element replaced by zero with the probability rate, a number or a (P, 1) tile, in a new SBUF tile."""
+    tile = _new(_tile(x, "dropout"), x._dtype, "dropout")
+    isa("dropout")(tile, x, rate)
+    return tile if dtype is None or dtype_of(dtype) is x._dtype else operations.copy(tile, dtype)
+
+
+def random_seed(seed: NkiTensor) -> None:
+    """Seed the Vector Engine's random generators from a (1, 1) tile of 32 bits."""
+    isa("set_rng_seed")(_tile(seed, "random_seed", "seed"))
+
+
+def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of uniform random numbers in [0, 1), cast to `dtype`."""
+    tensor = operations.ndarray(shape, dtype, buffer, name)
+    if tensor._buffer.on_chip:
+        fill_evenly(tensor)
+        return tensor
+    rows = tensor._shape[0]
+    for start in range(0, rows, tile_size.pmax):
+        part = tensor[start : min(start + tile_size.pmax, rows)]
+        sizes = part._shape if len(part._shape) > 1 else (*part._shape, 1)
+        tile = current("nl.rand").allocate(sizes, part._dtype, sbuf)
+        fill_evenly(tile)
+        isa("dma_copy")(part, tile.reshape(part._shape))
+    return tensor
+
+
+def fill_evenly(tile: NkiTensor) -> None:
+    """Fill a tile with numbers in [0, 1): by rand2 where the target has it, else from 24 random bits each."""
+    if current("nl.rand").program.arch.generation >= 4:
+        isa("rand2")(tile, 0.0, 1.0)
+        return
+    bits, whole = (current("nl.rand").allocate(tile._shape, kind, sbuf) for kind in (UINT32, F32))
+    isa("rng")(bits)
+    isa("tensor_scalar")(bits, bits, ALU["right_shift"], 8)
+    isa("tensor_copy")(whole, bits)
+    isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
+
+
+def shared_constant(constant: Any) -> NkiTensor:
+    """A tensor in shared HBM with the values of a NumPy array, or of a file that numpy.save wrote."""
+    builder = current("nl.shared_constant")
+    if isinstance(constant, (str, os.PathLike)):
+        try:
+            constant = np.load(constant, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise error_of(
+                diagnose("NKI018", f"nl.shared_constant: {os.fspath(constant)} cannot be read: {error}",
+                         operand="constant", limit="a file that numpy.save wrote", help="check the path")
+            ) from error  # fmt: skip
+    values = np.asarray(constant)
+    kind = dtype_of(values.dtype)
+    tensor = builder.allocate(values.shape, kind, shared_hbm, kind="const")
+    builder.program.constants[tensor._buffer.id] = np.ascontiguousarray(values)
+    return tensor
+
+
+def is_sbuf(buffer: Any) -> bool:
+    """Whether a memory is SBUF."""
+    return buffer is sbuf or buffer == "sbuf"
+
+
+def is_psum(buffer: Any) -> bool:
+    """Whether a memory is PSUM."""
+    return buffer is psum or buffer == "psum"
+
+
+def is_on_chip(buffer: Any) -> bool:
+    """Whether a memory is on the chip: SBUF or PSUM."""
+    return is_sbuf(buffer) or is_psum(buffer)
+
+
+def is_hbm(buffer: Any) -> bool:
+    """Whether a memory is HBM of any kind."""
+    return isinstance(buffer, (MemoryRegion, str)) and not is_on_chip(buffer)
+
+
+FUNCTIONS: Final = (
+    all, broadcast_to, ceil, cos, dropout, expand_dims, floor, fmod, gather_flattened, is_hbm, is_on_chip, is_psum,
+    is_sbuf, load_transpose2d, mod, rand, random_seed, rms_norm, shared_constant, tan, trunc, var, where,
+)  # fmt: skip
+"""What this module adds to `nki.language`."""

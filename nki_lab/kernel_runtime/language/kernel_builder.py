@@ -1,0 +1,27 @@
+"""`KernelBuilder`: the builder of kernels in the current dialect, with the language's meaning of Python's operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.language import control, operations
+from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+
+
+class KernelBuilder(Builder):
+    """Records a kernel of the current dialect, assignments and operators on tensors included."""
+
+    def condition(self, register: VirtualRegister) -> bool | None:
+        """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
+        return control.asked(self, register)
+
+    def assign(self, target: NkiTensor, value: Any) -> None:
+        """`target[...] = value`: a copy."""
+        operations.assign(target, value)
+
+    def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
+        """`left <name> right` on tiles."""
+        if reflected:
+            left, right = right, left
+        return operations.operator(name, left, right)

@@ -1,0 +1,534 @@
+"""`nki.language` of the current dialect: tensors, constants, and composites written once over `issue`.
+
+Every composite allocates its result tile, records one or more instructions with the user's call as their site, and
+returns the tile. Operator functions (`nl.add`, `nl.exp`, ...) double as the `op=` arguments of instructions.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from numbers import Number
+from typing import Any, Final
+
+import numpy as np
+
+from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.isa.activation import ACTIVATIONS
+from nki_lab.isa.alu import ALU
+from nki_lab.isa.dtype import F32, DType, dtype_of, promote
+from nki_lab.kernel_runtime.issue.context import current, local
+from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.tensor import (
+    NkiTensor,
+    psum,
+    sbuf,
+)
+
+# -- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: Any = None) -> NkiTensor:
+    """A new uninitialised tensor of `shape` (partitions first, on the chip) in `buffer`.
+
+    `address=(partition, byte)` places it in SBUF or PSUM; otherwise the compiler does.
+    """
+    builder = local.builder or current("nl.ndarray")
+    made = builder.allocate(shape, dtype, buffer, name=name, address=address)
+    if len(made._shape) < 2 and made._buffer.on_chip:
+        _accepted(f"nl.ndarray: shape is {made._shape} on the chip", "shape", "tensors on the chip are two-dimensional",
+                  f"write ({made._shape[0]}, 1), or (1, {made._shape[0]}) for one partition")  # fmt: skip
+    return made
+
+
+def _accepted(message: str, operand: str, limit: str, remedy: str) -> None:
+    """Note what the documentation forbids and kernels do; Beta 1 allows all of it."""
+    builder = current("nl")
+    if not builder.elementwise_operators:
+        builder.note(diagnose("NKI606", message, operand=operand, limit=limit, help=remedy), builder.site())
+
+
+def _filled(value: float, shape: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
+    tensor = ndarray(shape, dtype, buffer, name)
+    fill(tensor, value)
+    return tensor
+
+
+def fill(tensor: NkiTensor, value: Any) -> None:
+    """Write a constant: memset on the chip, memset and DMA in HBM."""
+    if tensor._dtype.is_integer and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if tensor._buffer.on_chip:
+        isa("memset")(tensor, value)
+        return
+    builder = current()
+    flat = _rows(tensor)
+    for start in range(0, flat._shape[0], builder.arch.pmax):
+        part = flat[start : builtins.min(start + builder.arch.pmax, flat._shape[0])]
+        tile = builder.allocate(part._shape, tensor._dtype, sbuf)
+        isa("memset")(tile, value)
+        isa("dma_copy")(part, tile)
+
+
+def _rows(tensor: NkiTensor) -> NkiTensor:
+    """An HBM tensor as two dimensions, rows first."""
+    if len(tensor._shape) == 1:
+        return tensor.expand_dim(1)
+    return tensor if len(tensor._shape) == 2 else tensor.flatten_dims(1, len(tensor._shape) - 1)
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of zeros."""
+    return _filled(0.0, shape, dtype, buffer, name)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of ones."""
+    return _filled(1.0, shape, dtype, buffer, name)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor filled with `fill_value`."""
+    return _filled(fill_value, shape, dtype, buffer, name)
+
+
+def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new uninitialised tensor of x's shape; dtype and buffer are x's where not given."""
+    like = _tensor(x, "nl.empty_like", "x")
+    return ndarray(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
+
+
+def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new tensor of zeros of x's shape."""
+    like = _tensor(x, "nl.zeros_like", "x")
+    return zeros(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
+
+
+def _given(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
+
+
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the contents of an HBM tensor, cast to `dtype` on the way."""
+    _tensor(src, "nl.load", "src")
+    tile = current("nl.load").allocate(_tile_shape(src), dtype_of(dtype) if dtype is not None else src._dtype, sbuf)
+    isa("dma_copy")(tile, src)
+    return tile
+
+
+def store(dst: NkiTensor, value: Any) -> None:
+    """Write an SBUF tile to HBM."""
+    _tensor(dst, "nl.store", "dst")
+    if isinstance(value, NkiTensor) and value._buffer.space is psum:
+        raise error_of(
+            diagnose(
+                "NKI201",
+                "nl.store: value is in PSUM, DMA reads SBUF and HBM",
+                operand="value",
+                limit="value in SBUF",
+                help="copy it to SBUF with nisa.tensor_copy or nl.copy first",
+            )
+        )
+    if isinstance(value, Number):
+        fill(dst, value)
+        return
+    isa("dma_copy")(dst, value)
+
+
+def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
+    return src._shape if len(src._shape) > 1 else (src._shape[0], 1)
+
+
+def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
+    if isinstance(value, NkiTensor):
+        return value
+    many = hasattr(value, "shape") and not isinstance(value, np.generic)
+    shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
+    raise error_of(
+        diagnose(
+            "NKI013",
+            f"{function}: {operand} is {shown}, it must be {wanted}",
+            operand=operand,
+            limit=f"{operand} is {wanted}",
+            help="pass arrays as arguments of the kernel; inside it they are tensors",
+        )
+    )
+
+
+def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exception:
+    return error_of(
+        diagnose("NKI012", f"{function}: {operand} is {value!r}, it must be {wanted}", operand=operand,
+                 limit=f"{operand} is {wanted}", help="give a value that is known while the kernel is specialised")
+    )  # fmt: skip
+
+
+def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
+    tile = current("nl.copy").like(_tensor(x, "nl.copy", "x"), dtype=_maybe(dtype))
+    isa("tensor_copy")(tile, x)
+    return tile
+
+
+def _maybe(dtype: Any) -> DType | None:
+    return None if dtype is None else dtype_of(dtype)
+
+
+def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new tile of x with partition and free dimension exchanged; x is two-dimensional, at most 128 x 128."""
+    builder = current("nl.transpose")
+    _tensor(x, "nl.transpose", "x")
+    rows, columns = x._shape[0], int(np.prod(x._shape[1:], dtype=int))
+    if len(x._shape) > 2:
+        _accepted(f"nl.transpose: x is {tuple(x._shape)}, its free dimensions are taken as one", "x",
+                  "x is two-dimensional", f"write x.reshape({(rows, columns)})")  # fmt: skip
+    source = x if x._buffer.space is not psum else copy(x)
+    result = builder.allocate((columns, rows), x._dtype, psum)
+    isa("nc_transpose")(result, source)
+    return copy(result, dtype)
+
+
+def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
+    """x @ y in a new PSUM tile; with `transpose_x`, x is already [contraction, rows]."""
+    builder = current("nl.matmul")
+    _tensor(x, "nl.matmul", "x")
+    _tensor(y, "nl.matmul", "y")
+    if not transpose_x:
+        _accepted("nl.matmul: transpose_x is False", "transpose_x", "a known issue: the official compiler fails",
+                  "pass x as [contraction, rows], with transpose_x=True")  # fmt: skip
+    stationary = x if transpose_x else transpose(x)
+    result = builder.allocate((stationary._shape[1], y._shape[1]), F32, psum)
+    isa("nc_matmul")(result, stationary, y)
+    return result
+
+
+def broadcast_to(src: NkiTensor, shape: Any) -> NkiTensor:
+    """A view of src that repeats size-1 free dimensions up to `shape`."""
+    view = _tensor(src, "nl.broadcast_to", "src")
+    if not isinstance(shape, (tuple, list)) or len(shape) != len(view._shape):
+        raise _bad_value("nl.broadcast_to", "shape", shape, f"a tuple of {len(view._shape)} sizes")
+    for dim, size in enumerate(shape):
+        if view._shape[dim] != size:
+            view = view.broadcast(dim, size)
+    return view
+
+
+def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None = None) -> NkiTensor:
+    """An n x n identity matrix in SBUF."""
+    tile = dst if dst is not None else ndarray((n, n), dtype)
+    columns = ndarray((n, n), np.float32)
+    isa("iota")(columns, [[1, n]], 0, -1)
+    isa("tensor_scalar")(tile, columns, equal, 0.0)
+    return tile
+
+
+# -- operators -------------------------------------------------------------------------------------------------------
+
+
+def _conform(x: NkiTensor, y: NkiTensor, name: str) -> tuple[NkiTensor, NkiTensor]:
+    """Both tiles in one free shape: size-1 free dimensions repeat."""
+    if x._shape == y._shape:
+        return x, y
+    shape = tuple(builtins.max(a, b) for a, b in zip(x._shape, y._shape, strict=False))
+    if len(x._shape) != len(y._shape) or x._shape[0] != y._shape[0]:
+        raise _no_broadcast(x, y, name)
+    try:
+        return broadcast_to(x, shape), broadcast_to(y, shape)
+    except NkiError:
+        raise _no_broadcast(x, y, name) from None
+
+
+def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
+    return error_of(
+        diagnose(
+            "NKI203",
+            f"nl.{name}: x is {tuple(x._shape)} and y is {tuple(y._shape)}",
+            operand="y",
+            limit="equal shapes; free dimensions of size 1 repeat, partitions do not",
+            help="slice or reshape one tile to the shape of the other",
+        )
+    )
+
+
+def _require_sbuf(name: str, **operands: Any) -> None:
+    """Refuse tiles in PSUM where the documentation says so; Beta 1 takes them."""
+    for operand, value in operands.items():
+        if isinstance(value, NkiTensor) and value._buffer.space is psum and not current("nl").elementwise_operators:
+            raise error_of(
+                diagnose("NKI201", f"nl.{name}: {operand} is in PSUM, GpSimd reads SBUF only", operand=operand,
+                         limit=f"{operand} in SBUF", help="copy it to SBUF with nl.copy first, or use nisa.activation")
+            )  # fmt: skip
+
+
+def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """`x name y` in a new SBUF tile; either side may be a number."""
+    builder = current(f"nl.{name}")
+    if name == "power":
+        _require_sbuf(name, x=x, y=y)
+    if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
+        left, right = _conform(x, y, name)
+        tile = builder.like(left, dtype=_maybe(dtype) or promote(x._dtype, y._dtype))
+        isa("tensor_tensor")(tile, left, right, ALU[name])
+        return tile
+    tensor, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
+    _tensor(tensor, f"nl.{name}", "y" if reverse else "x")
+    if not isinstance(number, (Number, np.generic)) or isinstance(number, complex):
+        _tensor(number, f"nl.{name}", "x" if reverse else "y", "a tensor or a number")
+    tile = builder.like(tensor, dtype=_maybe(dtype) or tensor._dtype)
+    isa("tensor_scalar")(tile, tensor, ALU[name], number, reverse)
+    return tile
+
+
+def unary(name: str, x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """An activation function of a tile, in a new SBUF tile."""
+    tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+    isa("activation")(tile, ACTIVATIONS[name], x)
+    return tile
+
+
+def _make_binary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+        return binary(name, x, y, dtype)
+
+    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+
+
+def _make_unary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+        if name == "rsqrt":
+            _require_sbuf(name, x=x)
+        return unary(name, x, dtype)
+
+    return _dress(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
+
+
+def _make_alu_unary(name: str) -> Callable[..., NkiTensor]:
+    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+        tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=_maybe(dtype))
+        isa("tensor_scalar")(tile, x, ALU[name], None)
+        return tile
+
+    return _dress(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+
+
+def _dress(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    function.__module__ = "nki.language"
+    function.nki_op = name  # type: ignore[attr-defined]
+    return function
+
+
+def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    """x / y, as x times the reciprocal of y."""
+    if isinstance(y, Number):
+        number = float(y)  # type: ignore[arg-type]
+        return binary("multiply", x, 1.0 / number if number else math.copysign(math.inf, number), dtype)
+    _tensor(y, "nl.divide", "y")
+    inverse = current("nl.divide").like(y, dtype=F32)
+    isa("reciprocal")(inverse, y)
+    kind = promote(x._dtype, y._dtype) if isinstance(x, NkiTensor) else y._dtype
+    return binary("multiply", inverse if not isinstance(x, NkiTensor) else x,
+                  inverse if isinstance(x, NkiTensor) else x, _given(dtype, kind))  # fmt: skip
+
+
+def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """-x of each element."""
+    return binary("multiply", x, -1.0, dtype)
+
+
+def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """x reduced over trailing free dimensions, in a new SBUF tile that stays two-dimensional."""
+    builder = current(f"nl.{name}")
+    _tensor(x, f"nl.{name}", "x")
+    rank = len(x._shape)
+    given = axis if isinstance(axis, (list, tuple)) else (axis,)
+    if not all(isinstance(a, int) for a in given):
+        raise _bad_value(f"nl.{name}", "axis", axis, "an integer or a list of integers")
+    axes = sorted(a + rank if a < 0 else a for a in given)
+    if not axes or axes[0] < 1 or axes != list(range(axes[0], rank)):
+        raise error_of(
+            diagnose("NKI217", f"nl.{name}: axis {axis} of x {tuple(x._shape)}", operand="axis",
+                     limit="axis names the last free dimensions in a row",
+                     help="permute the free dimensions so that the reduced ones come last")
+        )  # fmt: skip
+    kept = [n for i, n in enumerate(x._shape) if i not in axes]
+    shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
+    if len(kept) < 2 and not keepdims:
+        shape = [x._shape[0], 1]
+    tile = builder.allocate(tuple(shape), _maybe(dtype) or x._dtype, sbuf)
+    isa("tensor_reduce")(tile, ALU[name], x, tuple(axes), keepdims=keepdims)
+    return tile
+
+
+def sum(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Sum over trailing free dimensions."""
+    return reduction("add", x, axis, dtype, keepdims)
+
+
+def prod(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Product over trailing free dimensions."""
+    return reduction("multiply", x, axis, dtype, keepdims)
+
+
+def max(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Maximum over trailing free dimensions."""
+    return reduction("maximum", x, axis, dtype, keepdims)
+
+
+def min(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Minimum over trailing free dimensions."""
+    return reduction("minimum", x, axis, dtype, keepdims)
+
+
+def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    """Mean over trailing free dimensions."""
+    total = reduction("add", x, axis, F32, keepdims)
+    count = x.size // total.size
+    return binary("multiply", total, 1.0 / count, _given(dtype, x._dtype))
+
+
+def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
+    """exp(x - max) / sum(exp(x - max)) along the last free dimension."""
+    builder = current("nl.softmax")
+    if len(_tensor(x, "nl.softmax", "x")._shape) > 2:
+        powers = unary("exp", binary("subtract", x, reduction("maximum", x, axis, F32, keepdims=True), F32))
+        total = reduction("add", powers, axis, F32, keepdims=True)
+        isa("reciprocal")(total, total)
+        return binary("multiply", powers, total, _given(dtype, x._dtype))
+    top = reduction("maximum", x, axis, F32)
+    shifted = builder.like(x, dtype=F32)
+    isa("tensor_scalar")(shifted, x, ALU["subtract"], top)
+    powers = unary("exp", shifted)
+    inverse = builder.like(top)
+    isa("reciprocal")(inverse, reduction("add", powers, axis, F32))
+    tile = builder.like(x, dtype=_maybe(dtype))
+    isa("tensor_scalar")(tile, powers, ALU["multiply"], inverse)
+    return tile
+
+
+def assign(target: NkiTensor, value: Any) -> None:
+    """`target[...] = value`: memset, tensor_copy or dma_copy."""
+    if isinstance(value, Number):
+        fill(target, value)
+    elif target._buffer.on_chip and (not isinstance(value, NkiTensor) or value._buffer.on_chip):
+        isa("tensor_copy")(target, value)
+    else:
+        isa("dma_copy")(target, value)
+
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "subtract": "subtract", "mul": "multiply", "multiply": "multiply",
+    "pow": "power", "power": "power", "and": "bitwise_and", "bitwise_and": "bitwise_and", "or": "bitwise_or",
+    "bitwise_or": "bitwise_or", "xor": "bitwise_xor", "bitwise_xor": "bitwise_xor", "lshift": "left_shift",
+    "left_shift": "left_shift", "rshift": "right_shift", "right_shift": "right_shift", "lt": "less", "less": "less",
+    "le": "less_equal", "less_equal": "less_equal", "gt": "greater", "greater": "greater", "ge": "greater_equal",
+    "greater_equal": "greater_equal", "eq": "equal", "equal": "equal", "ne": "not_equal", "not_equal": "not_equal",
+}  # fmt: skip
+
+
+def operator(name: str, left: Any, right: Any) -> Any:
+    """A Python operator on tiles."""
+    key = name.strip("_")
+    if key in ("truediv", "divide"):
+        return divide(left, right)
+    if key in ("neg", "negative"):
+        return negative(left)
+    if key in ("invert",):
+        return _FUNCTIONS["invert"](left)
+    if key in ("abs",):
+        return unary("abs", left)
+    if key in _OPERATORS:
+        return binary(_OPERATORS[key], left, right)
+    raise error_of(
+        diagnose("NKI017", f"tensors have no operator {name}", limit=f"operators: {', '.join(sorted(set(_OPERATORS)))}",
+                 help="use a nki.language function")
+    )  # fmt: skip
+
+
+# -- loops and programs ------------------------------------------------------------------------------------------------
+
+
+def _unrolled(name: str) -> Callable[..., range]:
+    def loop(start: Any, stop: Any = None, step: Any = 1, **_hints: Any) -> range:
+        try:
+            return range(start) if stop is None else range(start, stop, step)
+        except (TypeError, ValueError):
+            bounds = start if stop is None else (start, stop, step)
+            raise _bad_value(f"nl.{name}", "stop", bounds, "integers known at compile time, with a step") from None
+
+    return _dress(loop, name, "A compile-time loop, unrolled; today the same as range.")
+
+
+affine_range = _unrolled("affine_range")
+sequential_range = _unrolled("sequential_range")
+static_range = _unrolled("static_range")
+
+
+def program_id(axis: Any = 0) -> int:
+    """Index of this program in the launch grid; 0 without one."""
+    ids = current("nl.program_id").program_ids
+    if not isinstance(axis, int) or axis < 0:
+        raise _bad_value("nl.program_id", "axis", axis, "0, 1 or 2")
+    return ids[axis] if axis < len(ids) else 0
+
+
+def num_programs(axes: Any = 0) -> int:
+    """Programs along an axis of the launch grid; 1 without one."""
+    grid = current("nl.num_programs").grid
+    if axes is None:
+        return int(np.prod(grid, dtype=int))
+    wanted = axes if isinstance(axes, (tuple, list)) else (axes,)
+    if not all(isinstance(axis, int) and axis >= 0 for axis in wanted):
+        raise _bad_value("nl.num_programs", "axes", axes, "an axis of the launch grid, or a list of them")
+    return int(np.prod([grid[axis] if axis < len(grid) else 1 for axis in wanted], dtype=int))
+
+
+def program_ndim() -> int:
+    """Dimensions of the launch grid; 0 without one."""
+    return len(current("nl.program_ndim").grid)
+
+
+def device_print(print_prefix: str, tensor: NkiTensor) -> None:
+    """Print a tensor's values when the instruction is reached; behind a meeting of two cores what tensor it is."""
+    builder = current("nl.device_print")
+    if not isinstance(print_prefix, str):
+        raise _bad_value("nl.device_print", "print_prefix", print_prefix, "a string known at compile time")
+    if _tensor(tensor, "nl.device_print", "tensor")._buffer.space is psum:
+        _accepted("nl.device_print: tensor is in PSUM", "tensor", "tensor is in SBUF or HBM",
+                  "copy it to SBUF with nisa.tensor_copy first")  # fmt: skip
+    if builder.has_values:
+        print(f"{print_prefix} {builder.read(tensor)}")
+    elif builder.reader is not None:  # nothing has a value yet where the cores have met: its shape is printed
+        print(f"{print_prefix} {tensor}")
+
+
+TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
+_ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *TOKENS)]
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
+    **{name: _make_unary(name) for name in _ACTIVATION_ONLY},
+    **{name: _make_unary(name) for name in ("abs", "square", "relu", "rsqrt", "reciprocal")},
+    **{name: _make_alu_unary(name) for name in ("invert", "logical_not")},
+}
+
+
+def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    tile = current("nl.reciprocal").like(_tensor(x, "nl.reciprocal", "x"), dtype=_maybe(dtype))
+    isa("reciprocal")(tile, x)
+    return tile
+
+
+_FUNCTIONS["reciprocal"] = _dress(
+    _reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`."
+)
+_dress(copy, "copy", copy.__doc__ or "")
+equal = _FUNCTIONS["equal"]
+
+
+FUNCTIONS: Final = (
+    ndarray, zeros, ones, full, empty_like, zeros_like, load, store, copy, transpose, matmul, broadcast_to,
+    shared_identity_matrix, divide, negative, sum, prod, max, min, mean, softmax, affine_range, sequential_range,
+    static_range, program_id, num_programs, program_ndim, device_print, *_FUNCTIONS.values(),
+)  # fmt: skip
+"""What this module adds to `nki.language`."""

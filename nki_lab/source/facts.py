@@ -1,0 +1,294 @@
+"""The kernel code of a module, with the places and names that syntax rules ask for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
+
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
+from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, KernelSearch
+from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
+from nki_lab.source.names import NameUses, binds, dotted, names_of
+from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, extent
+
+_SHOWN: Final = 40  # characters of source in a message
+_SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
+_USUAL: Final = {"nl": "nki.language", "nisa": "nki.isa"}
+_UNREADABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+Node = TypeVar("Node", bound=ast.AST)
+_Index = dict[type[ast.AST], list[ast.AST]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntaxFacts:
+    """A parsed module and its kernel code.
+
+    `functions` are the kernels and the functions of the module they reach; `classes` those they instantiate; both in
+    the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
+    """
+
+    parsed: ModuleSource
+    functions: tuple[KernelFunction, ...]
+    classes: tuple[KernelClass, ...]
+    module: NameUses = field(repr=False, compare=False)
+    _index: _Index = field(default_factory=dict, repr=False, compare=False)
+    _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def file(self) -> str:
+        """The name of the file."""
+        return self.parsed.file
+
+    @property
+    def tree(self) -> ast.Module:
+        """The tree; of a text as typed, without the lines that could not be read."""
+        return self.parsed.tree
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, without their ends."""
+        return self.parsed.lines
+
+    @property
+    def kernels(self) -> tuple[FunctionNode, ...]:
+        """The functions that the host launches."""
+        return tuple(item.node for item in self.functions if item.is_entry)
+
+    def limited(self, dialects: Iterable[Dialect]) -> SyntaxFacts:
+        """The same facts with the kernel code of `dialects` only."""
+        wanted = frozenset(dialects)
+        if {item.dialect for item in self.functions} | {item.dialect for item in self.classes} <= wanted:
+            return self
+        return replace(
+            self,
+            functions=tuple(item for item in self.functions if item.dialect in wanted),
+            classes=tuple(item for item in self.classes if item.dialect in wanted),
+            _index={},
+        )
+
+    def find(self, *kinds: type[Node]) -> Iterator[Node]:
+        """The nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
+        themselves are host code; those of functions nested in them are not (but for the annotations)."""
+        if not self._index:
+            self._index.update(_indexed(item.node for item in self.functions))
+        for kind in kinds:
+            for node in self._index.get(kind, ()):
+                assert isinstance(node, kind)
+                yield node
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no name.
+
+        `nl` and `nisa` are what they always are where nothing binds them.
+        """
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        head = self._heads.get(node.id)
+        if head is None:
+            head = self._heads[node.id] = dotted(node, self.module)
+        name = ".".join((head, *reversed(parts))) if head else ""
+        root, dot, rest = name.partition(".")
+        return f"{_USUAL[root]}.{rest}" if dot and root in _USUAL else name
+
+    def imported(self, node: ast.expr) -> str:
+        """The same, of names that the module does import; "" for those that nothing tells the package of."""
+        root = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return self.dotted(node) if isinstance(root, ast.Name) and binds(root.id, self.module) else ""
+
+    def span(self, node: ast.AST, *, length: int | None = None) -> Span:
+        """Where `node` stands, in characters; with `length`, its first `length` characters (a statement's keyword)."""
+        line, column, end_line, end = extent(node)
+        start = self.character(line, column) + 1
+        if length is not None:
+            return Span(self.file, line, start, line, start + length)
+        return Span(self.file, line, start, end_line, self.character(end_line, end) + 1)
+
+    def character(self, line: int, column: int) -> int:
+        """The 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
+        text = self.line(line)
+        return min(column, len(text)) if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
+
+    def line(self, number: int) -> str:
+        """The text of a 1-based line, without its end."""
+        return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
+
+    def text(self, node: ast.AST) -> str:
+        """The source of `node` in one short line, for a message."""
+        span = self.span(node)
+        first = self.line(span.line)[span.column - 1 :]
+        if span.end_line == span.line:
+            first = first[: span.end_column - span.column]
+        return first if span.end_line == span.line and len(first) <= _SHOWN else f"{first[: _SHOWN - 3].rstrip()}..."
+
+    def name_span(self, node: FunctionNode | ast.ClassDef) -> Span:
+        """Where the name in a `def` or `class` statement stands."""
+        start = self.character(node.lineno, node.col_offset)
+        found = re.compile(rf"\b{re.escape(node.name)}\b").search(self.line(node.lineno), start)
+        if found is None:  # the name is on a continued line
+            return self.span(node, length=1)
+        return Span(self.file, node.lineno, found.start() + 1, node.lineno, found.end() + 1)
+
+    def report(
+        self,
+        code: str,
+        place: ast.AST | Span,
+        message: str,
+        *,
+        use: str,
+        limit: str = _SUBSET,
+        related: Iterable[Related] = (),
+    ) -> Diagnostic:
+        """The finding `code` at a node of kernel code. In a helper it says which kernel makes it kernel code."""
+        span = place if isinstance(place, Span) else self.span(place)
+        return diagnose(code, message, span=span, limit=limit, help=use, related=(*related, *self._reached_from(span)))
+
+    def _reached_from(self, span: Span) -> Iterator[Related]:
+        around = [
+            item for item in self.functions if item.node.lineno <= span.line <= (item.node.end_lineno or span.line)
+        ]
+        if around and not any(item.is_entry for item in around):
+            item = around[-1]
+            yield Related(
+                f"{item.node.name} is kernel code: the kernel {item.kernel.name} reaches it",
+                self.name_span(item.kernel),
+            )
+
+
+def syntax_facts(
+    source: str | bytes | Sequence[str],
+    file: str,
+    kernel_names: Iterable[str] | None = None,
+    *,
+    as_typed: bool = False,
+    before: SyntaxFacts | None = None,
+) -> SyntaxFacts:
+    """Return the kernel code of a text; `kernel_names` are kernels that no decorator marks.
+
+    Bytes are decoded as Python decodes a file. Raises the error of an NKI101 diagnostic for whatever is no Python; a
+    text `as_typed` is read around the lines that keep it from parsing, and so is each text of several, which are the
+    cells of a notebook: the facts are those of the cells one below the other. `before` are the facts of an earlier
+    state of the same file: what has not changed is taken from there, and they are used up. Therefore no one else has
+    the tree of a text as typed.
+    """
+    former = None if before is None else before.parsed
+    if not isinstance(source, str | bytes):
+        module = parsed_cells([_UNREADABLE.sub("?", normalized(text)) for text in source], file, former)
+    elif as_typed:
+        module = _module(source, file, lambda text, file: parsed_as_typed(text, file, former))
+    else:
+        module = _module(source, file, parsed)
+    return _facts(module, kernel_names or (), None if before is None else before.module)
+
+
+def known_facts(source: str | bytes, file: str, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
+    """Return the kernel code of a text as typed, worked out once; raises as `syntax_facts`."""
+    return facts_of(_module(source, file, recovered_module), kernel_names)
+
+
+def facts_of(module: ModuleSource, kernel_names: Iterable[str] = ()) -> SyntaxFacts:
+    """Return the kernel code of a module, worked out once."""
+    names = frozenset(kernel_names)
+    return module.once((SyntaxFacts, names), lambda: _facts(module, names, None))
+
+
+def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None) -> SyntaxFacts:
+    names = names_of(module.tree, before)
+    search = KernelSearch(names, kernel_names)
+    return SyntaxFacts(parsed=module, functions=search.found_functions(), classes=search.found_classes(), module=names)
+
+
+def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:
+    """The module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
+    text = normalized(source if isinstance(source, str) else _decoded(source, file))
+    if unreadable := _UNREADABLE.search(text):
+        raise error_of(_unreadable(unreadable, file))
+    try:
+        return read(text, file)
+    except PARSER_FAILURES as failure:
+        raise error_of(unparsable(failure, file, text.split("\n"))) from None
+
+
+def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
+    before = NEWLINE.split(found.string[: found.start()])
+    kind = "a null character" if found.group() == "\0" else f"half of a surrogate pair (U+{ord(found.group()):04X})"
+    line, column = len(before), len(before[-1]) + 1
+    return not_python(f"the source contains {kind}", Span(file, line, column, line, column + 1))
+
+
+def _decoded(source: bytes, file: str) -> str:
+    try:
+        return decoded(source)[0]
+    except (SyntaxError, LookupError, UnicodeError) as failure:
+        line = column = 1
+        if isinstance(failure, UnicodeDecodeError):
+            before = source[: failure.start].decode("latin-1")
+            line, column = len(NEWLINE.findall(before)) + 1, len(NEWLINE.split(before)[-1]) + 1
+        reason = failure.msg if isinstance(failure, SyntaxError) else str(failure)
+        raise error_of(
+            not_python(f"the file is not text: {reason}", Span(file, line, column, line, column + 1))
+        ) from None
+
+
+_indexes: WeakKeyDictionary[ast.AST, _Index] = (
+    WeakKeyDictionary()
+)  # of functions and statements; they hold no key, so that it goes
+
+
+def _indexed(functions: Iterable[FunctionNode]) -> _Index:
+    """The nodes of functions by type, each once; the functions come in the order of the source."""
+    index: _Index = {}
+    end = (0, 0)
+    for function in functions:
+        if (function.lineno, function.col_offset) < end:
+            continue  # inside the one before
+        end = max(end, (function.end_lineno or 0, function.end_col_offset or 0))
+        index.setdefault(type(function), []).append(function)
+        for kind, nodes in _index_of(function).items():
+            index.setdefault(kind, []).extend(nodes)
+    return index
+
+
+def _index_of(node: ast.AST) -> _Index:
+    """The nodes inside a function or statement by type, in the order of the source; those of a statement are kept."""
+    found = _indexes.get(node)
+    if found is None:
+        found = {}
+        parts = node.body if isinstance(node, FUNCTIONS) else _kernel_children(node)
+        stack: list[ast.AST] = list(reversed(parts))
+        while stack:
+            part = stack.pop()
+            found.setdefault(type(part), []).append(part)
+            if isinstance(part, ast.stmt) and not isinstance(part, _DEFINITIONS):
+                for kind, nodes in _index_of(part).items():
+                    found.setdefault(kind, []).extend(nodes)
+            else:
+                stack.extend(reversed(_kernel_children(part)))
+        _indexes[node] = found
+    return found
+
+
+_DEFINITIONS: Final = (*FUNCTIONS, ast.ClassDef)
+
+
+def _kernel_children(node: ast.AST) -> list[ast.AST]:
+    found = children(node)
+    if isinstance(node, _ANNOTATED):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if part is not None:
+                found.remove(part)
+    return found
+
+
+_ANNOTATED: Final = (ast.AnnAssign, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -1,0 +1,266 @@
+"""A module's text and tree, parsed once for the checker, the evaluator and the tracer. Nothing of it is executed."""
+
+from __future__ import annotations
+
+import ast
+import io
+import linecache
+import re
+import threading
+import tokenize
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePath
+from typing import Final, NamedTuple, TypeVar
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.source.scopes import Scope, inner_nodes, module_scope
+from nki_lab.source.trees import Extent, children, extent
+
+PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError, SystemError)
+"""Exceptions that Python's parser raises about a text."""
+NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # Python's tokenizer ends lines with these; str.splitlines() has more
+KEPT: Final = 128
+KEPT_CHARACTERS: Final = 1 << 19
+"""How many parsed texts are kept, and how long they may be together."""
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A part of a module that is read by itself: `text` begins after `start` lines."""
+
+    text: str
+    start: int
+    body: tuple[ast.stmt, ...]
+    faults: tuple[Diagnostic, ...]
+    unread: frozenset[int]
+
+
+class Calls(NamedTuple):
+    """Calls and statement headers of a tree, by the places where Python reports their failures."""
+
+    calls: dict[Extent, ast.Call]  # the outermost one that covers exactly an extent
+    first: dict[int, ast.Call]  # the first one that begins on a line
+    headers: dict[Extent, ast.expr]  # the expression that a statement tests, iterates over or enters
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleSource:
+    """A parsed module; its tree is shared by all readers, and none of them changes it.
+
+    `text` ends its lines with newline characters. `faults` are the NKI101 findings of the `unread` lines (1-based),
+    which the tree has no statements for. `cells` are the parts of a notebook.
+    """
+
+    text: str
+    file: str
+    tree: ast.Module = field(repr=False)
+    faults: tuple[Diagnostic, ...] = ()
+    unread: frozenset[int] = frozenset()
+    cells: tuple[Cell, ...] = ()
+    _known: dict[Hashable, object] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str, file: str = "<source>") -> ModuleSource:
+        """Return the module of a text; raises `PARSER_FAILURES`."""
+        return parsed(text, file)
+
+    @property
+    def name(self) -> str:
+        """The name that the file gives the module."""
+        return PurePath(self.file).stem or "module"
+
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        """The lines, without their ends."""
+        return tuple(self.text.split("\n"))
+
+    @cached_property
+    def scope(self) -> Scope:
+        """The module's names as Python's compiler sees them."""
+        return module_scope(self.tree)
+
+    @cached_property
+    def stars(self) -> tuple[str, ...]:
+        """The modules that this one imports everything from, relative ones with their dots."""
+        return tuple(
+            "." * node.level + (node.module or "")
+            for node in inner_nodes(self.tree.body)
+            if isinstance(node, ast.ImportFrom) and any(item.name == "*" for item in node.names)
+        )
+
+    @cached_property
+    def calls(self) -> Calls:
+        """Calls and statement headers by their places."""
+        return _calls(self.tree)
+
+    def once(self, key: Hashable, analysis: Callable[[], V]) -> V:
+        """Return the result of an analysis of the module, which runs when it is first asked for."""
+        if key not in self._known:
+            self._known[key] = analysis()
+        known: V = self._known[key]  # type: ignore[assignment]
+        return known
+
+    def under(self, head: str, *, line: int = 0) -> ModuleSource:
+        """Return the module after the statements of `head`, which count as standing on `line`; the text is the same."""
+        above = ast.increment_lineno(ast.parse(head), line - 1)
+        tree = ast.Module(body=[*above.body, *self.tree.body], type_ignores=self.tree.type_ignores)
+        return ModuleSource(self.text, self.file, tree)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """While this lasts, places in the module's file are read in this text, whatever the disk holds."""
+        lines = list(io.StringIO(self.text, newline=None))
+        entry = (len(self.text), None, lines, self.file)
+        with _showing, _set(linecache.cache, self.file, entry), _set(_shown, self.file, self):
+            yield
+
+    def function(self, name: str) -> ast.FunctionDef | None:
+        """The last function of that name at the module's top level, inside `if` and `try` too."""
+        found = None
+        stack: list[ast.stmt] = list(reversed(self.tree.body))
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                found = node
+            for part in ("body", "orelse", "finalbody") if isinstance(node, ast.If | ast.Try | ast.With) else ():
+                stack.extend(reversed(getattr(node, part, [])))
+        return found
+
+
+_HEADED: Final = (ast.If, ast.While, ast.For, ast.With)
+
+
+def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
+    """The expression passed for a parameter, by keyword or by position; `src2` is the third entry of a list `srcs`."""
+    group = f"{name.rstrip('0123456789')}s"
+    if name not in parameters and group in parameters:
+        found = argument_of(call, group, parameters)
+        place = int(name[len(group) - 1 :] or 0)
+        if isinstance(found, ast.List | ast.Tuple) and place < len(found.elts):
+            return found.elts[place]
+        return found
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if name in parameters:
+        position = parameters.index(name)
+        if position < len(call.args) and not any(isinstance(item, ast.Starred) for item in call.args):
+            return call.args[position]
+    return None
+
+
+def _calls(tree: ast.Module) -> Calls:
+    found = Calls({}, {}, {})
+    stack: list[ast.AST] = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Call):
+            found.calls.setdefault(extent(node), node)
+            found.first.setdefault(node.lineno, node)
+        elif isinstance(node, _HEADED):
+            found.headers.setdefault(extent(node), _header(node))
+        stack.extend(reversed(children(node)))
+    return found
+
+
+def _header(node: ast.If | ast.While | ast.For | ast.With) -> ast.expr:
+    if isinstance(node, ast.With):
+        return node.items[0].context_expr
+    return node.iter if isinstance(node, ast.For) else node.test
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def decoded(data: bytes) -> tuple[str, str]:
+    """Return the text of a Python file, with its line ends as they are, and its encoding.
+
+    Raises SyntaxError, LookupError or UnicodeError as Python does.
+    """
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return data.decode(encoding), encoding
+
+
+def normalized(text: str) -> str:
+    """Return a text as Python reads it from a file: its parser may place things otherwise with other line ends."""
+    text = text.removeprefix("\ufeff")
+    return NEWLINE.sub("\n", text) if "\r" in text else text
+
+
+def tree_of(text: str, file: str, *, quiet: bool = True) -> ast.Module:
+    """Parse a text; raises `PARSER_FAILURES`. Without `quiet`, Python warns about odd escapes in strings."""
+    with warnings.catch_warnings() if quiet else nullcontext():
+        if quiet:
+            warnings.simplefilter("ignore")
+        return ast.parse(text, filename=file)
+
+
+# -- modules that are kept --------------------------------------------------------------------------------------------
+
+_kept: OrderedDict[tuple[str, str], ModuleSource] = OrderedDict()
+_lock: Final = threading.Lock()
+
+
+def parsed(text: str, file: str) -> ModuleSource:
+    """Return the module of a text under a file's name, parsed once; raises `PARSER_FAILURES`."""
+    with _lock:
+        known = _kept.get((text, file))
+        if known is not None:
+            _kept.move_to_end((text, file))
+            return known
+    made = ModuleSource(text, file, tree_of(text, file))
+    keep(made)
+    return made
+
+
+def keep(module: ModuleSource) -> None:
+    """Have `module` stand for its text under the name of its file."""
+    with _lock:
+        _kept[module.text, module.file] = module
+        _kept.move_to_end((module.text, module.file))
+        size = sum(len(key[0]) for key in _kept)
+        while len(_kept) > KEPT or (size > KEPT_CHARACTERS and len(_kept) > 1):
+            (gone_text, _), _ = _kept.popitem(last=False)
+            size -= len(gone_text)
+
+
+def module_at(file: str) -> ModuleSource | None:
+    """Return the module of a source file, where its text is at hand and parses.
+
+    Of a file that is being evaluated it is the evaluated text, which may be half typed.
+    """
+    shown = _shown.get(file)
+    if shown is not None:
+        return shown
+    text = "".join(linecache.getlines(file))
+    try:
+        return parsed(text, file) if text else None
+    except PARSER_FAILURES:
+        return None
+
+
+# -- modules that are evaluated ---------------------------------------------------------------------------------------
+
+_shown: Final[dict[str, ModuleSource]] = {}
+_showing: Final = threading.RLock()
+
+
+@contextmanager
+def _set(table: MutableMapping[str, V], key: str, value: V) -> Iterator[None]:
+    """While this lasts, `table` has `value` at `key`."""
+    former = table.get(key)
+    table[key] = value
+    try:
+        yield
+    finally:
+        if former is None:
+            table.pop(key, None)
+        else:
+            table[key] = former

@@ -1,0 +1,285 @@
+"""Name use in a module, scope by scope: definitions, imports, aliases, reads, calls. Nothing is executed.
+
+All walks are loops, not recursion, so that deeply nested source cannot exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from nki_lab.source.scopes import bound_by
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, defaults, parameters
+
+_PACKAGES: Final = ("neuronxcc.nki", "nki")
+_ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
+# Framework doors of Beta 1 and this package's own; the kernel is the decorated function or the first argument.
+OTHER_ENTRIES: Final = {
+    "torch_neuronx.nki_jit": "legacy",
+    "torch_neuronx.xla_impl.ops.nki_jit": "legacy",
+    "jax_neuronx.nki_call": "legacy",
+    "nki_lab.run": "",
+    "nki_lab.profile": "",
+    "nki_lab.compile": "",
+}
+ENTRY_NAMES: Final = _ENTRIES | {name.rpartition(".")[2] for name in OTHER_ENTRIES}
+"""What the last part of every entry point's name is."""
+_ALIAS_DEPTH: Final = 8
+
+
+class NameUses:
+    """Names that one function, class body, lambda or module mentions."""
+
+    __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "definitions", "imports", "loads",
+                 "node", "parent", "stars")  # fmt: skip
+
+    def __init__(self, node: ast.AST, parent: NameUses | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.children: list[NameUses] = []
+        self.definitions: dict[str, list[NameUses]] = {}
+        self.aliases: dict[str, ast.expr] = {}
+        self.imports: dict[str, str] = {}
+        self.stars: list[str] = []
+        self.bound: set[str] = set()
+        self.loads: list[ast.Name] = []
+        self.annotated: list[ast.Name] = []
+        self.calls: list[ast.Call] = []
+        self.attributes: set[str] = set()
+        if parent is not None:
+            parent.children.append(self)
+
+    def take(self, other: NameUses) -> None:
+        """Add what a statement says about names."""
+        self.aliases.update(other.aliases)
+        self.bound |= other.bound
+        self.loads += other.loads
+        self.calls += other.calls
+        self.attributes |= other.attributes
+
+    def subtree(self) -> Iterator[NameUses]:
+        """This scope and the scopes inside it."""
+        stack = [self]
+        while stack:
+            scope = stack.pop()
+            yield scope
+            stack.extend(scope.children)
+
+    def enclosing(self) -> Iterator[NameUses]:
+        """The scopes in which Python looks a name up, innermost first: class bodies do not pass their names on."""
+        scope: NameUses | None = self
+        while scope is not None:
+            if scope is self or not isinstance(scope.node, ast.ClassDef):
+                yield scope
+            scope = scope.parent
+
+
+def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
+    """The module's scope, with the scopes inside it as children.
+
+    Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
+    """
+    module = NameUses(tree, None)
+    known = {} if before is None else {item.node: item for item in before.children}
+    stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
+    while stack:
+        node, scope = stack.pop()
+        if type(node) in _LEAVES and (noted := _noted(node)) is not None:
+            scope.take(noted)
+        elif type(node) not in _OWN_SCOPE:
+            _note(node, scope)
+            stack.extend([(child, scope) for child in _evaluated_children(node)])
+        elif node in known and isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack.extend((item, scope) for item in _adopted(node, known[node], scope))
+        elif isinstance(node, FUNCTIONS):
+            stack.extend(_enter_function(node, scope))
+        elif isinstance(node, ast.Lambda):
+            inner = NameUses(node, scope)
+            inner.bound.update(arg.arg for arg in parameters(node.args))
+            stack.extend((default, scope) for default in defaults(node.args))
+            stack.append((node.body, inner))
+        elif isinstance(node, ast.ClassDef):
+            inner = NameUses(node, scope)
+            scope.definitions.setdefault(node.name, []).append(inner)
+            stack.extend((item, scope) for item in (*node.decorator_list, *node.bases, *node.keywords))
+            stack.extend((item, inner) for item in node.body)
+    return module
+
+
+def _noted(node: ast.AST) -> NameUses | None:
+    """What a statement says about names, as a scope of its own; None where scopes are made in it. It is kept."""
+    if node in _notes:
+        return _notes[node]
+    found: NameUses | None = NameUses(node, None)
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if type(part) in _OWN_SCOPE:
+            found = None
+            break
+        assert found is not None
+        _note(part, found)
+        stack.extend(_evaluated_children(part))
+    if found is not None:
+        found.node = _NOWHERE  # the table goes by it: it must not keep it
+    _notes[node] = found
+    return found
+
+
+_NOWHERE: Final = ast.Pass()
+_LEAVES: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
+_notes: WeakKeyDictionary[ast.AST, NameUses | None] = WeakKeyDictionary()
+_OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.Lambda, ast.ClassDef))
+
+
+def _adopted(node: FunctionNode | ast.ClassDef, inner: NameUses, scope: NameUses) -> list[ast.expr | ast.keyword]:
+    """Take a scope into another parent; gives what of its statement belongs to that one."""
+    inner.parent = scope
+    scope.children.append(inner)
+    scope.definitions.setdefault(node.name, []).append(inner)
+    if isinstance(node, ast.ClassDef):
+        return [*node.decorator_list, *node.bases, *node.keywords]
+    return [*node.decorator_list, *defaults(node.args)]
+
+
+def _enter_function(node: FunctionNode, scope: NameUses) -> Iterator[tuple[ast.AST, NameUses]]:
+    inner = NameUses(node, scope)
+    scope.definitions.setdefault(node.name, []).append(inner)
+    for arg in parameters(node.args):
+        inner.bound.add(arg.arg)
+        if arg.annotation is not None:
+            inner.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
+    for item in (*node.decorator_list, *defaults(node.args)):
+        yield item, scope
+    for statement in node.body:
+        yield statement, inner
+
+
+def _evaluated_children(node: ast.AST) -> list[ast.AST]:
+    """Child nodes that may say something about names, but for annotations: those of locals are never evaluated."""
+    found = children(node)
+    if isinstance(node, ast.AnnAssign):
+        found.remove(node.annotation)
+    return found
+
+
+def _note(node: ast.AST, scope: NameUses) -> None:
+    kind = type(node)
+    if kind not in _TELLING:
+        return
+    if isinstance(node, ast.Name):  # the most frequent ones without a look at patterns
+        if type(node.ctx) is ast.Load:
+            scope.loads.append(node)
+        else:
+            scope.bound.add(node.id)
+        return
+    if isinstance(node, ast.Attribute):
+        scope.attributes.add(node.attr)
+        return
+    match node:
+        case ast.Call():
+            scope.calls.append(node)
+        case ast.Import():
+            for item in node.names:
+                scope.imports[item.asname or item.name.partition(".")[0]] = (
+                    item.name if item.asname else item.name.partition(".")[0]
+                )
+        case ast.ImportFrom():
+            prefix = "." * node.level + (node.module or "")
+            for item in node.names:
+                if item.name == "*":
+                    scope.stars.append(prefix)
+                else:
+                    scope.imports[item.asname or item.name] = f"{prefix}.{item.name}"
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() | ast.Call() as value):
+            scope.aliases[name] = value
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
+            scope.bound.update(bound_by(node))
+        case _:
+            pass
+
+
+_TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign,
+                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping))  # fmt: skip
+
+
+def definitions_of(name: str, scope: NameUses) -> list[NameUses]:
+    """The functions and classes of this module that `name` may mean in `scope`."""
+    place: NameUses | None = scope
+    for _ in range(_ALIAS_DEPTH):
+        place = next((item for item in place.enclosing() if binds(name, item)), None) if place else None
+        if place is None:
+            return []
+        if name in place.definitions:
+            return place.definitions[name]
+        if name in place.imports or name not in place.aliases:
+            return []
+        target = _function_in(place.aliases[name], place)
+        if not isinstance(target, ast.Name):
+            return []
+        if target.id == name:
+            place = place.parent
+        name = target.id
+    return []
+
+
+def _function_in(node: ast.expr, scope: NameUses) -> ast.expr:
+    """The function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
+    if isinstance(node, ast.Call) and node.args:
+        maker = node.func.func if isinstance(node.func, ast.Call) else node.func
+        name = dotted(maker, scope)
+        if entry_package(name) or name.rpartition(".")[2] == "partial":
+            return unwrapped(node)
+    return node
+
+
+def entry_package(name: str) -> str:
+    """The package of the entry point that a dotted name spells ("nki" for "nki.jit"); "" where it is none."""
+    if name in OTHER_ENTRIES:
+        return name.partition(".")[0]
+    head, _, last = name.rpartition(".")
+    package = next((item for item in _PACKAGES if head == item or head.startswith(item + ".")), "")
+    return package if last in _ENTRIES else ""
+
+
+def unwrapped(node: ast.expr) -> ast.expr:
+    """The kernel inside `kernel[grid]` and `nki.jit(kernel)`: what is subscripted, or a call's first argument."""
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call) and node.args:
+            node = node.args[0]
+        else:
+            return node
+
+
+def dotted(node: ast.expr, scope: NameUses) -> str:
+    """The full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain name."""
+    parts: list[str] = []
+    for _ in range(_ALIAS_DEPTH):
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        name = node.id
+        place = next((item for item in scope.enclosing() if binds(name, item)), None)
+        if place is None:
+            stars = [star for item in scope.enclosing() for star in item.stars if name in _ENTRIES]
+            return ".".join([*stars[-1:], name, *reversed(parts)])
+        if name in place.imports:
+            return ".".join([place.imports[name], *reversed(parts)])
+        if name not in place.aliases or isinstance(place.aliases[name], ast.Call):
+            return ""
+        node, scope = place.aliases[name], place
+    return ""
+
+
+def is_partial(node: ast.Call, scope: NameUses) -> bool:
+    return dotted(node.func, scope).rpartition(".")[2] == "partial"
+
+
+def binds(name: str, scope: NameUses) -> bool:
+    return name in scope.imports or name in scope.definitions or name in scope.aliases or name in scope.bound

@@ -1,0 +1,61 @@
+"""Where Python says that an expression failed, so that a finding stands where a run of the kernel would put it.
+
+Python's compiler gives each bytecode instruction the place of its expression, with a few habits of its own, which are
+repeated here: an attribute on a later line starts at its name, and a truth test takes the place of the comparison
+compiled before it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+
+from nki_lab.source.trees import Extent, extent
+
+# Python 3.12 gives every jump and every failing assert the place of its statement.
+_JUMPS_KEEP_COMPARISONS = sys.version_info < (3, 12)
+_METHOD_ARGUMENTS = 30  # a call with more does not use the method protocol (STACK_USE_GUIDELINE of CPython)
+
+
+def place_of(node: ast.AST) -> Extent:
+    """Where a failure of `node` is reported."""
+    line, column, end_line, end_column = extent(node)
+    attribute = node.func if isinstance(node, ast.Call) and _is_method_call(node) else node
+    if isinstance(attribute, ast.Attribute) and attribute.end_lineno is not None and line != attribute.end_lineno:
+        line = attribute.end_lineno
+        column = max(0, (attribute.end_col_offset or 0) - len(attribute.attr.encode()))
+    return line, column, end_line, end_column
+
+
+def _is_method_call(node: ast.Call) -> bool:
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    count = len(node.args) + len(node.keywords) + bool(node.keywords)
+    starred = any(isinstance(item, ast.Starred) for item in node.args)
+    return count < _METHOD_ARGUMENTS and not starred and all(item.arg is not None for item in node.keywords)
+
+
+def assertion_place(node: ast.Assert) -> ast.AST:
+    """The node whose place a failing assert has: the last comparison of its test, else the statement."""
+    return (last_comparison(node.test) if _JUMPS_KEEP_COMPARISONS else None) or node
+
+
+def last_comparison(test: ast.expr) -> ast.Compare | None:
+    """The comparison that is compiled last in a condition."""
+    match test:
+        case ast.Compare():
+            return test
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return last_comparison(operand)
+        case ast.BoolOp(values=values):
+            parts = values
+        case ast.IfExp(test=condition, body=body, orelse=orelse):
+            parts = [condition, body, orelse]
+        case _:
+            return None
+    return next((found for part in reversed(parts) if (found := last_comparison(part)) is not None), None)
+
+
+def after(test: ast.expr, owner: ast.AST) -> ast.AST:
+    """The node whose place the jump compiled after `test` has, `owner` where `test` holds no comparison."""
+    return (last_comparison(test) if _JUMPS_KEEP_COMPARISONS else None) or owner

@@ -1,0 +1,135 @@
+"""Reading a change inside a long function: the statements around it, in the same block, stay as they were."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nki_lab.source.recovery import move
+from nki_lab.source.trees import first_line
+
+_HEADED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.For, ast.While, ast.With, ast.If)
+_OPENER: Final = "if 1:"
+"""Stands above the changed lines, so that they may be indented."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A block on the way to the change, with the statement of it that the change is in (or stands between)."""
+
+    owner: ast.stmt
+    block: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A changed stretch inside a block: `head` and `tail` are its statements before and after, which stay.
+
+    Lines (0-based, the end exclusive) `start` to `stop` of the new text are to be read; what comes after them has moved
+    down by `moved` lines.
+    """
+
+    path: tuple[_Step, ...]
+    head: tuple[ast.stmt, ...]
+    tail: tuple[ast.stmt, ...]
+    start: int
+    stop: int
+    moved: int
+
+    def text(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """The lines to be read, at their places."""
+        return (*("",) * (self.start - 1), _OPENER, *lines[self.start : self.stop])
+
+    def statements(self, read: ast.Module) -> list[ast.stmt] | None:
+        """What was read; None where it is no block any more."""
+        if len(read.body) != 1 or not isinstance(read.body[0], ast.If) or read.body[0].orelse:
+            return None
+        opener = read.body[0]
+        return opener.body if opener.lineno == self.start and isinstance(opener.test, ast.Constant) else None
+
+    def applied(self, body: Sequence[ast.stmt], between: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """The module's statements with the change; statements around it are copied, so that nothing known of them is
+        taken for what they are now."""
+        move(self.tail, self.moved)
+        inner = [*self.head, *between, *self.tail]
+        for step in reversed(self.path):
+            outer = copy.copy(step.owner)
+            outer.end_lineno = (outer.end_lineno or outer.lineno) + self.moved
+            setattr(outer, step.block, inner)
+            if step.block == "body":
+                move(getattr(outer, "orelse", ()), self.moved)
+            siblings = self._siblings(step, body)
+            move(siblings[step.at + 1 :], self.moved)
+            inner = [*siblings[: step.at], outer, *siblings[step.at + 1 :]]
+        return inner
+
+    def _siblings(self, step: _Step, body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
+        place = self.path.index(step)
+        if not place:
+            return body
+        above = self.path[place - 1]
+        found: list[ast.stmt] = getattr(above.owner, above.block)
+        return found
+
+
+def change_inside(
+    body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
+) -> Change | None:  # fmt: skip
+    """The innermost block that holds all of a change between other statements; None where only a module does.
+
+    The texts agree in their `first` first lines, and in their `last` last ones.
+    """
+    path: list[_Step] = []
+    found: Change | None = None
+    block = body
+    end = len(old) - last
+    while True:
+        step = _entered(block, first, end)
+        if step is None:
+            return found
+        path.append(step)
+        block = getattr(step.owner, step.block)
+        around = _around(block, first, end)
+        if around is not None:
+            head, tail = around
+            moved = len(new) - len(old)
+            start, stop = head[-1].end_lineno or 0, first_line(tail[0]) - 1 + moved
+            if stop >= start and _is_plain(head[-1], tail[0], old):
+                found = Change(tuple(path), head, tail, start, stop, moved)
+
+
+def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:
+    """The statement whose inner block the change is in."""
+    for at, node in enumerate(block):
+        if (node.end_lineno or 0) <= first:
+            continue
+        if first_line(node) > first or not isinstance(node, _HEADED) or (node.end_lineno or 0) < end:
+            return None
+        for name in ("body", "orelse"):
+            inner = getattr(node, name, [])
+            if inner and first_line(inner[0]) <= first and end < (inner[-1].end_lineno or 0):
+                return _Step(node, name, at)
+        return None
+    return None
+
+
+def _around(
+    block: Sequence[ast.stmt], first: int, end: int
+) -> tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]] | None:
+    """The statements before and after the change but for its neighbours, which may go on in it."""
+    before = sum((node.end_lineno or 0) <= first for node in block)
+    after = sum(first_line(node) > end for node in block)
+    head, tail = tuple(block[: max(0, before - 1)]), tuple(block[len(block) - max(0, after - 1) :])
+    return (head, tail) if head and tail else None
+
+
+def _is_plain(head: ast.stmt, tail: ast.stmt, old: Sequence[str]) -> bool:
+    """Whether nothing else stands on the lines where the kept statements end and begin."""
+    last, begin = head.end_lineno or 0, first_line(tail)
+    rest = old[last - 1].encode()[head.end_col_offset or 0 :].strip()
+    column = tail.col_offset if begin == tail.lineno else len(old[begin - 1]) - len(old[begin - 1].lstrip())
+    return (not rest or rest.startswith(b"#")) and not old[begin - 1].encode()[:column].strip() and begin > last

@@ -1,0 +1,69 @@
+"""Walking syntax trees, quickly: a large module has a hundred thousand nodes, and they are walked at each keystroke."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import Final
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+Extent = tuple[int, int, int, int]
+"""First line (1-based) and column (UTF-8 bytes, 0-based), last line and the column after the end."""
+
+# Fields that hold no node, or one that says nothing: contexts and operators.
+_SILENT: Final = frozenset({
+    "arg", "asname", "attr", "conversion", "ctx", "id", "is_async", "kind", "level", "module", "n", "name", "op", "ops",
+    "rest", "s", "simple", "type_comment", "type_ignores",
+})  # fmt: skip
+_SPEAKING: Final[dict[type[ast.AST], tuple[str, ...]]] = {
+    ast.Name: (),
+    ast.Constant: (),
+}
+if sys.version_info >= (3, 12):
+    _SPEAKING[ast.TypeAlias] = ("name", "type_params", "value")
+
+
+def children(node: ast.AST) -> list[ast.AST]:
+    """The child nodes in the order of their fields, but for contexts and operators."""
+    kind = type(node)
+    names = _SPEAKING.get(kind)
+    if names is None:
+        # The `name` of an `except` handler and of a pattern is a text.
+        names = _SPEAKING[kind] = tuple(name for name in kind._fields if name not in _SILENT)
+    found: list[ast.AST] = []
+    for name in names:
+        # Not vars(node): tools that explain tracebacks set attributes at nodes, and the parser shares some of them.
+        value = getattr(node, name, None)
+        if type(value) is list:
+            found += value if name not in _MIXED else [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
+def parameters(arguments: ast.arguments) -> list[ast.arg]:
+    """Return every parameter, `*args` and `**kwargs` last."""
+    extra = [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, *extra]
+
+
+def defaults(arguments: ast.arguments) -> list[ast.expr]:
+    """Return the expressions of default values."""
+    return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
+
+
+def first_line(node: ast.AST) -> int:
+    """Return the line that a statement begins on, decorators included."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([getattr(node, "lineno", 1), *(item.lineno for item in decorators)])
+
+
+def extent(node: ast.AST) -> Extent:
+    """Return the lines and columns that a node covers."""
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return line, column, getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+
+
+_MIXED: Final = frozenset({"names", "keys", "kw_defaults", "kwd_attrs"})
+"""Lists that may hold something else than nodes: names of `global`, the missing keys of `**` in a dictionary."""

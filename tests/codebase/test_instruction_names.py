@@ -1,0 +1,110 @@
+"""No code decides by the name of an instruction: it asks for what the declaration says of its part."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import nki_lab.isa.ops  # noqa: F401 - fills the table
+from nki_lab.isa.spec import TABLE
+
+NAMES = frozenset(TABLE)
+FRONTEND = "nki_lab/kernel_runtime/frontend"
+# Names that stand for something else, or for a property that the declaration is going to have ("pending: ..."), by
+# file and name; "*" is every name. What composites issue, `isa("tensor_copy")(...)` or TABLE["dma_copy"], is no decision.
+ALLOWED: dict[tuple[str, str], str] = {
+    (f"{FRONTEND}/evaluator/host_arrays.py", "reciprocal"): "the function of NumPy",
+    (f"{FRONTEND}/evaluator/numpy_names.py", "reciprocal"): "the function of NumPy",
+    (f"{FRONTEND}/language.py", "reciprocal"): "the function of nki.language",
+    (f"{FRONTEND}/doors.py", "tensor_copy"): "pending: tolerated",
+    (f"{FRONTEND}/doors.py", "scalar_tensor_tensor"): "pending: tolerated",
+    (f"{FRONTEND}/legality.py", "affine_select"): "pending: former_order",
+    (f"{FRONTEND}/legality.py", "dma_compute"): "pending: former_order",
+    (f"{FRONTEND}/legality.py", "activation"): "a kind of attribute",
+    (f"{FRONTEND}/legality.py", "tensor_scalar"): "pending: optional",
+    (f"{FRONTEND}/legacy/adapters.py", "*"): "pending: Legacy.adapt",
+    (f"{FRONTEND}/legacy/builder.py", "*"): "pending: implicit_operands",
+    (f"{FRONTEND}/legacy/splitting.py", "*"): "pending: elementwise",
+    (f"{FRONTEND}/published.py", "*"): "pending: names derived from the table",
+    ("nki_lab/session/timeline.py", "nc_transpose"): "pending: transpose_flops",
+}
+
+
+def deciding(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, name) of each string that is compared with, a key, or a member of a collection, and names an instruction.
+
+    A text that is mostly such names is a collection, too: somebody splits it.
+    """
+    for node in ast.walk(tree):
+        parts: list[ast.expr | None] = []
+        match node:
+            case ast.Compare(left=left, comparators=others):
+                parts = [left, *others]
+            case ast.Dict(keys=keys):
+                parts = list(keys)
+            case ast.Set(elts=members) | ast.Tuple(elts=members) | ast.List(elts=members):
+                parts = list(members)
+            case ast.MatchValue(value=value):
+                parts = [value]
+            case ast.Constant(value=str(text)):
+                words = text.split()
+                named = [word for word in words if word in NAMES]
+                if len(words) > 1 and 2 * len(named) > len(words):
+                    yield from ((node.lineno, word) for word in named)
+        for part in parts:
+            if isinstance(part, ast.Constant) and part.value in NAMES:
+                yield part.lineno, part.value
+
+
+def decisions(root: Path) -> Iterator[tuple[str, int, str]]:
+    """(file, line, name) in the package outside of the declarations."""
+    for file in sorted((root / "nki_lab").rglob("*.py")):
+        path = file.relative_to(root).as_posix()
+        if not path.startswith("nki_lab/isa/ops/"):
+            for line, name in deciding(ast.parse(file.read_text(encoding="utf-8"))):
+                yield path, line, name
+
+
+def test_no_name_of_an_instruction_decides_what_code_does(root: Path) -> None:
+    found = list(decisions(root))
+    wrong = [item for item in found if (item[0], item[2]) not in ALLOWED and (item[0], "*") not in ALLOWED]
+    assert not wrong, "ask for a property of the declaration (isa/spec.py) instead"
+
+
+def test_every_permission_is_used(root: Path) -> None:
+    used = {(path, name) for path, _, name in decisions(root)}
+    kept = {key for key, reason in ALLOWED.items() if not reason.startswith("pending: ")}
+    assert kept <= used
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "instruction.name == 'nc_matmul'",
+        "'nc_matmul' != name",
+        "name in ('nc_matmul', 'other')",
+        "name in {'nc_matmul'}",
+        "COSTS = {'nc_matmul': 1}",
+        "NAMES = ['nc_matmul']",
+        "NAMES = 'nc_matmul tensor_copy other'.split()",
+        "match name:\n    case 'other' | 'nc_matmul':\n        pass",
+    ],
+)
+def test_a_decision_by_name_is_found(text: str) -> None:
+    assert "nc_matmul" in {name for _, name in deciding(ast.parse(text))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "isa('nc_matmul')(dst, a, b)",
+        "record(TABLE['nc_matmul'])",
+        "'use nc_matmul or tensor_copy here'",
+        "{'a': 'nc_matmul'}",
+    ],
+)
+def test_issuing_and_prose_are_no_decisions(text: str) -> None:
+    assert not list(deciding(ast.parse(text)))

@@ -1,0 +1,231 @@
+"""Reading around a mistake, and reading again only what has changed."""
+
+from __future__ import annotations
+
+import ast
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nki_lab.diagnostic import NkiError
+from nki_lab.rules import check_syntax
+from nki_lab.source import SyntaxFacts, syntax_facts
+from nki_lab.source.recovery import names_in
+
+KERNELS = sorted((Path(__file__).parents[1] / "kernels").glob("*.py"))
+MODULE = "\n".join(file.read_text(encoding="utf-8") for file in KERNELS[:12])
+LINES = MODULE.split("\n")
+
+
+def facts(source: str | list[str], before: SyntaxFacts | None = None) -> SyntaxFacts:
+    return syntax_facts(source, "k.py", as_typed=True, before=before)
+
+
+def faults(found: SyntaxFacts) -> list[tuple[int, str]]:
+    return [(item.line, item.message) for item in found.parsed.faults]
+
+
+BODY = """import nki
+
+
+@nki.jit
+def first(x):
+    a = x
+{}
+    b = lambda: 0
+    return b
+
+
+@nki.jit
+def second(x):
+    return lambda: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "unread"),
+    [
+        ("    y = nl.load(a[", "was never closed", [7]),
+        ("    y = nl.", "invalid syntax", [7]),
+        ("    def helper(a", "was never closed", [7]),
+        ("    y = 'abc", "unterminated string", [7]),
+        ('    y = """abc', "unterminated triple-quoted", [7]),
+        ("    if y", "expected ':'", [7]),
+        ("    if y:", "expected an indented block", [7]),
+        ("    for i in range(3]:", "does not match", [7]),
+        ("       y = 3", "unexpected indent", [7]),
+        ("  y = 3", "unindent does not match", [7, 8, 9]),
+        ("    y)", "unmatched", [7]),
+        ("    else if y:", "invalid syntax", [7]),
+        ("    y = = 3", "invalid syntax", [7]),
+        ("    f(a,\n      b c,\n      d)", "forgot a comma", [7, 8, 9]),
+        ("    return", None, []),
+    ],
+)
+def test_a_mistake_costs_its_lines(line: str, message: str | None, unread: list[int]) -> None:
+    found = facts(BODY.format(line))
+    assert sorted(found.parsed.unread) == unread
+    assert [message in said for _, said in faults(found)] == ([] if message is None else [True])
+    assert [item.node.name for item in found.functions if item.is_entry] == ["first", "second"]
+    others = [(item.code, item.line) for item in check_syntax(found) if item.code != "NKI101"]
+    assert ("NKI104", len(found.lines) - 1) in others
+
+
+def test_two_mistakes_are_two_findings() -> None:
+    found = facts(BODY.format("    y = (") + "\n\ndef third(x):\n    return ]\n")
+    assert [line for line, _ in faults(found)] == [7, 18]
+
+
+def test_what_stands_below_a_broken_header_is_not_judged() -> None:
+    found = facts("import nki\n@nki.jit\ndef k(x):\n    for i in rnge(:\n        y = x\n    return y\n")
+    (function,) = (node for node in found.tree.body if isinstance(node, ast.FunctionDef))
+    (loop,) = (node for node in function.body if isinstance(node, ast.If))
+    assert isinstance(loop.test, ast.Name)
+    assert loop.test.id == "__builtins__"
+    assert [type(node).__name__ for node in loop.body][-1] == "Assign"
+
+
+def test_a_decorator_is_not_left_alone() -> None:
+    found = facts("import nki\n@nki.jit\ndef k(x:\n    return x\n")
+    assert [node.name for node in found.tree.body if isinstance(node, ast.FunctionDef)] == ["__unread__"]
+
+
+def test_parents_that_other_tools_set_at_shared_nodes_are_not_followed() -> None:
+    load = ast.parse("x").body[0].value.ctx  # type: ignore[attr-defined] # one object in all trees
+    load.parent = ast.parse("y = x").body[0]
+    load.parent.parent = load
+    try:
+        assert faults(facts(MODULE + '\n\ndef f():\n    """\n' + MODULE))
+    finally:
+        del load.parent
+
+
+def test_an_open_docstring_takes_what_it_takes_and_no_more_time() -> None:
+    found = facts(MODULE + '\n\ndef f():\n    """\n' + MODULE)
+    assert faults(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "bound", "read"),
+    [
+        ("    y = nl.load(x[i", {"y"}, {"y", "nl", "x", "i"}),
+        ("    nisa.tensor_copy(dst=out, src=tile", set(), {"nisa", "out", "tile"}),
+        ("    a, b = f(c", {"a", "b"}, {"a", "f", "c"}),
+        ("    total += x[", {"total"}, {"total", "x"}),
+        ("for i, j in pairs(", {"i", "j"}, {"i", "j", "pairs"}),
+        ("with f(x) as y, (", {"y"}, {"f", "x", "y"}),
+        ("y: int = (", {"y"}, {"y", "int"}),
+        ("if x == y and (", set(), {"x", "y"}),
+        ("f('x y', \"z # ', # w", set(), {"f"}),
+        ("größe = ä(", {"größe"}, {"größe", "ä"}),
+    ],
+)
+def test_names_of_a_broken_line(line: str, bound: set[str], read: set[str]) -> None:
+    stores, loads = names_in(line)
+    assert (set(stores), set(loads)) == (bound, read)
+
+
+# -- again ---------------------------------------------------------------------------------------------------------------
+
+
+def dumped(found: SyntaxFacts) -> str:
+    return ast.dump(found.tree, include_attributes=True)
+
+
+PIECES = [
+    "(",
+    ")",
+    '"""',
+    "'",
+    "\n",
+    "\n\n",
+    "    ",
+    ":",
+    "nl.",
+    " = ",
+    "@nki.jit\n",
+    "# ",
+    "é",
+    "\\\n",
+    "else:",
+    "del x\n",
+    "",
+    ";",
+]
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> list[str]:
+    """A module over a few edits, each at some place."""
+    text, found = MODULE, [MODULE]
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(text)))
+        cut = draw(st.sampled_from([0, 0, 1, 6, 50, 400]))
+        text = text[:at] + draw(st.sampled_from(PIECES)) + text[at + cut :]
+        found.append(text)
+    return found
+
+
+@settings(deadline=None)
+@given(versions())
+def test_what_is_read_again_is_what_is_read_afresh(texts: list[str]) -> None:
+    before: SyntaxFacts | None = None
+    for text in texts:
+        before = facts(text, before)
+        fresh = facts(text)
+        if not fresh.parsed.faults and not before.parsed.faults:
+            assert dumped(before) == dumped(fresh)
+            assert check_syntax(before) == check_syntax(fresh)
+            assert [item.node.name for item in before.functions] == [item.node.name for item in fresh.functions]
+        try:
+            syntax_facts(text, "k.py")
+        except NkiError:
+            assert before.parsed.faults
+        else:
+            assert not before.parsed.faults
+
+
+def test_typing_in_one_function_leaves_the_trees_of_others() -> None:
+    first = facts(MODULE)
+    kept = {id(node) for node in first.tree.body}
+    at = next(i for i in range(len(LINES) // 2, len(LINES)) if LINES[i].startswith("    "))
+    for lines in (["    # typed"], ["", ""], []):
+        second = facts("\n".join([*LINES[:at], *lines, *LINES[at + 1 :]]), first)
+        assert len(kept & {id(node) for node in second.tree.body}) > len(first.tree.body) // 2
+        first = second
+
+
+def test_a_mended_line_is_read_with_what_stands_around_it() -> None:
+    broken = "import os\n\n\nx = f(\n    1,\n    2,\n\n\ndef g():\n    return x\n"
+    mended = broken.replace("    2,\n", "    2)\n")
+    assert faults(facts(broken))
+    found = facts(mended, facts(broken))
+    assert not found.parsed.faults
+    assert dumped(found) == dumped(facts(mended))
+
+
+# -- notebooks -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_mistake_stays_in_its_cell() -> None:
+    found = facts(["x = (", "y = 1", 'z = """', "\0", "w = 2"])
+    assert [line for line, _ in faults(found)] == [1, 3, 4]
+    names = [node.targets[0].id for node in found.tree.body if isinstance(node, ast.Assign)]  # type: ignore[attr-defined]
+    assert names == ["y", "w"]
+    assert found.parsed.text == 'x = (\ny = 1\nz = """\n?\nw = 2'
+
+
+def test_cells_move_with_their_places() -> None:
+    draw = random.Random(1)
+    cells = [f"import nki\n\n\n@nki.jit\ndef k{i}(x):\n    return lambda: {i}\n" for i in range(8)]
+    before: SyntaxFacts | None = None
+    for _ in range(12):
+        draw.shuffle(cells)
+        cells[draw.randrange(8)] = draw.choice(["x = (", "x = 1\n\n", "def f():\n    return lambda: 0"])
+        before = facts(cells, before)
+        fresh = facts(cells)
+        assert dumped(before) == dumped(fresh)
+        assert check_syntax(before) == check_syntax(fresh)
