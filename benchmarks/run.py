@@ -206,6 +206,25 @@ def b4_timing() -> Iterator[Figure]:
                          unit="B", reference="columns in memory", budget=budget)  # fmt: skip
 
 
+def b5_sums() -> Iterator[Figure]:
+    """Milliseconds to sum up ten million rows over a stretch of time, of any length and anywhere in the run."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from nki_lab.kernel_runtime.recording import Recording
+    from tests.recordings import synthetic
+
+    recording = Recording(synthetic(10_000_000))
+    recording.table("lane_sums")
+    end, times = recording.makespan, []
+    for part in (1, 2, 10, 30, 100, 300, 1000, 10_000):
+        for place in range(6):
+            begin = (end - end // part) * place // 5
+            times.append(best(lambda: recording.sums(begin, begin + end // part, 1024), 2) * 1e3)  # noqa: B023
+    loop = best(lambda: [None for _ in range(1_000_000)], 3)
+    for name, value in (("median", statistics.median(times)), ("slowest", max(times))):
+        yield Figure(row="B5", name=f"sums of a stretch, 10,000,000 rows, {name}", value=value, unit="ms",
+                     reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=20.0)  # fmt: skip
+
+
 def b6_views() -> Iterator[Figure]:
     """Milliseconds to the first paint of a run, and from a step or a move of the slider to its paint, in Chromium."""
     import views
@@ -330,17 +349,19 @@ def races_of_cores() -> Iterator[Figure]:
     loop = best(lambda: [None for _ in range(1_000_000)], 3)
     wide = nki_lab.spec((5000 * 128, 128), "float32")
     for name, barriers, budget in (("two cores", True, 0.5), ("two cores that race", False, 2.0)):
-        program, _ = session.specialise(kernels.halves.function, (wide, 5000, barriers), target="trn2", grid=(2,))
+        launch = session.Launch(kernels.halves.function, "trn2", grid=(2,))
+        program, _ = session.specialise(launch, (wide, 5000, barriers))
         yield Figure(row="race", name=f"{name}, {len(program)} instructions", value=best(lambda: races(program), 3),  # noqa: B023
                      unit="s", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=budget)  # fmt: skip
-    program, _ = session.specialise(kernels.mixed.function, (nki_lab.spec((128, 64), "float32"), 10_000), target="trn2")
+    launch = session.Launch(kernels.mixed.function, "trn2")
+    program, _ = session.specialise(launch, (nki_lab.spec((128, 64), "float32"), 10_000))
     yield Figure(row="race", name=f"one core, {len(program)} instructions", value=best(lambda: races(program), 3),
                  unit="s", reference=f"empty Python loop {loop * 1e3:.0f} ns a turn", budget=0.5)  # fmt: skip
 
 
 ROWS: dict[str, Callable[[], Iterator[Figure]]] = {
-    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B6": b6_views, "B7": b7_editor,
-    "B7c": b7_checking, "B8": b8_import, "race": races_of_cores, "small": small_tiles,
+    "B1": b1_matmul, "B2": b2_overhead, "B3": b3_tracing, "B4": b4_timing, "B5": b5_sums, "B6": b6_views,
+    "B7": b7_editor, "B7c": b7_checking, "B8": b8_import, "race": races_of_cores, "small": small_tiles,
 }  # fmt: skip
 
 

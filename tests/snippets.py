@@ -246,10 +246,7 @@ def _errors_of_run(text: str, file: Path, target: str) -> dict[tuple[str, int], 
     for name, known in signatures(source, kernels).items():
         for signature in known:
             values = {key: _zeros(value) for key, value in signature.kwargs.items()}
-            made = session.execute(
-                kernels[name].function, tuple(_zeros(item) for item in signature.args), values, target=target,
-                grid=signature.grid, dialect=kernels[name].dialect, on_error="report", timed=True,
-            )  # fmt: skip
+            made = session.execute(session.Launch(kernels[name].function, target, grid=signature.grid, dialect=kernels[name].dialect), tuple(_zeros(item) for item in signature.args), values, on_error="report", timed=True)  # fmt: skip
             found = (*made.diagnostics, *(made.error.diagnostics if made.error else ()))
             errors |= {(item.code, item.line): item.outcome for item in found if item.severity == "error"}
     return errors

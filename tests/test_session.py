@@ -29,9 +29,10 @@ from nki_lab.kernel_runtime.options import Options
 ROOT = Path(__file__).parents[1]
 
 
-def execute(function: Any, *args: Any, **keywords: Any) -> session.Execution:
-    kwargs = keywords.pop("kwargs", {})
-    return session.execute(function, args, kwargs, **({"target": "trn2"} | keywords))
+def execute(
+    function: Any, *args: Any, kwargs: Any = None, on_error: session.OnError = "raise", target: Any = "trn2", **how: Any
+) -> session.Execution:
+    return session.execute(session.Launch(function, target, **how), args, kwargs or {}, on_error=on_error)
 
 
 def add(a, b):
@@ -602,7 +603,7 @@ def test_nothing_has_values_in_a_specialisation() -> None:
         assert "tensor (4, 3) float32" in str(a)
         return double(a)
 
-    program, found = session.specialise(kernel, (spec((4, 3), "float32"),), target="trn2")
+    program, found = session.specialise(session.Launch(kernel, "trn2"), (spec((4, 3), "float32"),))
     assert program.op(0).variant.instruction.name == "dma_copy"
     assert found == ()
 
@@ -610,12 +611,14 @@ def test_nothing_has_values_in_a_specialisation() -> None:
         nl.load(a).numpy()
 
     with pytest.raises(TypeError, match="NKI017"):
-        session.specialise(nosy, (spec((4, 3), "float32"),), target="trn2")
+        session.specialise(session.Launch(nosy, "trn2"), (spec((4, 3), "float32"),))
 
 
 def test_specialising_on_arrays_gives_the_same_program_as_on_specs() -> None:
-    on_specs, _ = session.specialise(add, (spec((4, 3), "float32"),), {"b": spec([4, 3], nl.float32)}, target="trn2")
-    on_arrays, _ = session.specialise(add, (ones(4, 3), ones(4, 3)), target="trn2")
+    on_specs, _ = session.specialise(
+        session.Launch(add, "trn2"), (spec((4, 3), "float32"),), {"b": spec([4, 3], nl.float32)}
+    )
+    on_arrays, _ = session.specialise(session.Launch(add, "trn2"), (ones(4, 3), ones(4, 3)))
     assert on_specs.text() == on_arrays.text()
 
 

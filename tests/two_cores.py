@@ -45,7 +45,7 @@ def refused(kernel: Any, *args: Any) -> Any:
 
 def specialised(kernel: Any, *shapes: tuple[int, ...]) -> Any:
     specs = tuple(nki_lab.spec(shape, "float32") for shape in shapes)
-    return session.specialise(kernel.function, specs, target="trn2", grid=(2,))
+    return session.specialise(session.Launch(kernel.function, "trn2", grid=(2,)), specs)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def traced(
     """What running the kernel as Python, over tensors without values, says."""
     plain = getattr(function, "function", function)
     try:
-        program, _ = session.specialise(plain, arguments, target=target, dialect=dialect, grid=grid)
+        program, _ = session.specialise(session.Launch(plain, target, dialect=dialect, grid=grid), arguments)
     except NkiError as error:
         return Verdict.of_fault(error.diagnostics[0])
     return Verdict(program=program.text())

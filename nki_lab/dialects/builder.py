@@ -25,6 +25,6 @@ def compile_kernel(
     kernel = as_kernel(fn)
     arch = kernel.target(getattr(compile_opts, "target", None))
     given = {**(inputs or {}), **(outputs or {}), **hyperparameters}
-    program, found = session.specialise(kernel.function, (), given, target=arch, grid=kernel.grid)
+    program, found = session.specialise(session.Launch(kernel.function, arch, grid=kernel.grid), (), given)
     announce(found)
     return program

@@ -79,15 +79,13 @@ class Kernel:
         """A call that is told to `collector`; None where it had shapes for arguments, and computed nothing."""
         given, named, valued = launches.filled(collector.inputs, args, kwargs)
         if not valued:
-            arch = self.target()
-            self.check_grid(arch)
-            execution = session.profile(self.function, given, named, target=arch, options=default_options(self.dialect),
-                                        grid=self.grid, dialect=self.dialect, notes=self.notes,
-                                        schedule=pairs_of(self.schedule))  # fmt: skip
+            launch = self.prepared()
+            self.check_grid(launch.arch)
+            execution = session.profile(launch, given, named)
         else:
             execution = self.execute(given, named, on_error="report", timed=True)
         told = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
-        collector.add(launches.Launch(self.__name__, replace(execution, diagnostics=told), (*given, *named.values())))
+        collector.launched(self.__name__, replace(execution, diagnostics=told), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
         return results(execution) if valued else None
@@ -109,28 +107,21 @@ class Kernel:
         timed: bool = False,
     ) -> session.Execution:
         """The call with everything that it leaves; see `session.execute`."""
-        arch = self.target(target)
-        chosen = options or default_options(self.dialect)
+        launch = self.prepared(target, options)
         try:
-            self._check_launch(arch, args, kwargs)
+            self._check_launch(launch.arch, args, kwargs)
         except NkiError as error:
             _place(error)
             if on_error == "raise":
                 raise
-            return session.not_executed(self.__name__, arch, chosen, self.dialect, error)
-        return session.execute(
-            self.function,
-            args,
-            kwargs,
-            target=arch,
-            options=chosen,
-            grid=self.grid,
-            dialect=self.dialect,
-            on_error=on_error,
-            notes=self.notes,
-            timed=timed,
-            schedule=pairs_of(self.schedule),
-        )
+            return session.not_executed(launch, error)
+        return session.execute(launch, args, kwargs, on_error=on_error, timed=timed)
+
+    def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
+        """The kernel as a session launches it; without `options` those of its dialect."""
+        chosen = options or default_options(self.dialect)
+        schedule = pairs_of(self.schedule)
+        return session.Launch(self.function, self.target(target), chosen, self.grid, self.dialect, self.notes, schedule)
 
     def target(self, argument: str | Arch | None = None) -> Arch:
         """The target of a call that names `argument`."""

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.session import Execution
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A plain call of a kernel with what it left; `arguments` are as the kernel got them."""
-
-    name: str
-    execution: Execution
-    arguments: tuple[Any, ...]
 
 
 class Collector(Protocol):
@@ -30,7 +20,10 @@ class Collector(Protocol):
     inputs: Callable[[TensorSpec], Any] | None
 
     def add(self, run: Any) -> None:
-        """Take a `Launch`, or the Run that `nki_lab.run` or `nki_lab.profile` is about to give."""
+        """Take the Run that `nki_lab.run` or `nki_lab.profile` is about to give."""
+
+    def launched(self, name: str, execution: Execution, arguments: tuple[Any, ...]) -> None:
+        """Take what a plain call of a kernel left; `arguments` are as the kernel got them."""
 
 
 _collectors: list[Collector] = []

@@ -50,7 +50,8 @@ class TimedKernel(LegacyKernel):
         arch = self.target()
         shapes = tuple(_shape_only(item) for item in args)
         named = {name: _shape_only(item) for name, item in kwargs.items()}
-        _, found = session.specialise(self.function, shapes, named, target=arch, grid=self.grid, dialect=self.dialect)
+        launch = session.Launch(self.function, arch, grid=self.grid, dialect=self.dialect)
+        _, found = session.specialise(launch, shapes, named)
         announce(found)
         return None
 

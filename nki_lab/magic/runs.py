@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.dialects.launches import Launch
 from nki_lab.export import words
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.result import Run
+from nki_lab.session import Execution
 
 LINES: Final = 8
 """Runs before the last one that are told of in a line; of more there is a count."""
@@ -33,10 +33,12 @@ class Runs:
         self._equal: tuple[str, int] | None = None
         self._lock = threading.Lock()
 
-    def add(self, run: Any) -> None:
-        """Take a run, or the launch of a kernel that is to become one."""
-        if isinstance(run, Launch):
-            run = Run(run.execution, run.name, run.arguments)
+    def launched(self, name: str, execution: Execution, arguments: tuple[Any, ...]) -> None:
+        """Take what a plain call of a kernel left."""
+        self.add(Run(execution, name, arguments))
+
+    def add(self, run: Run) -> None:
+        """Take a run."""
         with self._lock:
             if self.last is not None:
                 self._tell(self.last)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options, option_names, with_changes
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.outcome import Run
@@ -44,10 +44,7 @@ def run(
     """
     if on_error not in ("raise", "report"):
         raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
-    plain = as_kernel(kernel)
-    chosen, mine = _options(plain, options, strict, keywords)
-    if grid is not None:
-        plain = plain[grid]
+    plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     # Who collects runs is told of the failed ones too.
     kept: session.OnError = on_error if launches.collector() is None else "report"
     execution = plain.execute(args, mine, target=target, options=chosen, on_error=kept, timed=True)
@@ -75,16 +72,10 @@ def compile(  # noqa: A001 - the contract's name
     run whose bounds depend on data, for example `{"i": 16}` by variable, `{"body": 16}` by the body's function or
     `{12: 16}` by line; without it NKI801 names them.
     """
-    plain = as_kernel(kernel)
-    chosen, mine = _options(plain, options, strict, keywords)
-    if grid is not None:
-        plain = plain[grid]
-    arch = plain.target(target)
-    plain.check_grid(arch)
-    program, found = session.specialise(
-        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect,
-        schedule=pairs_of(plain.schedule), trip_counts=trip_counts,
-    )  # fmt: skip
+    plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
+    launch = replace(plain.prepared(target, chosen), notes=())
+    plain.check_grid(launch.arch)
+    program, found = session.specialise(launch, specs, mine, trip_counts)
     program.diagnostics = found
     return program
 
@@ -106,25 +97,19 @@ def profile(
     a finding, and times as if there were room. Without `trip_counts` a kernel whose device loops depend on data has no
     times, and NKI801 says so.
     """
-    plain = as_kernel(kernel)
-    chosen, mine = _options(plain, options, strict, keywords)
-    if grid is not None:
-        plain = plain[grid]
-    arch = plain.target(target)
-    plain.check_grid(arch)
-    execution = session.profile(
-        plain.function, specs, mine, target=arch, options=chosen, grid=plain.grid, dialect=plain.dialect,
-        notes=plain.notes, schedule=pairs_of(plain.schedule), trip_counts=trip_counts,
-    )  # fmt: skip
-    done = Run(execution, plain.__name__, (*specs, *mine.values()))
+    plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
+    launch = plain.prepared(target, chosen)
+    plain.check_grid(launch.arch)
+    done = Run(session.profile(launch, specs, mine, trip_counts), plain.__name__, (*specs, *mine.values()))
     launches.tell(done)
     return done
 
 
-def _options(
-    kernel: Kernel, options: Options | None, strict: bool | None, keywords: Mapping[str, Any]
-) -> tuple[Options, dict[str, Any]]:
-    """The options of a call, and the keywords that are the kernel's."""
+def _kernel(
+    function: Any, grid: Any, options: Options | None, strict: bool | None, keywords: Mapping[str, Any]
+) -> tuple[Kernel, Options, dict[str, Any]]:
+    """The kernel of a call, its options, and the keywords that are the kernel's."""
+    kernel = as_kernel(function)
     try:
         own = set(kernel.__signature__.parameters)
     except (TypeError, ValueError):
@@ -135,9 +120,10 @@ def _options(
         changes["strict"] = strict
     base = options if options is not None else default_options(kernel.dialect)
     try:
-        return (with_changes(base, changes) if changes else base), mine
+        chosen = with_changes(base, changes) if changes else base
     except (TypeError, ValueError) as error:
         raise error_of(diagnose("NKI012", str(error), limit=f"options: {', '.join(option_names())}")) from None
+    return kernel if grid is None else kernel[grid], chosen, mine
 
 
 def check(

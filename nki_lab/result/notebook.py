@@ -17,8 +17,10 @@ _MORE: Final = "run.view() opens the visualizer, run.to_html(path) writes it as 
 
 
 def bundle(recording: Recording, limit: int, fault: int, view: Callable[[], Any]) -> dict[str, Any]:
-    """Return the MIME bundle of a run: for the visualizer the run itself, up to `limit` bytes, else the
-    widget that `view` gives, which the kernel feeds; and in any case text, a picture, and a card of HTML."""
+    """Return the MIME bundle of a run: text, a picture, a card of HTML with both, and what the visualizer draws.
+
+    That is the run itself where it takes at most `limit` bytes, else the widget that `view` gives, fed by the kernel.
+    """
     png = picture.png(recording)
     shown: dict[str, Any] = {"text/plain": brief(recording), "image/png": png}
     kept = widgets.pinned(recording, limit, fault=fault)

@@ -3,6 +3,7 @@
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.arrays import Kind, give_back, map_leaves
 from nki_lab.session.execution import execute, profile, specialise
+from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
 from nki_lab.session.programs import forget
 from nki_lab.session.values import NotRecorded, RunValues
@@ -10,6 +11,7 @@ from nki_lab.session.values import NotRecorded, RunValues
 __all__ = [
     "Execution",
     "Kind",
+    "Launch",
     "NotRecorded",
     "OnError",
     "RunValues",

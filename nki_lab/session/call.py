@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
-from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import join_cores
@@ -24,9 +23,8 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.language.grid import GridBuilder
-from nki_lab.kernel_runtime.language.scheduling import Pair, edges_of
+from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.machine import Machine
-from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
@@ -34,12 +32,11 @@ from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Input, Intake, bound
 from nki_lab.session.changes import refuse_unchangeable, written_inputs
-from nki_lab.session.launch import builder_of
+from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import kept_arguments, values_of
-from nki_lab.source.kernel_code import Dialect
 
 # Passes of device loops up to which a run that failed in one of them is laid out to be looked at.
 _MOST_SHOWN: Final = 100_000
@@ -54,25 +51,14 @@ _verdicts: WeakKeyDictionary[Program, list[Diagnostic]] = WeakKeyDictionary()
 class Call:
     """The state of one call while it runs."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        target: str | Arch,
-        options: Options,
-        grid: tuple[int, ...],
-        dialect: Dialect,
-        notes: tuple[Diagnostic, ...],
-        schedule: tuple[Pair, ...],
-    ) -> None:
-        self.function = function
-        self.schedule = schedule
-        self.options = options
-        self.grid = grid
-        self.dialect: Dialect = dialect
-        self.arch = arch_of(target)
-        self.name = getattr(function, "__name__", type(function).__name__)
-        self.program = Program(self.name, self.arch, options, dialect)
-        self.builder = builder_of(self.program, grid, dialect)
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.function = launch.function
+        self.options = launch.options
+        self.grid = launch.grid
+        self.arch = launch.arch
+        self.program = launch.program()
+        self.builder = launch.builder(self.program)
         self.tracker = Tracker(self.program)
         self.machine: Machine | None = None
         self.inputs: list[Input] = []
@@ -80,7 +66,7 @@ class Call:
         self.outputs: Any = None
         self.flat: tuple[Any, ...] = ()
         self.kind: arrays.Kind = "numpy"
-        self.found: list[Diagnostic] = list(notes)
+        self.found: list[Diagnostic] = list(launch.notes)
         self.cached = False
         self.timed = self.valued = False
         self.kept: dict[int, Any] | None = None
@@ -129,7 +115,7 @@ class Call:
 
     def specialise(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, values: bool) -> None:
         start = time.perf_counter()
-        intake = Intake(self.builder, shared=math.prod(self.grid) > 1, dialect=self.dialect)
+        intake = Intake(self.builder, shared=math.prod(self.grid) > 1, dialect=self.launch.dialect)
         try:
             call = bound(self.function, args, kwargs)
             for name, value in call.arguments.items():
@@ -208,7 +194,7 @@ class Call:
     def check(self) -> None:
         start = time.perf_counter()
         try:
-            self.found.extend(syntax_findings(self.function, self.dialect))
+            self.found.extend(syntax_findings(self.function, self.launch.dialect))
             self.found.extend(self.builder.notes)
             coverage = self.tracker.finish()
             self.found.extend(coverage.diagnostics)
@@ -247,8 +233,7 @@ class Call:
 
     def _recall(self, taken: Mapping[str, Any]) -> bool:
         """Take over the program of an earlier call that cannot differ from this one's."""
-        self._key = programs.key_of(self.function, taken, self.arch, self.options, self.grid, self.dialect,
-                                   self.schedule)  # fmt: skip
+        self._key = programs.key_of(self.launch, taken)
         known = programs.recall(self._key)
         if known is None:
             return False
@@ -284,7 +269,7 @@ class Call:
 
     def _obey(self) -> None:
         """Enter the edges of `with_schedule` into the program; what they name and is not there is noted."""
-        edges, missing = edges_of(self.program, self.schedule)
+        edges, missing = edges_of(self.program, self.launch.schedule)
         self.program.user_edges += edges
         for item in missing:
             self.builder.note(item, self.builder.site_of(definition_of(self.function)))
@@ -372,8 +357,8 @@ class Call:
         self.machine = None if self.machine is None else _Spent(self.machine.diagnostics)  # type: ignore[assignment]
 
     def interrupted(self) -> NkiError:
-        done = len(self.program)
-        return error_of(diagnose(INTERRUPTED, f"{self.name} was interrupted after {done} instructions were issued",
+        issued = f"{len(self.program)} instructions were issued"
+        return error_of(diagnose(INTERRUPTED, f"{self.launch.name} was interrupted after {issued}",
                                  help="results of an interrupted run are not complete"))  # fmt: skip
 
     def _our_fault(self, error: Exception) -> NkiError:

@@ -1,17 +1,56 @@
-"""Which builder records a launch."""
+"""How a kernel is launched."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.scheduling import Pair
+from nki_lab.kernel_runtime.options import Options
 from nki_lab.source.kernel_code import Dialect
 
+DEFAULTS: Final = Options()
 
-def builder_of(program: Program, grid: tuple[int, ...], dialect: Dialect) -> Builder:
-    """What records a kernel of `dialect` that is launched on `grid`."""
-    if dialect == "legacy":
-        return Beta1Builder(program)
-    return GridBuilder(program) if grid else KernelBuilder(program)
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A function with all that decides how it runs, but for its arguments.
+
+    `notes` are findings about the launch itself, `schedule` the order of instructions that the user asks for.
+    """
+
+    function: Callable[..., Any]
+    target: str | Arch
+    options: Options = DEFAULTS
+    grid: tuple[int, ...] = ()
+    dialect: Dialect = "current"
+    notes: tuple[Diagnostic, ...] = ()
+    schedule: tuple[Pair, ...] = ()
+
+    @property
+    def arch(self) -> Arch:
+        """The target."""
+        return arch_of(self.target)
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def program(self) -> Program:
+        """Return an empty program for the kernel."""
+        return Program(self.name, self.arch, self.options, self.dialect)
+
+    def builder(self, program: Program) -> Builder:
+        """Return what records the kernel into `program`."""
+        if self.dialect == "legacy":
+            return Beta1Builder(program)
+        return GridBuilder(program) if self.grid else KernelBuilder(program)

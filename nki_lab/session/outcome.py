@@ -10,12 +10,11 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.session import arrays
+from nki_lab.session.launch import Launch
 from nki_lab.session.timeline import Timeline
 from nki_lab.session.values import NOTHING
-from nki_lab.source.kernel_code import Dialect
 
 OnError = Literal["raise", "report"]
 INTERRUPTED: Final = "NKI008"
@@ -76,8 +75,6 @@ class Execution:
         return self.error is not None and self.error.diagnostics[0].code == INTERRUPTED
 
 
-def not_executed(name: str, arch: Arch, options: Options, dialect: Dialect, error: NkiError) -> Execution:
+def not_executed(launch: Launch, error: NkiError) -> Execution:
     """What is left of a call that was refused before it began."""
-    return Execution(
-        program=Program(name, arch, options, dialect), arch=arch, diagnostics=error.diagnostics, error=error
-    )
+    return Execution(program=launch.program(), arch=launch.arch, diagnostics=error.diagnostics, error=error)

@@ -14,7 +14,7 @@ import dis
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -24,13 +24,12 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tensor import whole as whole_of
+from nki_lab.session.launch import Launch
 
 KEPT: Final = 64
 """Programs that are kept; the one unused for longest goes first."""
@@ -71,16 +70,9 @@ _kept: OrderedDict[Hashable, Kept] = OrderedDict()
 _lock = threading.Lock()
 
 
-def key_of(
-    function: Callable[..., Any],
-    arguments: Mapping[str, Any],
-    arch: Arch,
-    options: Options,
-    grid: tuple[int, ...],
-    dialect: str,
-    schedule: Hashable = (),
-) -> Hashable | None:
+def key_of(launch: Launch, arguments: Mapping[str, Any]) -> Hashable | None:
     """What the program of this call is kept under; None where it may not be kept."""
+    function = launch.function
     if _is_debugged() or not isinstance(function, FunctionType):
         return None
     seen: dict[Any, Hashable] = {}
@@ -88,7 +80,8 @@ def key_of(
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
         place = None if local.rank is None else (local.rank.number, local.rank.world.size)
-        return (_function(function, seen), given, arch.name, options, grid, dialect, schedule, place)
+        asked = (launch.arch.name, launch.options, launch.grid, launch.dialect, launch.schedule)
+        return (_function(function, seen), given, *asked, place)
     except (_NotConstantError, RecursionError):
         return None
 

@@ -56,7 +56,10 @@ def unreached(package: Path, ways_in: Iterable[str]) -> set[str]:
         name = todo.pop()
         if name in modules and name not in seen:
             seen.add(name)
-            todo += [name.rpartition(".")[0], *imported(ast.parse(modules[name].read_text(encoding="utf-8")))]
+            text = modules[name].read_text(encoding="utf-8")
+            todo += [name.rpartition(".")[0], *imported(ast.parse(text))]
+            if "iter_modules(__path__)" in text:  # the package loads all that is in it
+                todo += [inner for inner in modules if inner.rpartition(".")[0] == name]
     return modules.keys() - seen
 
 
@@ -69,7 +72,8 @@ def test_a_module_that_only_types_or_nothing_import_is_not_reached(tmp_path: Pat
     files = {
         "__init__.py": "def f():\n    from tools.lazy import g\n    import_module('tools.named')",
         "lazy.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from tools.typed import T",
-        "named.py": "", "typed.py": "", "inner/__init__.py": "", "inner/alone.py": "import tools.lazy",
+        "all/__init__.py": "for one in iter_modules(__path__): load(one)", "all/rule.py": "import tools.by_rule",
+        "by_rule.py": "", "named.py": "import tools.all", "typed.py": "", "inner/__init__.py": "", "inner/alone.py": "import tools.lazy",
     }  # fmt: skip
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import nki
 import nki.language as nl
@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import nki_lab
+from nki_lab import session
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects.launches import Launch, collected, collector
+from nki_lab.dialects.launches import collected, collector
 from nki_lab.result import Run
 
 
@@ -38,6 +39,12 @@ def halts(a):
 ONES = np.ones((4, 3), np.float32)
 
 
+class Launched(NamedTuple):
+    name: str
+    execution: session.Execution
+    arguments: tuple[Any, ...]
+
+
 class Kept:
     def __init__(self, inputs: Callable[..., Any] | None = None) -> None:
         self.inputs = inputs
@@ -46,13 +53,16 @@ class Kept:
     def add(self, run: Any) -> None:
         self.runs.append(run)
 
+    def launched(self, name: str, execution: session.Execution, arguments: tuple[Any, ...]) -> None:
+        self.runs.append(Launched(name, execution, arguments))
+
 
 def test_a_call_is_told_with_its_times_and_gives_its_results() -> None:
     kept = Kept()
     with collected(kept):
         assert (double(ONES) == 2).all()
     (launch,) = kept.runs
-    assert type(launch) is Launch
+    assert type(launch) is Launched
     assert launch.name == "double"
     assert launch.execution.timeline is not None
     assert launch.arguments[0] is ONES
@@ -81,7 +91,7 @@ def test_a_failed_run_is_told_before_it_raises() -> None:
             nki_lab.run(double, np.ones(3))
         with pytest.raises(NkiError):
             double(np.ones(3))
-    assert [type(item) for item in kept.runs] == [Run, Launch]
+    assert [type(item) for item in kept.runs] == [Run, Launched]
 
 
 def test_an_interrupt_stays_an_interrupt() -> None:

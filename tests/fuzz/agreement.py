@@ -85,7 +85,7 @@ def difference(kernel: Drawn, file: Path) -> tuple[str, bool]:
     function = getattr(module, kernel.name)
     plain = getattr(function, "function", function)
     try:
-        program, notes = session.specialise(plain, kernel.arguments, target=kernel.target, grid=kernel.grid)
+        program, notes = session.specialise(session.Launch(plain, kernel.target, grid=kernel.grid), kernel.arguments)
     except NkiError as error:
         first = error.diagnostics[0]
         if first.code in RAISED and any(item.code in OUTSIDE for item in found):

@@ -24,7 +24,9 @@ TARGET = "trn2"
 def found_in(text: str, name: str) -> list[Diagnostic]:
     """The races that the kernel of a file has with the file's text changed, as run and check both find them."""
     module = loaded(Path(f"changed_{name}.py"), text)
-    program, noted = session.specialise(module.kernel.function, module.ARGUMENTS, target=TARGET, grid=module.GRID)
+    program, noted = session.specialise(
+        session.Launch(module.kernel.function, TARGET, grid=module.GRID), module.ARGUMENTS
+    )
     found = [*races(program)]
     assert [item for item in noted if item.code in ("NKI407", "NKI408", "NKI409")] == found
     call = f"\n\nif __name__ == '__main__':\n    import numpy as np\n    kernel[2]({', '.join(map(_zeros, module.ARGUMENTS))})\n"

@@ -36,7 +36,7 @@ def kernel_of(source: str) -> Any:
 
 
 def profiled(source: str, *specs: Any) -> Execution:
-    return session.profile(kernel_of(source).function, specs or (SPEC,), target="trn2")
+    return session.profile(session.Launch(kernel_of(source).function, "trn2"), specs or (SPEC,))
 
 
 def makespan(execution: Execution) -> float:
@@ -101,7 +101,7 @@ def test_advice_s_own_page_shows_what_it_gains(rule: TimedRule) -> None:
     kernel = kernel_of(example_of(rule.code))
     wide = (nki_lab.spec((128, 128), "bfloat16"), nki_lab.spec((128, 4096), "bfloat16"))
     specs = {"NKI701": (SPEC,), "NKI702": wide, "NKI703": (nki_lab.spec((128, 16384), "float32"),)}[rule.code]
-    run = session.profile(kernel.function, specs, target="trn2")
+    run = session.profile(session.Launch(kernel.function, "trn2"), specs)
     assert {item.code for item in run.diagnostics} == {rule.code}
     assert gain_of(said(run, rule.code)) > makespan(run) / 100
 
@@ -148,17 +148,17 @@ def test_nothing_follows_from_what_a_part_of_a_program_does_not_do() -> None:
 def test_rules_judge_runs_profiles_and_compilations_alike() -> None:
     kernel = kernel_of(FORGOTTEN.format(more=""))
     array = np.zeros((128, 2048), np.float32)
-    run = session.execute(kernel.function, (array,), {}, target="trn2")
-    again = session.execute(kernel.function, (array,), {}, target="trn2")
+    run = session.execute(session.Launch(kernel.function, "trn2"), (array,), {})
+    again = session.execute(session.Launch(kernel.function, "trn2"), (array,), {})
     assert again.cached
-    _, compiled = session.specialise(kernel.function, (SPEC,), target="trn2")
+    _, compiled = session.specialise(session.Launch(kernel.function, "trn2"), (SPEC,))
     for found in (run.diagnostics, again.diagnostics, compiled):
         assert [item.code for item in found] == ["NKI414"]
 
 
 def test_a_value_that_is_looked_at_is_read() -> None:
     kernel = kernel_of(FORGOTTEN.format(more="shown = spare.numpy()"))
-    run = session.execute(kernel.function, (np.zeros((128, 2048), np.float32),), {}, target="trn2")
+    run = session.execute(session.Launch(kernel.function, "trn2"), (np.zeros((128, 2048), np.float32),), {})
     assert not [item for item in run.diagnostics if item.code == "NKI414"]
 
 
@@ -261,6 +261,6 @@ def test_short_pieces_of_little_data_are_left_alone() -> None:
 def test_advice_is_in_runs_that_are_timed() -> None:
     kernel = kernel_of(PIECES.format(width=64))
     array = np.zeros((128, 2048), np.float32)
-    timed = session.execute(kernel.function, (array,), {}, target="trn2", timed=True)
+    timed = session.execute(session.Launch(kernel.function, "trn2"), (array,), {}, timed=True)
     assert [item.code for item in timed.diagnostics] == ["NKI701"]
-    assert not session.execute(kernel.function, (array,), {}, target="trn2").diagnostics
+    assert not session.execute(session.Launch(kernel.function, "trn2"), (array,), {}).diagnostics

@@ -22,7 +22,7 @@ def execute(
     **kwargs: Any,
 ) -> session.Execution:
     options = Options(precise=precise)
-    done = session.execute(kernel, args, kwargs, target=target, options=options, grid=grid, dialect="legacy")
+    done = session.execute(session.Launch(kernel, target, options=options, grid=grid, dialect="legacy"), args, kwargs)
     verify(done.program)
     return done
 
