@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes",), ("diagnostic",)),
     (("isa", "source"),),
     ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector"), (f"{KR}.tensor", f"{KR}.recording")),
-    ((f"{KR}.ir",),),
+    ((f"{KR}.ir",), (f"{KR}.footprint",)),
     ((f"{KR}.frontend",), (f"{KR}.path",)),
     ((f"{KR}.allocate", f"{KR}.coverage"),),
     ((f"{KR}.schedule",),),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.schedule.dependencies import (
     CORE,
@@ -36,7 +37,6 @@ from nki_lab.kernel_runtime.schedule.dependencies import (
 )
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
-from nki_lab.kernel_runtime.schedule.runs import Column
 
 __all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]
 
