@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.frontend.context import local, user_frame
 from nki_lab.kernel_runtime.frontend.issue import placed, site_at
 from nki_lab.kernel_runtime.frontend.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.session.sources import code_of
+from nki_lab.source.callables import code_of
 from nki_lab.source.kernel_code import Dialect
 
 _KEYWORDS: Final = ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags",

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, rect_of, share_bytes
@@ -21,13 +21,16 @@ from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
+Added = bool | NDArray[np.bool_]
+"""Whether something is added to the elements of a view: to all, to none, or to those of a mask."""
+
 
 @dataclass(slots=True)
 class Coverage:
     """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    add: dict[int, Any] = field(default_factory=dict)
+    add: dict[int, Added] = field(default_factory=dict)
 
 
 class Tracker:
@@ -118,7 +121,7 @@ class Tracker:
             self._products.pop(number, None)
             self._multiplied.discard(number)
 
-    def adds(self, view: View, asked: bool | None) -> Any:
+    def adds(self, view: View, asked: bool | None) -> Added:
         """Whether a matmul into `view` adds to what is there: False, True, or a mask; it counts as there from now on.
 
         `asked` is its `accumulate`.
@@ -216,14 +219,14 @@ class Tracker:
                 self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
             self._never_multiplied(index, view)
 
-    def _adds(self, view: View, asked: bool | None) -> tuple[Any, bool]:
+    def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
         """What `adds` gives, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
             return asked is not False, True
         region = self._products.get(number)
         held = region is not None and region.holds(view, self._rect(view))
-        found: Any = bool(asked)
+        found: Added = bool(asked)
         if asked is None:
             found = held if held or region is None or not region.touches(view) else region.mask(view)
         self._write(self._products, self._multiplied, view)

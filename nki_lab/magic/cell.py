@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
+from IPython.core.interactiveshell import InteractiveShell
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -51,7 +52,7 @@ class Cell:
         return [node.name for node in self.tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def read(shell: Any, line: str, body: str) -> Cell:
+def read(shell: InteractiveShell, line: str, body: str) -> Cell:
     """The cell of a magic's line and body, known to tracebacks and `inspect.getsource`; SyntaxError for no Python."""
     # IPython drops empty lines at the beginning; lines would count from somewhere else then.
     empty = len(body[: len(body) - len(body.lstrip())].split("\n")) - 1
@@ -65,7 +66,7 @@ def read(shell: Any, line: str, body: str) -> Cell:
     return Cell(source, number, tree)
 
 
-def _enter(shell: Any, text: str, number: int) -> str:
+def _enter(shell: InteractiveShell, text: str, number: int) -> str:
     """Make the text readable under a name that no other text has; IPython then says `Cell In[number]` for it."""
     lines = text.splitlines(keepends=True)
     for again in itertools.count(1):
@@ -80,7 +81,7 @@ def _enter(shell: Any, text: str, number: int) -> str:
     return name
 
 
-def check(cell: Cell, namespace: Mapping[str, Any], arch: Arch) -> tuple[list[Diagnostic], float]:
+def check(cell: Cell, namespace: Mapping[str, object], arch: Arch) -> tuple[list[Diagnostic], float]:
     """What is found in the cell without running it, and the seconds that took.
 
     Modules, arrays and constants of the notebook that the cell names are known by what they are now, functions and
@@ -98,7 +99,7 @@ def check(cell: Cell, namespace: Mapping[str, Any], arch: Arch) -> tuple[list[Di
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 
-def prelude(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours | None = None) -> str:
+def prelude(tree: ast.Module, namespace: Mapping[str, object], neighbours: Neighbours | None = None) -> str:
     """One line of Python that says what the names mean that the cell takes from the notebook.
 
     It stands where the magic's own line stood. What only a run can know is imported from nowhere: it is unknown.
@@ -107,7 +108,7 @@ def prelude(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbou
     return "; ".join([*statements, ""]) if statements else ""
 
 
-def meanings(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours) -> list[str]:
+def meanings(tree: ast.Module, namespace: Mapping[str, object], neighbours: Neighbours) -> list[str]:
     """The statements that say what a cell's names mean in the notebook."""
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
     bound = {name for node in tree.body for name in _defined(node)}
@@ -125,7 +126,7 @@ def _defined(node: ast.stmt) -> Iterator[str]:
         yield from (item.asname or item.name.partition(".")[0] for item in node.names)
 
 
-def _meaning(name: str, value: Any) -> str:
+def _meaning(name: str, value: object) -> str:
     """The statement that binds `name` to what the check can know of `value`."""
     from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
     from nki_lab.kernel_runtime.frontend.evaluator.intake import spec_of
@@ -151,19 +152,19 @@ def _is_path(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     return type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
 
 
-def _is_constant(value: Any) -> bool:
-    if type(value) in (tuple, list):
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return len(value) <= _LONGEST and all(_is_constant(item) for item in value)
     if type(value) is float:
         return math.isfinite(value)  # the others have no literal
     return type(value) in _CONSTANTS
 
 
-def _home(value: Any) -> str:
+def _home(value: object) -> str:
     """The import of a name of the dialects, NumPy or ml_dtypes that is `value`; "" for anything else."""
     name = getattr(value, "__name__", None)
     if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes") and isinstance(name, str):
@@ -176,7 +177,7 @@ def _home(value: Any) -> str:
     return ""
 
 
-def execute(cell: Cell, shell: Any) -> Any:
+def execute(cell: Cell, shell: InteractiveShell) -> Any:
     """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
     __tracebackhide__ = True
     body = list(cell.tree.body)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_meet
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
@@ -21,7 +21,7 @@ class _Group:
         self.members = [buffer]
         self.box = box_of(buffer)
         self.boxes = {self.box}
-        self.arena: np.ndarray[Any, Any] | None = None
+        self.arena: NDArray[np.uint8] | None = None
 
     @property
     def width(self) -> int:
