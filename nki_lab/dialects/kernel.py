@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import user_frame
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.session.sources import code_of
+from nki_lab.source.callables import code_of
 from nki_lab.source.kernel_code import Dialect
 
 _KEYWORDS: Final = ("mode", "platform_target", "debug_kernel", "show_compiler_tb", "experimental_flags",

@@ -10,162 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, rect_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.path import loop_findings
-from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister, normalise
+from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
-Rect = tuple[int, int, int, int]
-
-_NOTHING, _SOME, _ALL = 0, 1, 2
-
-
-class Region:
-    """The written part of one buffer."""
-
-    __slots__ = ("bitmap", "columns", "left", "rects", "rows", "state", "unit")
-
-    def __init__(self, buffer: Buffer, unit: int, state: int = _NOTHING) -> None:
-        self.columns = buffer.row_elements if buffer.on_chip else buffer.shape[-1]
-        self.rows = buffer.partitions * buffer.row_elements // self.columns
-        self.unit = unit
-        self.state = state
-        self.rects: list[Rect] = []
-        self.bitmap: np.ndarray[Any, Any] | None = None
-        self.left = 0  # bytes of the bitmap that are still to be written, at least
-
-    def write(self, view: View, rect: Rect | None) -> None:
-        if self.state == _ALL:
-            return
-        if view.full:
-            self._whole()
-            return
-        self.state = _SOME
-        if rect is not None and self.bitmap is None:
-            self._add(rect)
-            return
-        part = self._strided(view)
-        part[...] = 1
-        self.left -= part.size
-        if self.left <= 0 and self.bitmap is not None:
-            self._look()
-
-    def holds(self, view: View, rect: Rect | None) -> bool:
-        """Whether every element of the view is written."""
-        if self.state != _SOME:
-            return self.state == _ALL
-        if rect is not None and self.bitmap is None:
-            p0, p1, c0, c1 = rect
-            for a0, a1, b0, b1 in self.rects:
-                if a0 <= p0 and p1 <= a1 and b0 <= c0 and c1 <= b1:
-                    return True
-            if not any(a0 < p1 and p0 < a1 and b0 < c1 and c0 < b1 for a0, a1, b0, b1 in self.rects):
-                return False
-        return bool(self._strided(view).all())
-
-    def touches(self, view: View) -> bool:
-        """Whether any element of the view is written."""
-        return self.state == _ALL or (self.state == _SOME and bool(self._strided(view).any()))
-
-    def mask(self, view: View) -> np.ndarray[Any, Any]:
-        """One truth value for each element of the view: whether all of it is written."""
-        bits = self._strided(view)
-        return np.array(bits if self.unit == 1 else bits.all(axis=-1), dtype=bool)
-
-    def missing(self) -> int:
-        """Unwritten elements of the buffer."""
-        if self.state == _ALL:
-            return 0
-        flat = self._bits()
-        return int((flat.size - np.count_nonzero(flat)) // self.unit)
-
-    def _whole(self) -> None:
-        self.state = _ALL
-        self.rects = []
-        self.bitmap = None
-
-    def _add(self, new: Rect) -> None:
-        merged = new
-        rects = self.rects
-        while rects:
-            joined = _join(rects[-1], merged)
-            if joined is None:
-                break
-            merged = joined
-            rects.pop()
-        if merged == (0, self.rows, 0, self.columns):
-            self._whole()
-            return
-        rects.append(merged)
-        if len(rects) > 16:
-            self._bits()
-            self._look()
-
-    def _look(self) -> None:
-        """See what is left; a look costs as much as the buffer is large."""
-        flat = self._bits()
-        self.left = flat.size - int(np.count_nonzero(flat))
-        if not self.left:
-            self._whole()
-
-    def _bits(self) -> np.ndarray[Any, Any]:
-        if self.bitmap is None:
-            self.bitmap = np.zeros(self.rows * self.columns * self.unit, np.uint8)
-            grid = self.bitmap.reshape(self.rows, self.columns * self.unit)
-            for p0, p1, c0, c1 in self.rects:
-                grid[p0:p1, c0 * self.unit : c1 * self.unit] = 1
-            self.rects = []
-        return self.bitmap
-
-    def _strided(self, view: View) -> np.ndarray[Any, Any]:
-        bits = self._bits()
-        if view.type.dtype.nbytes == view.buffer.dtype.nbytes and self.unit == 1:
-            return np.ndarray(view.type.shape, np.uint8, bits, view.offset, view.type.strides)
-        width = view.type.dtype.nbytes
-        strides = (*(step * width for step in view.type.strides), 1)
-        return np.ndarray((*view.type.shape, width), np.uint8, bits, view.offset * width, strides)
-
-
-def _join(a: Rect, b: Rect) -> Rect | None:
-    """Two rectangles as one, where they share a side's whole length or one holds the other."""
-    if a[0] == b[0] and a[1] == b[1] and a[2] <= b[3] and b[2] <= a[3]:
-        return (a[0], a[1], min(a[2], b[2]), max(a[3], b[3]))
-    if a[2] == b[2] and a[3] == b[3] and a[0] <= b[1] and b[0] <= a[1]:
-        return (min(a[0], b[0]), max(a[1], b[1]), a[2], a[3])
-    if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3]:
-        return a
-    return None
-
-
-def rect_of(view: View) -> Rect | None:
-    """The view as (first row, end row, first column, end column) of its buffer; None where it is no rectangle."""
-    buffer, kind = view.buffer, view.type
-    if view.indirect is not None or kind.dtype is not buffer.dtype:
-        return None
-    columns = buffer.row_elements if buffer.on_chip else buffer.shape[-1]
-    row, column = divmod(view.offset, columns)
-    if buffer.on_chip:
-        if kind.partition_step != 1 or kind.free_strides not in ((), (1,)):
-            return None
-        end = column + kind.free_size
-        return (row, row + kind.partitions, column, end) if end <= columns else None
-    sizes, steps = normalise(kind.shape, kind.strides)
-    if steps == (columns, 1) and column + sizes[1] <= columns:
-        return (row, row + sizes[0], column, column + sizes[1])
-    if steps == (1,) or not steps:
-        count = sizes[0] if sizes else 1
-        if column + count <= columns:
-            return (row, row + 1, column, column + count)
-        if column == 0 and count % columns == 0:
-            return (row, row + count // columns, 0, columns)
-    if steps == (columns,) and columns > 1:
-        return (row, row + sizes[0], column, column + 1)
-    return None
+Added = bool | NDArray[np.bool_]
+"""Whether something is added to the elements of a view: to all, to none, or to those of a mask."""
 
 
 @dataclass(slots=True)
@@ -173,7 +30,7 @@ class Coverage:
     """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
-    add: dict[int, Any] = field(default_factory=dict)
+    add: dict[int, Added] = field(default_factory=dict)
 
 
 class Tracker:
@@ -189,8 +46,8 @@ class Tracker:
         self.suspects: set[int] = set()
         self._whole: set[int] = set()
         self._buffers_seen = 0
-        self._written: dict[int, Region] = {}
-        self._products: dict[int, Region] = {}
+        self._written: dict[int, WrittenPart] = {}
+        self._products: dict[int, WrittenPart] = {}
         self._multiplied: set[int] = set()
         self._rects: dict[int, Rect | None] = {}
         self._units: dict[int, int] = {}
@@ -264,7 +121,7 @@ class Tracker:
             self._products.pop(number, None)
             self._multiplied.discard(number)
 
-    def adds(self, view: View, asked: bool | None) -> Any:
+    def adds(self, view: View, asked: bool | None) -> Added:
         """Whether a matmul into `view` adds to what is there: False, True, or a mask; it counts as there from now on.
 
         `asked` is its mode of accumulation.
@@ -297,10 +154,10 @@ class Tracker:
                 for regions in (self._written, self._products):
                     old = regions.get(view.buffer.id)
                     if old is not None and old.unit == 1:
-                        regions[view.buffer.id] = _widened(old, view.buffer)
+                        regions[view.buffer.id] = old.widened(view.buffer)
         self._scanned = len(views)
 
-    def _write(self, regions: dict[int, Region], whole: set[int], view: View) -> None:
+    def _write(self, regions: dict[int, WrittenPart], whole: set[int], view: View) -> None:
         """Note a write in one of the two maps; a buffer that is complete moves to its set."""
         number = view.buffer.id
         if view.full:
@@ -309,14 +166,14 @@ class Tracker:
             return
         region = self._region(regions, view.buffer)
         region.write(view, self._rect(view))
-        if region.state == _ALL:
+        if region.complete:
             whole.add(number)
             del regions[number]
 
-    def _region(self, regions: dict[int, Region], buffer: Buffer) -> Region:
+    def _region(self, regions: dict[int, WrittenPart], buffer: Buffer) -> WrittenPart:
         region = regions.get(buffer.id)
         if region is None:
-            region = regions[buffer.id] = Region(buffer, self._units.get(buffer.id, 1))
+            region = regions[buffer.id] = WrittenPart(buffer, self._units.get(buffer.id, 1))
         return region
 
     def _rect(self, view: View) -> Rect | None:
@@ -339,7 +196,7 @@ class Tracker:
                 return
             self._uninitialised(index, view, operand, region)
 
-    def _unused_is_missing(self, index: int, view: View, operand: str, region: Region) -> bool:
+    def _unused_is_missing(self, index: int, view: View, operand: str, region: WrittenPart) -> bool:
         """Whether all is written that the instruction reads of its operand."""
         variant = self.program.variants[self.program.op_variant[index]]
         declared = variant.instruction.operands.get(operand)  # none of those in a list reads part of itself
@@ -360,14 +217,14 @@ class Tracker:
                 self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
             self._never_multiplied(index, view, operand)
 
-    def _adds(self, view: View, asked: bool | None) -> tuple[Any, bool]:
+    def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
         """What `adds` gives, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
             return asked is not False, True
         region = self._products.get(number)
         held = region is not None and region.holds(view, self._rect(view))
-        found: Any = bool(asked)
+        found: Added = bool(asked)
         if asked is None:
             found = held if held or region is None or not region.touches(view) else region.mask(view)
         self._write(self._products, self._multiplied, view)
@@ -385,7 +242,7 @@ class Tracker:
         item = diagnose(code, message, operand=operand, note=note, limit=limit, help=remedy, related=related)
         self.result.diagnostics.append(placed(item, self.program.sites[site]))
 
-    def _uninitialised(self, index: int, view: View, operand: str, region: Region | None) -> None:
+    def _uninitialised(self, index: int, view: View, operand: str, region: WrittenPart | None) -> None:
         self.suspects.add(view.buffer.id)
         name = self.program.variants[self.program.op_variant[index]].instruction.name
         what = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
@@ -419,7 +276,7 @@ class Tracker:
             return known
         form = (buffer.address, buffer.shape, buffer.dtype)
         for other in self.program.buffers:
-            if (other.address, other.shape, other.dtype) == form or not _overlap(buffer, other):
+            if (other.address, other.shape, other.dtype) == form or not share_bytes(buffer, other):
                 continue
             if other.id in self._whole or other.id in self._written:
                 self._other_names[buffer.id] = other
@@ -450,15 +307,6 @@ class Tracker:
         self.result.diagnostics.append(placed(item, made) if made is not None else item)
 
 
-def _overlap(one: Buffer, other: Buffer) -> bool:
-    """Whether two placed tensors have bytes in common."""
-    if one.address is None or other.address is None or (one.space, one.core) != (other.space, other.core):
-        return False
-    (row, byte), (other_row, other_byte) = one.address, other.address
-    rows = row < other_row + other.partitions and other_row < row + one.partitions
-    return rows and byte < other_byte + other.partition_bytes and other_byte < byte + one.partition_bytes
-
-
 _Parts = tuple[tuple[int, ...], tuple[int, ...], int, bool | None, tuple[str, ...]]
 
 
@@ -474,14 +322,6 @@ def _parts(variant: Variant) -> _Parts:
     if accumulation is None:
         return reads, writes, -1, None, names
     return reads, writes, names.index(accumulation.operand), accumulation.mode(variant.use), names
-
-
-def _widened(old: Region, buffer: Buffer) -> Region:
-    region = Region(buffer, buffer.dtype.nbytes, old.state)
-    if old.state == _SOME:
-        bits = old._bits()
-        region.bitmap = np.repeat(bits, buffer.dtype.nbytes)
-    return region
 
 
 def _title(buffer: Buffer) -> str:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
+from IPython.core.interactiveshell import InteractiveShell
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -66,7 +67,7 @@ class Cell:
         return kernels <= named and bool(kernels or len(parts) == len(self.tree.body))
 
 
-def read(shell: Any, line: str, body: str) -> Cell:
+def read(shell: InteractiveShell, line: str, body: str) -> Cell:
     """The cell of a magic's line and body, known to tracebacks and `inspect.getsource`; SyntaxError for no Python."""
     # IPython drops empty lines at the beginning; lines would count from somewhere else then.
     empty = len(body[: len(body) - len(body.lstrip())].split("\n")) - 1
@@ -80,7 +81,7 @@ def read(shell: Any, line: str, body: str) -> Cell:
     return Cell(source, number, tree)
 
 
-def _enter(shell: Any, text: str, number: int) -> str:
+def _enter(shell: InteractiveShell, text: str, number: int) -> str:
     """Make the text readable under a name that no other text has; IPython then says `Cell In[number]` for it."""
     lines = text.splitlines(keepends=True)
     for again in itertools.count(1):
@@ -96,7 +97,7 @@ def _enter(shell: Any, text: str, number: int) -> str:
 
 
 def check(
-    cell: Cell, namespace: Mapping[str, Any], arch: Arch, *, judged: bool = True
+    cell: Cell, namespace: Mapping[str, object], arch: Arch, *, judged: bool = True
 ) -> tuple[list[Diagnostic], float]:
     """What is found in the cell without running it, and the seconds that took.
 
@@ -116,7 +117,7 @@ def check(
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 
-def meanings(tree: ast.Module, namespace: Mapping[str, Any], neighbours: Neighbours) -> list[str]:
+def meanings(tree: ast.Module, namespace: Mapping[str, object], neighbours: Neighbours) -> list[str]:
     """Return the statements that bind the names that a cell takes from the notebook, for the line above its first one.
 
     Arrays are entered in `neighbours`. What only a run can know is imported from nowhere: it is unknown.
@@ -147,7 +148,7 @@ def _defined(node: ast.stmt) -> Iterator[str]:
         yield from (item.asname or item.name.partition(".")[0] for item in node.names)
 
 
-def _spec(value: Any) -> TensorSpec | None:
+def _spec(value: object) -> TensorSpec | None:
     """Return the shape and dtype of an array; None for another value."""
     # Reading a shape runs nothing of the user's in arrays; in an object of a class of theirs it might.
     is_array = isinstance(value, np.ndarray) or type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib")
@@ -169,15 +170,15 @@ def _is_path(name: str) -> bool:
     return all(part.isidentifier() for part in name.split("."))
 
 
-def _is_constant(value: Any) -> bool:
-    if type(value) in (tuple, list):
+def _is_constant(value: object) -> bool:
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return len(value) <= _LONGEST and all(_is_constant(item) for item in value)
     if type(value) is float:
         return math.isfinite(value)  # the others have no literal
     return type(value) in _CONSTANTS
 
 
-def _home(value: Any) -> str:
+def _home(value: object) -> str:
     """The import of a name of the dialects, NumPy or ml_dtypes that is `value`; "" for anything else."""
     name = getattr(value, "__name__", None)
     if isinstance(value, type) and value.__module__ in ("numpy", "ml_dtypes") and isinstance(name, str):
@@ -190,7 +191,7 @@ def _home(value: Any) -> str:
     return ""
 
 
-def execute(cell: Cell, shell: Any) -> Any:
+def execute(cell: Cell, shell: InteractiveShell) -> Any:
     """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
     __tracebackhide__ = True
     body = list(cell.tree.body)

@@ -7,7 +7,7 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source import ModuleSource, module_at
@@ -15,7 +15,7 @@ from nki_lab.source import ModuleSource, module_at
 MOST: Final = 64
 """Cells that one check reads."""
 
-Meaning = Callable[[ast.Module, Mapping[str, Any], "Neighbours"], list[str]]
+Meaning = Callable[[ast.Module, Mapping[str, object], "Neighbours"], list[str]]
 
 
 class Neighbours:
@@ -26,14 +26,14 @@ class Neighbours:
     `meanings` gives the statements that say what a cell's names mean in the notebook.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], meanings: Meaning) -> None:
+    def __init__(self, namespace: Mapping[str, object], meanings: Meaning) -> None:
         self._namespace = namespace
         self._meanings = meanings
         self._names: dict[str, str] = {}
         self.modules: dict[str, ModuleSource] = {}
         self.arrays: dict[str, TensorSpec] = {}
 
-    def statement(self, name: str, value: Any) -> str:
+    def statement(self, name: str, value: object) -> str:
         """The import that binds `name` to a function or class of the user's; "" for another value."""
         inner = _function_of(value)
         own = getattr(inner, "__name__", None)
@@ -61,7 +61,7 @@ class Neighbours:
         return name
 
 
-def _function_of(value: Any) -> Any:
+def _function_of(value: object) -> object:
     """The function inside a kernel; a function or class itself; None for other values."""
     if isinstance(value, FunctionType | type):
         return value
@@ -69,7 +69,7 @@ def _function_of(value: Any) -> Any:
     return inner if isinstance(inner, FunctionType) else None
 
 
-def _file_of(value: Any) -> str:
+def _file_of(value: object) -> str:
     """The file of a function's text, of a class that of one of its methods."""
     parts = vars(value).values() if isinstance(value, type) else (value,)
     for part in parts:

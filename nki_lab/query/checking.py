@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
@@ -20,6 +18,7 @@ from nki_lab.query.kernels import Question
 from nki_lab.query.memory import Memory
 from nki_lab.rules import known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts
+from nki_lab.source.callables import code_of, plain_function
 from nki_lab.source.trees import first_line
 from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_source
 
@@ -28,9 +27,9 @@ def check(
     path: str | Path | None = None,
     *,
     source: str | bytes | ModuleSource | None = None,
-    function: Callable[..., Any] | str | None = None,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
+    function: Callable[..., object] | str | None = None,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
     options: Options | None = None,
@@ -72,7 +71,7 @@ def check(
 
 
 def _source_of(
-    path: str | Path | None, source: str | bytes | ModuleSource | None, function: Callable[..., Any] | str | None
+    path: str | Path | None, source: str | bytes | ModuleSource | None, function: Callable[..., object] | str | None
 ) -> tuple[str | bytes | ModuleSource, str, str, int]:
     """Text, file name, function name and line of what is to be checked; NKI018 where it cannot be read."""
     name = function if isinstance(function, str) else ""
@@ -85,11 +84,11 @@ def _source_of(
             return read_source(path), str(path), name, 0
         except (OSError, ValueError) as error:
             raise NkiError((unreadable(str(path), error),)) from None
-    code = getattr(_plain(function), "__code__", None)
+    code = code_of(function)
     if code is None:
         shown = str(getattr(function, "__name__", function))
         raise NkiError((unreadable(shown, OSError("it is no function, and no path or source is given")),))
-    lines = lines_of(code.co_filename, getattr(_plain(function), "__globals__", None))
+    lines = lines_of(code.co_filename, getattr(plain_function(function), "__globals__", None))
     if not lines:
         raise NkiError((unreadable(code.co_filename, OSError("its source is not at hand")),))
     return "".join(lines), code.co_filename, code.co_name, code.co_firstlineno
@@ -101,16 +100,6 @@ def _library_of(file: str) -> Library:
         return (configuration_of(Path(file)) if Path(file).is_file() else NONE).library()
     except (NkiError, OSError, ValueError):
         return NONE.library()
-
-
-def _plain(function: Any) -> Any:
-    """The function inside a kernel object or a partial."""
-    for _ in range(8):
-        inner = getattr(function, "function", None) or getattr(function, "func", None)
-        if inner is None or inspect.isfunction(function):
-            break
-        function = inner
-    return inspect.unwrap(function) if inspect.isfunction(function) else function
 
 
 def unreadable(file: str, error: Exception) -> Diagnostic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class ProgramFacts:
     known_coverage: Coverage | None = None
     known_allocation: Allocation | None = None
     known_schedule: Schedule | None = None
-    _known: dict[object, Any] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[object, object] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def options(self) -> Options:
@@ -111,7 +111,7 @@ class ProgramFacts:
         """What `analysis` makes of these facts; it is asked once, whoever wants to know."""
         if analysis not in self._known:
             self._known[analysis] = analysis(self)
-        known: T = self._known[analysis]
+        known: T = self._known[analysis]  # type: ignore[assignment]
         return known
 
     # -- words for findings ----------------------------------------------------------------------------------------

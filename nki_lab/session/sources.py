@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import CodeType
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.ir import Site
 from nki_lab.rules import known_syntax_findings
 from nki_lab.source import Dialect, SyntaxFacts, facts_of, module_at
+from nki_lab.source.callables import code_of
 from nki_lab.source.kernel_code import KernelSearch
 from nki_lab.source.names import NameUses
 from nki_lab.source.trees import FUNCTIONS, first_line
@@ -22,7 +22,7 @@ _KEPT: Final = 256
 _found: OrderedDict[tuple[str, CodeType, str], tuple[Diagnostic, ...]] = OrderedDict()
 
 
-def syntax_findings(function: Callable[..., Any], dialect: Dialect) -> tuple[Diagnostic, ...]:
+def syntax_findings(function: Callable[..., object], dialect: Dialect) -> tuple[Diagnostic, ...]:
     """The findings in a kernel's own code, worked out once for each code object; empty where there is no source."""
     code = code_of(function)
     if code is None:
@@ -37,16 +37,7 @@ def syntax_findings(function: Callable[..., Any], dialect: Dialect) -> tuple[Dia
     return known
 
 
-def code_of(function: Callable[..., Any]) -> CodeType | None:
-    """The code object behind a function, a method or a partial; None for other callables."""
-    plain: Any = function
-    while hasattr(plain, "func") and not hasattr(plain, "__code__"):
-        plain = plain.func
-    code = getattr(inspect.unwrap(plain), "__code__", None)
-    return code if isinstance(code, CodeType) else None
-
-
-def definition_of(function: Callable[..., Any]) -> Site:
+def definition_of(function: Callable[..., object]) -> Site:
     """Where a kernel is defined; an empty place for one without Python code."""
     code = code_of(function)
     if code is None:
@@ -55,7 +46,7 @@ def definition_of(function: Callable[..., Any]) -> Site:
     return Site(code.co_filename, line, 0, line, 0, code.co_qualname)
 
 
-def _check(function: Callable[..., Any], code: CodeType, dialect: Dialect) -> list[Diagnostic]:
+def _check(function: Callable[..., object], code: CodeType, dialect: Dialect) -> list[Diagnostic]:
     lines_of(code.co_filename, getattr(function, "__globals__", None))  # of a module in an archive too
     module = module_at(code.co_filename)
     if module is None:  # the file has changed since it was imported, or it is no file: a notebook's magic line

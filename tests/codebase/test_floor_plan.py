@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes", "source_files"), ("diagnostic",)),
     (("isa",), ("source",)),
     ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
-    ((f"{KR}.ir",),),
+    ((f"{KR}.ir",), (f"{KR}.footprint",)),
     (
         (f"{KR}.issue",),
         (f"{KR}.language", f"{KR}.path"),

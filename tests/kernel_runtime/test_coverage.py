@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from nki_lab import spec
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.coverage import Region, Tracker, cover
+from nki_lab.kernel_runtime.coverage import Tracker, cover
+from nki_lab.kernel_runtime.footprint import WrittenPart
 from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
@@ -260,8 +261,8 @@ def kernel(x):
         ModuleSource.parse(text), "kernel", Signature(args=(spec((128, 4), "float32"),)), arch="trn2"
     ).program
     looks: list[int] = []
-    look = Region._look
-    monkeypatch.setattr(Region, "_look", lambda region: (looks.append(1), look(region))[1])
+    look = WrittenPart._look
+    monkeypatch.setattr(WrittenPart, "_look", lambda region: (looks.append(1), look(region))[1])
     (found,) = cover(program).diagnostics
     assert found.code == "NKI308"
     assert f"only {128 * 1020} of {128 * 1024}" in found.message

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.race import races
-from nki_lab.kernel_runtime.race.cells import overlap_of, pieces_of
-from nki_lab.kernel_runtime.race.conflicts import Conflicts, shared_accesses
+from nki_lab.kernel_runtime.race.conflicts import Conflicts
 from nki_lab.kernel_runtime.race.order import Meetings
 from nki_lab.kernel_runtime.race.reach import Reach
-from tests.kernel_runtime.drawn_kernels import elements
 from tests.kernel_runtime.race_programs import (
     ALIKE,
     APART,
@@ -117,26 +115,3 @@ def test_a_window_holds_what_the_closure_leaves_without_order(steps: list[Step])
             if other.core != item.core and item.meets < 0 and other.meets < 0:
                 inside = bool(window.low[0] < other.op < window.high[0])
                 assert inside == ((min(item.op, other.op), max(item.op, other.op)) in wanted)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(APART, max_size=10))
-def test_accesses_have_a_cell_in_common_where_they_have_a_byte(steps: list[Step]) -> None:
-    program = two_cores(steps)
-    accesses = shared_accesses(program)
-    pieces = pieces_of(program, accesses)
-    cells: dict[int, set[int]] = {}
-    for access, cell in zip(pieces.access.tolist(), pieces.cell.tolist(), strict=True):
-        cells.setdefault(access, set()).add(cell)
-    views = [program.views[number] for number in accesses.view.tolist()]
-    for a, one in enumerate(views):
-        for b, two in enumerate(views):
-            shared = elements(one) & elements(two) if one.buffer is two.buffer else set()
-            assert bool(cells[a] & cells[b]) == bool(shared)
-            if one.buffer is two.buffer:
-                found = overlap_of(program, one, two)
-                assert (found is None) == (not shared)
-                if found is not None:
-                    low = found.rows[0] * found.row_bytes + found.columns[0]
-                    high = (found.rows[1] - 1) * found.row_bytes + found.columns[1]
-                    assert (low, high) == (min(shared), max(shared) + 1)

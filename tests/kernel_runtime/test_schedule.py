@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
+from nki_lab.kernel_runtime.footprint import cells, rectangles
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, regions, runs, schedule, semaphores, verify
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule, schedule, semaphores, verify
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, elements, nisa, nl, small, traced
 
 FLOW, ANTI, OUTPUT, REUSE, USER = range(5)
@@ -205,46 +206,12 @@ def test_the_same_program_has_the_same_schedule(kernel: Drawn) -> None:
         assert np.array_equal(getattr(a, name), getattr(b, name)), name
 
 
-# -- sets of bytes -----------------------------------------------------------------------------------------------------
-
-DIMS = st.lists(st.tuples(st.integers(2, 5), st.integers(1, 30)), max_size=3)
-
-
-def members(found: runs.Runs) -> list[int]:
-    return [at for start, stop in zip(found.start, found.stop, strict=True) for at in range(start, stop)]
-
-
-@given(st.integers(0, 20), DIMS, st.integers(1, 4))
-def test_runs_are_the_set_that_strides_address(low: int, dims: list[tuple[int, int]], width: int) -> None:
-    wanted = {low + at for at in range(width)}
-    for count, step in dims:
-        wanted = {at + number * step for at in wanted for number in range(count)}
-    found = runs.progression(low, dims, width)
-    assert members(found) == sorted(wanted)
-    assert (found.start[1:] > found.stop[:-1]).all()
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), DIMS, st.integers(1, 4)), min_size=1, max_size=6))
-def test_an_axis_is_cut_as_finely_as_needed_and_no_finer(drawn: list[tuple[int, list[tuple[int, int]], int]]) -> None:
-    sets = [set(members(runs.progression(*item))) for item in drawn]
-    table = runs.classes([runs.progression(*item) for item in drawn])
-    kinds = {frozenset(n for n, one in enumerate(sets) if at in one) for at in set().union(*sets)}
-    found = [set(table.member[table.start[n] : table.start[n + 1]].tolist()) for n in range(len(sets))]
-    owners = [frozenset(n for n, one in enumerate(found) if at in one) for at in range(table.size)]
-    assert sorted(map(sorted, owners)) == sorted(map(sorted, kinds))
-
-
-def test_a_set_of_too_many_runs_counts_as_all_between_its_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_MOST_RUNS", 3)
-    assert members(runs.progression(5, [(3, 4)], 1)) == [5, 9, 13]
-    assert members(runs.progression(5, [(4, 4)], 2)) == list(range(5, 19))
-
-
 @given(drawn_kernels())
 def test_nothing_is_missing_where_cells_would_be_too_many(kernel: Drawn) -> None:
     program = traced(kernel)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(regions, "_MOST_PAIRS", 1)
+        patch.setattr(cells, "MOST_PAIRS", 1)
+        patch.setattr(rectangles, "MOST_PAIRS", 1)
         found, _ = scheduled(program)
     assert not (conflicts(program) & ~closure(stored(found) | lane_order(found))).any()
 

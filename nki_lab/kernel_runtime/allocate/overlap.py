@@ -5,18 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes
+from nki_lab.kernel_runtime.footprint import box_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
-
-
-def share_bytes(a: Buffer, b: Buffer) -> bool:
-    """Whether two placed tensors have bytes of a memory in common."""
-    assert a.address is not None
-    assert b.address is not None
-    if a.space is not b.space or a.core != b.core:
-        return False
-    (p, x), (q, y) = a.address, b.address
-    return p < q + b.partitions and q < p + a.partitions and x < y + b.partition_bytes and y < x + a.partition_bytes
 
 
 def meeting(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
@@ -45,7 +36,7 @@ class _Stretches:
         self.live: dict[tuple[MemoryRegion, int, int], list[Buffer]] = {}
         self._bounds: dict[tuple[MemoryRegion, int], list[int]] = {}
         for buffer in placed:
-            low, high = _bytes_of(buffer)
+            *_, low, high = box_of(buffer)
             self._bounds.setdefault((buffer.space, buffer.core), []).extend((low, high))
         for memory, bounds in self._bounds.items():
             self._bounds[memory] = sorted(set(bounds))
@@ -53,15 +44,10 @@ class _Stretches:
     def of(self, buffer: Buffer) -> list[tuple[MemoryRegion, int, int]]:
         """The stretches that a buffer lies on."""
         bounds = self._bounds[buffer.space, buffer.core]
-        low, high = _bytes_of(buffer)
+        *_, low, high = box_of(buffer)
         return [
             (buffer.space, buffer.core, place) for place in range(bisect_left(bounds, low), bisect_left(bounds, high))
         ]
-
-
-def _bytes_of(buffer: Buffer) -> tuple[int, int]:
-    assert buffer.address is not None
-    return buffer.address[1], buffer.address[1] + buffer.partition_bytes
 
 
 def overlapping(pairs: list[tuple[int, int]], times: Lifetimes) -> list[tuple[int, int]]:

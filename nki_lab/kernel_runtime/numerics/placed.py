@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_meet
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
 from nki_lab.kernel_runtime.tensor import Buffer
-
-Box = tuple[int, int, int, int]
-"""First partition and end, first byte and end."""
 
 
 class _Group:
@@ -23,7 +21,7 @@ class _Group:
         self.members = [buffer]
         self.box = box_of(buffer)
         self.boxes = {self.box}
-        self.arena: np.ndarray[Any, Any] | None = None
+        self.arena: NDArray[np.uint8] | None = None
 
     @property
     def width(self) -> int:
@@ -31,18 +29,7 @@ class _Group:
 
     def meets(self, box: Box) -> bool:
         """Whether a box has bytes of a member."""
-        return _overlap(box, self.box) and any(_overlap(box, own) for own in self.boxes)
-
-
-def box_of(buffer: Buffer) -> Box:
-    """(first partition, end, first byte, end) of a placed buffer."""
-    assert buffer.address is not None
-    partition, byte = buffer.address
-    return (partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes)
-
-
-def _overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+        return boxes_meet(box, self.box) and any(boxes_meet(box, own) for own in self.boxes)
 
 
 class PlacedMemory:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa import enums
+from nki_lab.kernel_runtime.footprint import cells_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.race.cells import Pieces, pieces_of
 from nki_lab.kernel_runtime.race.order import Column, Meetings, Window
 from nki_lab.kernel_runtime.race.values import write_numbers
 
@@ -318,8 +318,7 @@ def shared_accesses(program: Program) -> Accesses:
     moves = ~program.variants_where(lambda item: item.instruction.only_orders)[variant]
     # Such an instruction may move nothing at all.
     skips = program.variants_where(lambda item: item.use.attrs.get("oob_mode") is enums.oob_mode.skip)
-    moved = np.array([view.indirect is not None for view in program.views], bool)
-    moves &= ~(skips[variant] & moved[accesses.view])
+    moves &= ~(skips[variant] & _moved(program)[accesses.view])
     count = len(program.buffers)
     users = np.zeros(count, np.int64)
     for core in range(program.cores):
@@ -330,13 +329,19 @@ def shared_accesses(program: Program) -> Accesses:
     return Accesses._make(column[kept] for column in accesses)
 
 
+def _moved(program: Program) -> _Flags:
+    """The views with addresses from run time; `access_columns` has listed them."""
+    out = np.zeros(len(program.views), bool)
+    out[[view.id for view in program.view_columns[1]]] = True
+    return out
+
+
 def _events(program: Program, accesses: Accesses) -> _Events:
     cores = program.core_column()
-    moved = np.array([view.indirect is not None for view in program.views], bool)
-    loose = moved[accesses.view]
+    loose = _moved(program)[accesses.view]
     firm = np.flatnonzero(~loose)
-    found = pieces_of(program, Accesses._make(column[firm] for column in accesses))
-    access, cell = _with_loose(program, accesses, loose, Pieces(firm[found.access], found.cell, found.cells))
+    found = cells_of(program, Accesses._make(column[firm] for column in accesses), apart=True)
+    access, cell = _with_loose(program, accesses, loose, firm[found.access], found.cell)
     op = accesses.op[access]
     order = np.lexsort((accesses.is_out[access], op, cell))
     access, cell, op = access[order], cell[order], op[order]
@@ -345,12 +350,14 @@ def _events(program: Program, accesses: Accesses) -> _Events:
     )
 
 
-def _with_loose(program: Program, accesses: Accesses, loose: _Flags, firm: Pieces) -> tuple[Column, Column]:
+def _with_loose(
+    program: Program, accesses: Accesses, loose: _Flags, access: Column, cell: Column
+) -> tuple[Column, Column]:
     """One cell more for each tensor that is accessed with addresses from run time: of these, and of all of it."""
     numbers = np.unique(accesses.buffer[loose])
     if not len(numbers):
-        return firm.access, firm.cell
+        return access, cell
     full = np.array([view.full and view.indirect is None for view in program.views], bool)
     rows = np.flatnonzero(np.isin(accesses.buffer, numbers) & (loose | full[accesses.view]))
-    cell = firm.cells + np.searchsorted(numbers, accesses.buffer[rows])
-    return np.concatenate((firm.access, rows)), np.concatenate((firm.cell, cell))
+    more = int(cell.max(initial=-1)) + 1 + np.searchsorted(numbers, accesses.buffer[rows])
+    return np.concatenate((access, rows)), np.concatenate((cell, more))

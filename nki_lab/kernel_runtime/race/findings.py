@@ -7,9 +7,9 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.kernel_runtime.allocate.findings import title
+from nki_lab.kernel_runtime.footprint import Overlap, overlap_of
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
-from nki_lab.kernel_runtime.race.cells import Overlap, overlap_of
 from nki_lab.kernel_runtime.race.conflicts import Conflict
 from nki_lab.kernel_runtime.race.transfers import Transfer
 
@@ -60,7 +60,7 @@ def _unordered(program: Program, code: str, found: dict[int, Conflict]) -> Diagn
         code,
         f"{name}: {message}",
         operand=_operand(program, first.late),
-        note=_where(overlap_of(program, *(program.views[view] for _, view in (first.early, first.late))), buffer.shape),
+        note=_where(overlap_of(*(program.views[view] for _, view in (first.early, first.late))), buffer.shape),
         limit=_LIMIT,
         help=_remedy(program, first, verb),
         related=[*others, *_made(program, buffer.site, tensor)],
@@ -99,7 +99,7 @@ def other_tensor(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Di
             f"{_name(program, found.late[0])}: core {late} {does} bytes of {tensor} that core {early} {did}, and "
             f"{_name(program, meeting)} at line {_site(program, meeting).line} is about {_about(program, meeting)}",
             operand=_operand(program, found.late),
-            note=_where(overlap_of(program, *(program.views[view] for _, view in (found.early, found.late))),
+            note=_where(overlap_of(*(program.views[view] for _, view in (found.early, found.late))),
                         buffer.shape),
             limit="a barrier orders the accesses of its tensor, an exchange those of its tiles",
             help=f"name the tensor that both cores access: nisa.core_barrier({buffer.name or '...'}, (0, 1))",
@@ -148,7 +148,7 @@ def in_one_transfer(program: Program, transfers: Iterable[Transfer]) -> Iterator
             )
             item = diagnose(
                 code, f"{name}: {what.format(tensor)}", operand="dst",
-                note=_where(overlap_of(program, target, source), target.buffer.shape),
+                note=_where(overlap_of(target, source), target.buffer.shape),
                 limit="the DMA engines of a core move the rows of a transfer at the same time",
                 help="receive into a tile of its own" if exchange else "copy to another tensor, and from there back",
                 related=_made(program, target.buffer.site, tensor),

@@ -5,14 +5,15 @@ Looks at each different transfer once, whatever the number of times that it runs
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from nki_lab.kernel_runtime.footprint import overlap_of, progression
 from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns
-from nki_lab.kernel_runtime.race.cells import elements_of, overlap_of
 from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 
@@ -62,7 +63,7 @@ def _of_one(program: Program, op: int, variant: Variant, views: list[View]) -> I
             yield Transfer(op, target.id, -1)
         for source in (view for view, is_out in direct if not is_out):
             moves = source.buffer is target.buffer and (exchanges or permutes or not _is_in_place(target, source))
-            if moves and overlap_of(program, target, source) is not None:
+            if moves and overlap_of(target, source) is not None:
                 yield Transfer(op, target.id, source.id)
                 break
 
@@ -80,15 +81,6 @@ def _is_in_place(target: View, source: View) -> bool:
 @lru_cache(maxsize=4096)
 def writes_twice(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     """Whether two elements of a pattern lie at one place; False where it is too large to tell."""
-    dims = sorted((abs(step), size) for size, step in zip(shape, strides, strict=True) if size > 1)
-    reach = 0
-    nested = True
-    for step, size in dims:
-        if step == 0:
-            return True
-        nested = nested and step > reach
-        reach += step * (size - 1)
-    if nested:
-        return False
-    places = elements_of(shape, strides, 0)
-    return places is not None and len(np.unique(places)) < len(places)
+    dims = [(size, abs(step)) for size, step in zip(shape, strides, strict=True) if size > 1 and step]
+    found = progression(0, dims, 1)
+    return int((found.stop - found.start).sum()) < math.prod(shape)

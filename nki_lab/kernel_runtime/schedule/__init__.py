@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.schedule.dependencies import (
     CORE,
@@ -35,7 +36,6 @@ from nki_lab.kernel_runtime.schedule.dependencies import (
 )
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
 from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
-from nki_lab.kernel_runtime.schedule.runs import Column
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
 __all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]

@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Cells, Column, cells_of, spread
 from nki_lab.kernel_runtime.ir import Accesses, Program, Variant
-from nki_lab.kernel_runtime.schedule.regions import Cells, cells_of
-from nki_lab.kernel_runtime.schedule.runs import Column, spread
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
 FLOW, ANTI, OUTPUT, REUSE, USER, CORE = range(len(EDGE_KINDS))

@@ -7,9 +7,9 @@ import heapq
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
-from nki_lab.kernel_runtime.schedule.runs import Column
 
 
 def sorted_ops(op: Column, pred: Column, count: int) -> Column:

@@ -14,19 +14,12 @@ from nki_lab.kernel_runtime.tensor.buffer import (
 )
 from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, ds
 from nki_lab.kernel_runtime.tensor.pattern import (
-    Slices,
-    box_of,
     extent,
-    free_pattern,
     is_dense,
     normalise,
     reshape_strides,
-    slices_of,
-    storage_shape,
-    take,
 )
 from nki_lab.kernel_runtime.tensor.refusal import describe
-from nki_lab.kernel_runtime.tensor.region import as_slices, box
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Shape, StridedView, view_type
 from nki_lab.kernel_runtime.tensor.view import NkiTensor, make_view, whole
@@ -39,19 +32,14 @@ __all__ = [
     "MemoryRegion",
     "NkiTensor",
     "Shape",
-    "Slices",
     "Space",
     "StridedView",
     "ViewType",
     "VirtualRegister",
-    "as_slices",
-    "box",
-    "box_of",
     "check_allocation",
     "describe",
     "ds",
     "extent",
-    "free_pattern",
     "hbm",
     "is_dense",
     "make_view",
@@ -62,9 +50,6 @@ __all__ = [
     "row_major",
     "sbuf",
     "shared_hbm",
-    "slices_of",
-    "storage_shape",
-    "take",
     "view_type",
     "whole",
 ]

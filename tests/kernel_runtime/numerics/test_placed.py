@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import legal_starts
 from nki_lab.isa.dtype import DTYPES, F32
-from nki_lab.kernel_runtime.numerics.placed import PlacedMemory, box_of
+from nki_lab.kernel_runtime.footprint import box_of
+from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 from tests.isa.ops.kernels import run
 

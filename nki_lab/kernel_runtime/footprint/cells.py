@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.allocate.overlap import share_bytes
+from nki_lab.kernel_runtime.footprint.placed import overlapping_groups
+from nki_lab.kernel_runtime.footprint.rectangles import MOST_PAIRS, cut, flat, positive, rectangles
+from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, classes, merge, progression, single, spread
 from nki_lab.kernel_runtime.ir import Accesses, Program
-from nki_lab.kernel_runtime.schedule.runs import Column, Runs, Table, classes, merge, progression, single, spread
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType
 
-_MOST_PAIRS: Final = 1 << 22  # (region, cell) pairs of a store; beyond, the store counts as one cell
 _WHOLE: Final = 0  # key of the region that is the whole buffer
 
-Key = tuple[int, int]
-"""A region of a store: (member buffer, key of the region in it); the buffer is 0 where the store has one only."""
+_Pattern = tuple[Buffer | None, int, ViewType | None]
+"""A region of a store: the buffer where there are several, the offset, and the type; None is all of the buffer."""
 
 
 class Cells(NamedTuple):
@@ -33,17 +33,20 @@ class Cells(NamedTuple):
     shared: frozenset[int]  # stores of several placed buffers
 
 
-def cells_of(program: Program, accesses: Accesses) -> Cells:
-    """Cut the memory that a program writes, and all that it uses on the chip."""
-    store_of, groups = _stores(program, accesses)
+def cells_of(program: Program, accesses: Accesses, *, apart: bool = False) -> Cells:
+    """Cut the memory that a program writes, and all that it uses on the chip.
+
+    With `apart` each buffer is a store of its own, wherever it is placed.
+    """
+    store_of, groups = _stores(program, accesses, apart=apart)
     store = store_of[accesses.buffer]
     relevant = np.array([buffer.on_chip for buffer in program.buffers], bool)
     relevant[accesses.buffer[accesses.is_out]] = True
     kept = np.flatnonzero(relevant[accesses.buffer])
-    keys = _Keys(program, accesses, groups)
     if not len(kept):
         return Cells(kept, kept, store, frozenset(groups))
-    width = len(keys.found)
+    keys = _Keys(program, accesses.view[kept], groups, apart=apart)
+    width = len(program.views) + 1
     pair, region = np.unique(store[kept] * width + keys.of_view[accesses.view[kept]], return_inverse=True)
     table = _cut(program, keys, pair // width, pair % width, groups)
     length = np.diff(table.start)[region]
@@ -52,63 +55,38 @@ def cells_of(program: Program, accesses: Accesses) -> Cells:
     return Cells(access, cell, store, frozenset(groups))
 
 
-def _stores(program: Program, accesses: Accesses) -> tuple[Column, dict[int, list[Buffer]]]:
+def _stores(program: Program, accesses: Accesses, *, apart: bool) -> tuple[Column, dict[int, list[Buffer]]]:
     """The store of each buffer, and the members of those that have several."""
-    used = set(np.unique(accesses.buffer).tolist())
     out = np.arange(len(program.buffers), dtype=np.int64)
-    alike: dict[tuple[object, ...], list[Buffer]] = {}
-    for buffer in program.buffers:
-        if buffer.address is not None and buffer.id in used:
-            place = (buffer.core, buffer.space, buffer.address, buffer.partitions, buffer.partition_bytes)
-            alike.setdefault(place, []).append(buffer)
-    shared = {group[0].id: group for group in _joined(list(alike.values())) if len(group) > 1}
+    if apart:
+        return out, {}
+    used = set(np.unique(accesses.buffer).tolist())
+    placed = [buffer for buffer in program.buffers if buffer.address is not None and buffer.id in used]
+    shared = {group[0].id: group for group in overlapping_groups(placed)}
     for number, group in shared.items():
         out[[buffer.id for buffer in group]] = number
     return out, shared
 
 
-def _joined(places: list[list[Buffer]]) -> list[list[Buffer]]:
-    """The buffers of places that overlap, directly or through others, in one list each."""
-    places.sort(
-        key=lambda members: (members[0].core, members[0].space, (members[0].address or (0, 0))[1], members[0].id)
-    )
-    parent = list(range(len(places)))
-
-    def root(number: int) -> int:
-        while parent[number] != number:
-            parent[number] = parent[parent[number]]
-            number = parent[number]
-        return number
-
-    near: list[int] = []
-    for number, (first, *_) in enumerate(places):
-        near = [other for other in near if not _below(places[other][0], first)]
-        for other in near:
-            if share_bytes(places[other][0], first):
-                parent[root(other)] = root(number)
-        near.append(number)
-    groups: dict[int, list[Buffer]] = {}
-    for number, members in enumerate(places):
-        groups.setdefault(root(number), []).extend(members)
-    return [sorted(group, key=lambda buffer: buffer.id) for group in groups.values()]
-
-
-def _below(a: Buffer, b: Buffer) -> bool:
-    """Whether a ends before b begins, and before all that begin after b."""
-    assert a.address is not None
-    assert b.address is not None
-    return a.core != b.core or a.space is not b.space or a.address[1] + a.partition_bytes <= b.address[1]
-
-
 class _Keys:
-    """A number for each different (buffer where shared, offset, view type); equal numbers are equal sets of bytes."""
+    """A number for each different (buffer where shared, offset, view type); equal numbers are equal sets of bytes.
 
-    def __init__(self, program: Program, accesses: Accesses, groups: dict[int, list[Buffer]]) -> None:
-        shared = {buffer.id for group in groups.values() for buffer in group}
-        self.found: list[tuple[Buffer | None, int, ViewType | None]] = [(None, 0, None)]
+    With `apart` each view has its own: it takes longer to find out which are equal than to cut them all.
+    """
+
+    def __init__(self, program: Program, used: Column, groups: dict[int, list[Buffer]], *, apart: bool) -> None:
+        self.found: dict[int, _Pattern] = {_WHOLE: (None, 0, None)}
+        used = np.unique(used)
+        if apart:
+            self.of_view = np.arange(1, len(program.views) + 1)
+            for number in used.tolist():
+                view = program.views[number]
+                self.found[number + 1] = (None, view.offset, None if view.full else view.type)
+            return
         self.of_view = np.zeros(len(program.views), np.int64)
+        shared = {buffer.id for group in groups.values() for buffer in group}
         numbers: dict[tuple[int, int, int], int] = {}
-        for number in np.unique(accesses.view).tolist():
+        for number in used.tolist():
             view = program.views[number]
             member = view.buffer if view.buffer.id in shared else None
             whole = view.full or view.indirect is not None
@@ -119,7 +97,7 @@ class _Keys:
             known = numbers.get(key)
             if known is None:
                 known = numbers[key] = len(self.found)
-                self.found.append((member, view.offset, kind))
+                self.found[known] = (member, view.offset, kind)
             self.of_view[number] = known
 
 
@@ -155,16 +133,21 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
 def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[Buffer] | None) -> Table:
     """Cells of the regions of one store."""
     found = [keys.found[number] for number in numbers]
+    if group is None:
+        table = rectangles(buffer, np.array([item[1] for item in found], np.int64), [item[2] for item in found])
+        cells = None if table is None else cut(table)
+        if cells is not None:
+            return cells
     products = [_product(member or buffer, offset, kind, group is not None) for member, offset, kind in found]
     whole = [product for product in products if product is not None]
     if len(whole) < len(products):
         row = single(0, 1)
-        whole = [(row, _flat(buffer, offset, kind)) for _, offset, kind in found]
+        whole = [(row, flat(buffer, offset, kind)) for _, offset, kind in found]
     rows = _axis([product[0] for product in whole])
     columns = _axis([product[1] for product in whole])
     wide, high = np.diff(columns.start), np.diff(rows.start)
     pairs = int((wide * high).sum())
-    if pairs > _MOST_PAIRS:
+    if pairs > MOST_PAIRS:
         return Table(1, np.arange(len(numbers) + 1), np.zeros(len(numbers), np.int64))
     # For region i: every one of its row classes with every one of its column classes.
     owner = np.repeat(np.arange(len(numbers)), high)
@@ -206,7 +189,7 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     row, odd = divmod(row_bytes, size)
     if odd:
         return everything if placed else None
-    low, dims = _positive(offset, kind)
+    low, dims = positive(offset, kind)
     start_row, start = divmod(low, row)
     down: list[tuple[int, int]] = []
     across: list[tuple[int, int]] = []
@@ -224,22 +207,3 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
         across = [(row, 1)]
     rows_found = progression(first + start_row, down, 1)
     return rows_found, progression(byte + start * size, [(count, step * size) for count, step in across], size)
-
-
-def _flat(buffer: Buffer, offset: int, kind: ViewType | None) -> Runs:
-    """A region as bytes of the whole buffer."""
-    if kind is None:
-        return single(0, buffer.nbytes)
-    size = kind.dtype.nbytes
-    low, dims = _positive(offset, kind)
-    return progression(low * size, [(count, step * size) for count, step in dims], size)
-
-
-def _positive(offset: int, kind: ViewType) -> tuple[int, list[tuple[int, int]]]:
-    """The lowest element, and the dimensions (count, step > 0) that span the region from there."""
-    dims = []
-    for count, step in zip(kind.shape, kind.strides, strict=True):
-        if count > 1 and step:
-            dims.append((count, abs(step)))
-            offset += min(0, (count - 1) * step)
-    return offset, dims

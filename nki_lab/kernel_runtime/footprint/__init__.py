@@ -1,0 +1,30 @@
+"""Bytes that views touch: as runs, as rectangles of a table, as cells that several views cut, as what is written.
+
+Every form is exact, but for sets so scattered that writing them down costs more than it gives: such a set counts as all
+bytes between its ends.
+"""
+
+from __future__ import annotations
+
+from nki_lab.kernel_runtime.footprint.cells import Cells, cells_of
+from nki_lab.kernel_runtime.footprint.placed import Box, box_of, boxes_meet, share_bytes
+from nki_lab.kernel_runtime.footprint.rectangles import Overlap, Rect, overlap_of, rect_of
+from nki_lab.kernel_runtime.footprint.runs import Column, progression, spread
+from nki_lab.kernel_runtime.footprint.written import WrittenPart
+
+__all__ = [
+    "Box",
+    "Cells",
+    "Column",
+    "Overlap",
+    "Rect",
+    "WrittenPart",
+    "box_of",
+    "boxes_meet",
+    "cells_of",
+    "overlap_of",
+    "progression",
+    "rect_of",
+    "share_bytes",
+    "spread",
+]
