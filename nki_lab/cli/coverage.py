@@ -35,11 +35,27 @@ def evidence() -> dict[str, Any]:
     return found
 
 
+def functions() -> dict[str, list[str]]:
+    """Return the published functions of the modules that kernels import them from."""
+    found: dict[str, list[str]] = {"nki.language": [], "nki.isa": [], "nki.collectives": []}
+    for entry in evidence()["items"]:
+        module, _, name = entry["name"].rpartition(".")
+        if entry["kind"] == "function" and module in found:
+            found[module].append(name)
+    return found
+
+
 def coverage() -> dict[str, Any]:
-    """Every item of the inventory with what is known about it, and the totals; plain data."""
+    """Every item of the inventory with what is known about it, and the totals; plain data.
+
+    `own` are instructions that are declared here and that NKI does not have, with the confidence of their costs.
+    """
     known = evidence()
     items = [_item(entry) for entry in known["items"]]
-    return {"release": known["release"], "totals": _totals(items), "items": items}
+    published = functions()["nki.isa"]
+    own = [{"name": f"nki.isa.{name}", "cost": confidences(instruction)}
+           for name, instruction in TABLE.items() if name not in published]  # fmt: skip
+    return {"release": known["release"], "totals": _totals(items), "items": items, "own": own}
 
 
 def _item(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,8 +164,11 @@ def as_text(found: Mapping[str, Any]) -> str:
         f"  of {totals['codes']} codes, {limits['shown']} shown to hold, and {limits['reason']} nothing to break",
         f"costs by generation: {trusts}; instructions with a guessed cost: {totals['guessed_costs']}",
     ]
-    missing = [item["name"] for item in items if not item["declared"]]
-    return "\n".join([*lines, *([f"not modelled: {', '.join(missing)}"] if missing else [])])
+    missing = ", ".join(item["name"] for item in items if not item["declared"])
+    own = ", ".join(item["name"] for item in found["own"])
+    lines += [f"not modelled: {missing}"] * bool(missing)
+    lines += [f"declared and not part of NKI {found['release']}: {own}"] * bool(own)
+    return "\n".join(lines)
 
 
 def _line(item: Mapping[str, Any], width: int) -> str:

@@ -90,13 +90,12 @@ def _extension() -> str:
 
 def _modelled() -> dict[str, Any]:
     """How much of each module there is."""
+    from nki_lab.cli.coverage import functions
     from nki_lab.dialects import current
-    from nki_lab.kernel_runtime.frontend import published
 
     modules = {}
-    for module, listed in published.PUBLISHED.items():
+    for module, names in functions().items():
         made = vars(current.modules()[module])
-        names = listed.split()
         there = [name for name in names if not getattr(made.get(name), "is_stand_in", False)]
         modules[module] = {"published": len(names), "modelled": len(there)}
     return {"release": current.RELEASE, "modules": modules}

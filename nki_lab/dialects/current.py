@@ -44,8 +44,6 @@ def modules() -> dict[str, DialectModule]:
     names = language.names()
     functions = language.instruction_names()
     functions |= {"NkiValidationError": NkiError, "VirtualRegister": VirtualRegister}
-    names = published.absent("nki.language", names) | names
-    functions = published.absent("nki.isa", functions) | functions
     constants = {name: value for name, value in functions.items() if name in vars(enums) or name.endswith("_engine")}
     exchanges = collectives.names()
     hosts = {name: kind.host for name, kind in DTYPES.items()}
@@ -55,7 +53,7 @@ def modules() -> dict[str, DialectModule]:
         make_module("nki.language", names, doc="Tensors, constants and operators of kernels.", missing=missing),
         make_module("nki.isa", functions, doc="The instructions of the NeuronCore.", missing=missing),
         make_module("nki.isa.constants", constants, doc="The enumerations of nki.isa.", missing=missing),
-        make_module("nki.collectives", published.absent("nki.collectives", exchanges) | exchanges,
+        make_module("nki.collectives", exchanges,
                     doc="Operations between the ranks of a launch.", missing=missing),
         make_module("nki.typing", {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor},
                     doc="Annotations of tensors.", missing=missing),

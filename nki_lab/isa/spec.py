@@ -69,7 +69,8 @@ class Operand:
     `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
     digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
     `offsets` are partitions within a quadrant where the operand may start beside the usual ones. `rows` gives, of a
-    call, the partitions of the operand that the instruction reads, where it does not read all.
+    call, the partitions of the operand that the instruction reads, where it does not read all. `former` helps a call
+    that has its arguments in the order of an earlier release.
     """
 
     name: str = ""
@@ -86,6 +87,7 @@ class Operand:
     offsets: tuple[int, ...] = ()
     rows: Callable[[Use], Any] | None = None
     default: Any = REQUIRED
+    former: str = ""
     doc: str = ""
 
     @property
@@ -103,24 +105,30 @@ def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ..
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
         optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
         explicit: bool = False, offsets: tuple[int, ...] = (),
-        rows: Callable[[Use], Any] | None = None) -> Operand:  # fmt: skip
+        rows: Callable[[Use], Any] | None = None, former: str = "") -> Operand:  # fmt: skip
     """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
+
+    `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
+    other faces find the type of the view or the number in `use.value(name)`.
 
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
     """
     if optional and default is REQUIRED and not explicit:
         default = None
     return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
-                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows)  # fmt: skip
+                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows,
+                   former=former)  # fmt: skip
 
 
 def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
-         enum: type[Enum] | None = None) -> Operand:  # fmt: skip
+         enum: type[Enum] | None = None, optional: bool = False, former: str = "") -> Operand:  # fmt: skip
     """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`.
 
-    Registers are `register`, `register_out` where the instruction writes it, and `register_or_int`.
+    An `optional` operator may be None. Registers are `register`, `register_out` where the instruction writes it, and
+    `register_or_int`.
     """
-    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum)
+    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum,
+                   optional=optional, former=former)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,18 +239,68 @@ class Cost:
     confidence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a DMA transfer gets under way: which `queues` take it, who writes its descriptors, which engine triggers it.
+
+    Descriptors are `static` (written before the kernel starts; no engine is the `trigger`), or written at run time by
+    `hardware` on behalf of the triggering engine, or by `software` on GpSimd. A queue has transfers of one kind of
+    descriptors and one trigger. `queues` names a group of them: `load` or `store`, a `priority`, or the trigger.
+    """
+
+    queues: str
+    descriptors: Literal["static", "hardware", "software"]
+    trigger: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Implicit:
+    """A constant that an instruction reads although no argument names it, and what to do where it must have a place."""
+
+    operand: str
+    text: str
+    help: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legacy:
     """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
 
-    `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound arguments; `order` the
-    positional arguments in Beta 1 order, `extra` its additional keywords with defaults.
+    `order` are the positional arguments. The other operands are keywords, except those that Beta 1 is `without`, and so
+    are the `extra` ones. `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound
+    arguments; without it, the tile is in SBUF, has the dtype of the first input, and its shape or `shape(values)`.
+
+    Arguments that stand for operands of another kind have one of three `forms`: the `shape` of a tile, an affine
+    `index`, or a `comparison` of such with 0. `dtypes` are tiles that Beta 1 is stricter about. `adapt(values)` then
+    changes the values themselves.
     """
 
     returns: str = "dst"
-    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]]
+    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]] | None = None
+    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
     order: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    forms: Mapping[str, Literal["shape", "index", "comparison"]] = field(default_factory=dict)
+    dtypes: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
+    adapt: Callable[[dict[str, Any]], None] | None = None
     keywords: tuple[str, ...] = ()
+
+
+def _complete(face: Legacy | Unmodelled, operands: Mapping[str, Operand]) -> Legacy | Unmodelled:
+    """The Beta 1 spelling with what follows from the operands: the keywords, and what the result is like."""
+    if isinstance(face, Unmodelled):
+        return face
+    apart = {face.returns, *face.order, *face.without}
+    keywords = (*(name for name in operands if name not in apart), *face.extra)
+    result, shape = face.result, face.shape
+    if result is None and face.returns:
+        first = next(name for name, operand in operands.items() if operand.role == "in")
+
+        def result(values: Mapping[str, Any]) -> tuple[tuple[int, ...], Any, str]:
+            return values[first].shape if shape is None else shape(values), values[first].dtype, SBUF
+
+    return replace(face, keywords=keywords, result=result)
 
 
 class Use:
@@ -268,6 +326,11 @@ class Use:
         }
         self.engine = ""
 
+    def value(self, operand: str) -> Any:
+        """An operand as the call gave it: the type of its view, a number in its place, or None."""
+        view = self.types.get(operand)
+        return self.attrs.get(operand) if view is None else view
+
     def space(self, operand: str) -> str:
         """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
         view = self.types.get(operand)
@@ -291,9 +354,6 @@ class Use:
 
 def _memory(space: str) -> str:
     return HBM if space.endswith(HBM) else str(space)
-
-
-Engine = str | Callable[[Use], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,13 +420,22 @@ class Instruction:
     An operand of kind `register_out` makes it one that writes a register. `register_value(use, values)` gives what it
     writes from the registers' contents before, None where these do not tell; without it the value is data, which only
     a run knows.
+
+    An `elementwise` instruction computes each element of its result from those in the same place, so that it can be
+    cut along any dimension. `implicit_operands(use)` are constants that it reads besides its operands. Keywords that
+    are `tolerated` are no arguments; real kernels pass them, and their value says why they do nothing.
+
+    `dma_route(use)` is how a transfer gets under way, None for instructions of other engines. `work(use)` counts what
+    one execution does, in `work_unit`: the elements of the largest operand unless the declaration says otherwise.
+    `flops(use)` are its multiplications and additions, `transpose_flops(use)` those of a transpose that the array does
+    as a product.
     """
 
     index: int
     name: str
     doc: str
     engines: tuple[str, ...]
-    engine: Engine
+    engine: Callable[[Use], str]
     operands: Mapping[str, Operand]
     limits: tuple[Limit, ...]
     predicates: tuple[Predicate, ...]
@@ -390,6 +459,14 @@ class Instruction:
     keeps_state: Callable[[Use], bool] | None
     synchronizes: Callable[[Use], Synchronization | None] | None
     only_orders: bool
+    dma_route: Callable[[Use], Route] | None
+    elementwise: bool
+    implicit_operands: Callable[[Use], tuple[Implicit, ...]]
+    tolerated: Mapping[str, str]
+    work: Callable[[Use], int]
+    work_unit: str
+    flops: Callable[[Use], int]
+    transpose_flops: Callable[[Use], int]
     warns: Callable[[Use], list[Diagnostic]] | None
     see: str
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -485,6 +562,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
     if len(engines) > 1 and "choose" not in own:
         raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
+    if ("dma" in engines) != ("dma_route" in own):
+        raise ValueError(f"instruction {name}: the DMA engines, and no others, need a dma_route(use)")
     undocumented = [key for key, operand in operands.items() if not operand.doc]
     if undocumented:
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
@@ -496,16 +575,16 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         name=name,
         doc=re.sub(r"\n    ", "\n", (body.__doc__ or "").strip()),
         engines=engines,
-        engine=own["choose"] if len(engines) > 1 else engines[0],
+        engine=_function(own.get("choose", engines[0])),
         operands=operands,
         limits=limits,
         predicates=predicates,
         numerics=own["numerics"],
-        precision=own.get("precision", _float32),
-        exact=own.get("exact", _inexact),
+        precision=_function(own.get("precision", "float32")),
+        exact=_function(own.get("exact", False)),
         shapes=own.get("shapes"),
         cost=own["cost"],
-        legacy=own["legacy"],
+        legacy=_complete(own["legacy"], operands),
         example=own["example"],
         since=since,
         until=until,
@@ -516,10 +595,18 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         accumulation=own.get("accumulation"),
         fills=own.get("fills"),
         register_value=own.get("register_value"),
-        merges=own.get("merges"),
+        merges=None if "merges" not in own else _function(own["merges"]),
         keeps_state=own.get("keeps_state"),
         synchronizes=own.get("synchronizes"),
         only_orders="synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
+        dma_route=own.get("dma_route"),
+        elementwise=own.get("elementwise", False),
+        implicit_operands=own.get("implicit_operands", _none),
+        tolerated=own.get("tolerated", {}),
+        work=own.get("work", _elements),
+        work_unit=own.get("work_unit", "elements"),
+        flops=own.get("flops", _zero),
+        transpose_flops=own.get("transpose_flops", _zero),
         warns=own.get("warns"),
         see=see,
         groups=groups,
@@ -604,9 +691,18 @@ _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
 """What a face is, and the roles of the operands that its fields name."""
 
 
-def _float32(_use: Use) -> str:
-    return "float32"
+def _function(face: Any) -> Callable[[Use], Any]:
+    """A face that a declaration gives as a function of the call, or as what it is for all calls."""
+    return face if callable(face) else lambda _use: face
 
 
-def _inexact(_use: Use) -> bool:
-    return False
+def _none(_use: Use) -> tuple[Implicit, ...]:
+    return ()
+
+
+def _zero(_use: Use) -> int:
+    return 0
+
+
+def _elements(use: Use) -> int:
+    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)

@@ -37,7 +37,7 @@ def summarise(program: Program) -> Summary:
     totals = {"flops": 0, "dma_bytes": 0, "hbm_read_bytes": 0, "hbm_write_bytes": 0}
     unknown: set[str] = set()
     for variant, count in zip(program.variants, counts, strict=True):
-        totals["flops"] += count * flops_of(variant)
+        totals["flops"] += count * variant.instruction.flops(variant.use)
         moved = _dma_bytes(variant)
         if moved is None:
             unknown.add("dma_bytes")
@@ -50,20 +50,6 @@ def summarise(program: Program) -> Summary:
                 totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
     return Summary(target=program.arch.target, instructions=len(program), cores=program.cores, **known)
-
-
-def flops_of(variant: Variant) -> int:
-    """Multiplications and additions of one matrix product; 0 for other instructions and for transposes.
-
-    Each number of the stationary tile meets each column of dst once, in the double-row mode as well; an element of a
-    packed tile holds four.
-    """
-    types = variant.use.types
-    if not {"stationary", "moving", "dst"} <= types.keys() or variant.use.attrs.get("is_transpose"):
-        return 0
-    stationary, result = types["stationary"], types["dst"]
-    numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype.kind == "packed" else 1)
-    return int(2 * numbers * result.free_size)
 
 
 def _dma_bytes(variant: Variant) -> int | None:

@@ -171,18 +171,10 @@ def _transpose_flops(program: Program) -> int:
     """What transposes on the Tensor Engine would be as products with an identity."""
     rows = np.frombuffer(program.op_variant, np.uint32)
     counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist() if len(rows) else []
-    total = 0
-    for variant, count in zip(program.variants, counts, strict=False):
-        types = variant.use.types
-        if variant.engine != "tensor":
-            continue
-        if variant.instruction.name == "nc_transpose":
-            total += int(count) * 2 * types["data"].partitions ** 2 * types["data"].free_size
-        elif variant.use.attrs.get("is_transpose"):
-            total += int(count) * 2 * types["stationary"].partitions * types["stationary"].free_size * (
-                types["moving"].free_size
-            )  # fmt: skip
-    return total
+    return sum(
+        count * variant.instruction.transpose_flops(variant.use)
+        for variant, count in zip(program.variants, counts, strict=False)
+    )
 
 
 def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) -> Recording:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,17 @@ def test_totals_are_sums_of_the_items(covered: dict[str, Any]) -> None:
     assert totals["limits"]["all"] == sum(totals["limits"][kind] for kind in coverage.KINDS)
     assert totals["limits"]["reason"] <= totals["limits"]["all"] / 10
     assert totals["guessed_costs"] == sum("guess" in item["cost"].values() for item in covered["items"])
+
+
+def test_coverage_lists_instructions_that_are_not_awss(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert coverage.coverage()["own"] == []
+    own = replace(TABLE["reciprocal"], name="zigzag", index=len(TABLE))
+    monkeypatch.setitem(TABLE, "zigzag", own)
+    found = coverage.coverage()
+    assert [item["name"] for item in found["own"]] == ["nki.isa.zigzag"]
+    assert found["own"][0]["cost"] == coverage.confidences(TABLE["reciprocal"])
+    assert "nki.isa.zigzag" not in {item["name"] for item in found["items"]}
+    assert f"declared and not part of NKI {found['release']}: nki.isa.zigzag" in coverage.as_text(found)
 
 
 def test_every_declared_instruction_has_a_cost_on_its_generations(covered: dict[str, Any]) -> None:

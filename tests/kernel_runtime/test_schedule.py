@@ -265,7 +265,7 @@ def copied(x: Any) -> Any:
 
 def test_a_store_waits_for_the_copy_and_the_copy_for_the_load() -> None:
     found, _ = scheduled(traced(copied, (128, 64)))
-    assert [found.lanes[lane].name for lane in found.lane] == ["dma q0", "vector", "dma q9"]
+    assert [found.lanes[lane].name for lane in found.lane] == ["dma q0 sync", "vector", "dma q9 sync"]
     assert [found.waits(op) for op in range(3)] == [[], [(0, "flow")], [(1, "flow")]]
     assert semaphores(found).tolist() == [[1, 6, 1], [5, 1, 1]]
 
@@ -423,13 +423,27 @@ def test_dma_queues_go_by_trigger_direction_and_turn() -> None:
         nisa.dma_copy(a, x, dge_mode=modes.hwdge)
         nisa.dma_copy(a, x, dge_mode=modes.hwdge, engine=nisa.engine.scalar)
         nisa.dma_copy(a, x, dge_mode=modes.swdge)
-        nisa.dma_copy(a, x, dge_mode=modes.none)
 
     found, _ = scheduled(traced(kernel, (128, 64)))
     names = [found.lanes[lane].name for lane in found.lane]
-    assert names[:11] == [f"dma q{number % 9}" for number in range(11)]
-    assert names[11:] == ["dma q9", "dma q13 sync", "dma q14 scalar", "dma q15 gpsimd", "dma q2"]
-    assert {lane.trigger for lane in found.lanes if lane.kind == "dma"} == {"", "sync", "scalar", "gpsimd"}
+    assert names[:11] == [f"dma q{number % 9} sync" for number in range(11)]
+    assert names[11:] == ["dma q9 sync", "dma q13 sync", "dma q14 scalar", "dma q15 gpsimd"]
+    assert {lane.trigger for lane in found.lanes if lane.kind == "dma"} == {"sync", "scalar", "gpsimd"}
+
+
+def test_static_transfers_share_no_queue_with_those_that_hardware_describes() -> None:
+    def kernel(x: Any) -> None:
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
+        for mode in (nisa.dge_mode.unknown, nisa.dge_mode.none):
+            for _ in range(6):
+                a = nl.ndarray(x.shape, x.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(a, x, dge_mode=mode)
+            nisa.dma_copy(out, a, dge_mode=mode)
+
+    found, _ = scheduled(traced(kernel, (128, 64)))
+    names = [found.lanes[lane].name for lane in found.lane]
+    assert names[:7] == [f"dma q{number} sync" for number in (0, 1, 2, 3, 4, 0, 9)]
+    assert names[7:] == [f"dma q{number}" for number in (5, 6, 7, 8, 5, 6, 11)]
 
 
 def test_priorities_have_queues_of_their_own() -> None:

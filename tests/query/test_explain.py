@@ -6,12 +6,13 @@ import pytest
 
 from nki_lab import codes, query
 from nki_lab.cli import report
+from nki_lab.cli.coverage import functions
 from nki_lab.kernel_runtime.frontend import language, published
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
 from nki_lab.query.names import documentation
 
-FUNCTIONS = [f"{module}.{name}" for module, names in published.PUBLISHED.items() for name in names.split()]
+FUNCTIONS = [f"{module}.{name}" for module, names in functions().items() for name in names]
 REMOVED = [f"{module}.{name}" for module, gone in published.REMOVED.items() for name in gone]
 MEMBERS = [f"nki.language.NkiTensor.{name}" for name in dir(NkiTensor) if not name.startswith("_")]
 

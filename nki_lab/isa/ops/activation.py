@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from nki_lab.isa.alu import ALU, AluOp, identity_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
 from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
+from nki_lab.isa.ops.elementwise import stage
 from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, Cost, Implicit, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
-_COMMANDS = tuple(enums.reduce_cmd(value) for value in range(4))
+_COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
+"""Columns that Beta 1 does not convert."""
 
 
 def _known_function(use: Use) -> str | None:
@@ -32,11 +34,19 @@ def _bias_kind(use: Use) -> str | None:
     if bias is TF32:
         return "bias is tfloat32"
     if use.arch.generation == 2:
-        if use.attrs["bias"] is not None and use.attrs["bias"] != 0:
-            return f"bias is the number {use.attrs['bias']}, {use.arch.name} takes a tile of one column"
+        if bias is None and use.value("bias") not in (None, 0):
+            return f"bias is the number {use.value('bias')}, {use.arch.name} takes a tile of one column"
         if use.attrs["op"].name == "reciprocal" and bias is not None:
             return f"reciprocal takes no bias on {use.arch.name}"
     return None
+
+
+def _bias_constant(use: Use) -> tuple[Implicit, ...]:
+    """Without a bias tile the engine adds a column of constants."""
+    if use.types["bias"] is not None:
+        return ()
+    text = f"{use.instruction.name} has no bias tile"
+    return (Implicit(operand="bias", text=text, help="pass a column of zeros as bias"),)
 
 
 def _reduce_op(use: Use) -> str | None:
@@ -44,23 +54,16 @@ def _reduce_op(use: Use) -> str | None:
     return None if op is None or op.name == "add" else f"reduce_op=nl.{op.name}, the accumulator adds"
 
 
-def _command(use: Use) -> str | None:
-    command = use.attrs["reduce_cmd"]
-    return None if command in _COMMANDS else f"reduce_cmd.{command.name} is not a command of activation"
-
-
 def _activate(dst: Any, ins: Any, use: Use) -> None:
     """dst = op(data * scale + bias)."""
-    attrs, source = use.attrs, ins.data
-    scale = ins.scale if ins.scale is not None else attrs["scale"]
-    if ins.scale is not None or scale != 1.0:
-        np.multiply(source, scale if ins.scale is not None else np.float32(scale), out=dst)
+    source = ins.data
+    if use.value("scale") != 1.0:
+        np.multiply(source, ins.scale, out=dst)
         source = dst
-    bias = ins.bias if ins.bias is not None else attrs["bias"]
-    if bias is not None and not (ins.bias is None and bias == 0):
-        np.add(source, bias if ins.bias is not None else np.float32(bias), out=dst)
+    if use.value("bias") not in (None, 0):
+        np.add(source, ins.bias, out=dst)
         source = dst
-    attrs["op"].apply(source, dst)
+    use.attrs["op"].apply(source, dst)
 
 
 def _accumulate(out: Any, use: Use, state: Any, command: enums.reduce_cmd) -> None:
@@ -107,16 +110,17 @@ class activation:
     adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
                      help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
                      refuses={"reduce_op": "maximum"})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce", _command, operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce")
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
     history = {"activation_table": "op"}
     keeps_state = commands_registers
 
+    elementwise = True
+    implicit_operands = _bias_constant
+
     def exact(use: Use) -> bool:
-        plain = use.attrs["scale"] == 1.0 and use.types["bias"] is None and not use.attrs["bias"]
+        plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0)
         plain = plain and use.types["reduce_res"] is None
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
 
@@ -135,11 +139,7 @@ class activation:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("bias", "scale", "reduce_op", "reduce_res", "reduce_cmd"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -174,6 +174,8 @@ class activation_reduce:
                "reduce_res": "sbuf float32 128x1"}  # fmt: skip
     history = {"activation_table": "op"}
 
+    implicit_operands = _bias_constant
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _activate(out.dst, ins, use)
         _accumulate(out, use, state, enums.reduce_cmd.reset_reduce)
@@ -185,11 +187,7 @@ class activation_reduce:
             interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
         )
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("op", "data"),
-        keywords=("reduce_op", "reduce_res", "bias", "scale"),
-    )
+    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(
@@ -212,9 +210,9 @@ def _pair(use: Use) -> str | None:
 
 
 def _swaps(use: Use) -> str | None:
-    for stage in "01":
-        if use.attrs[f"reverse{stage}"] and _named(use, f"op{stage}") == "bypass":
-            return f"reverse{stage}=True and op{stage} is skipped"
+    for place in "01":
+        if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
+            return f"reverse{place}=True and op{place} is skipped"
     return None
 
 
@@ -272,10 +270,7 @@ class activate2:
                           operand="reduce_op", help="use one of the five",
                           accepts={"reduce_op": "maximum", "reduce_cmd": enums.reduce_cmd.reset_reduce},
                           refuses={"reduce_op": "multiply", "reduce_cmd": enums.reduce_cmd.reset_reduce})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is idle, reset, reduce or reset_reduce",
-                        commanded("idle", "reset", "reduce", "reset_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.idle},
-                        refuses={"reduce_op": "add", "reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("idle", "reset", "reduce", "reset_reduce", refuses={"reduce_op": "add"})
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
                "op0": "multiply", "op1": "add"}  # fmt: skip
@@ -284,19 +279,12 @@ class activate2:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, source, dst = use.attrs, ins.data, out.dst
-        for stage, tile in (("0", ins.imm0), ("1", ins.imm1)):
-            op: AluOp | None = attrs[f"op{stage}"]
-            if op is None or op.name == "bypass":
-                continue
-            number: Any = np.float32(attrs[f"imm{stage}"] or 0) if tile is None else tile
-            if attrs[f"reverse{stage}"]:
-                op.apply(number, source, dst)
-            else:
-                op.apply(source, number, dst)
-            source = dst
+        for place, given in (("0", ins.imm0), ("1", ins.imm1)):
+            if _named(use, f"op{place}") != "bypass":
+                operand = np.float32(0) if given is None else given
+                source = stage(source, attrs[f"op{place}"], operand, attrs[f"reverse{place}"], dst)
         if attrs["op"].parameter:
-            slope = np.float32(attrs["relu_param"]) if ins.relu_param is None else ins.relu_param
-            attrs["op"].apply(source, dst, slope)
+            attrs["op"].apply(source, dst, ins.relu_param)
         else:
             attrs["op"].apply(source, dst)
         _reduce2(out, use, state)
@@ -354,28 +342,21 @@ class exponential:
     reduce_init = arg("P 1", ONCHIP, "start of the sum, with load_reduce only", scalar=True, dtypes=(F32,),
                       default=0.0)  # fmt: skip
 
-    command = predicate("NKI012", "reduce_cmd is idle, reset_reduce, reduce or load_reduce",
-                        commanded("idle", "reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the four commands", accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.reset})  # fmt: skip
-    initial = predicate("NKI218", "reduce_init comes with load_reduce only", initial_given("reduce_init", 0.0),
-                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce, or leave it out",
-                        accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                        refuses={"reduce_init": 1.0})  # fmt: skip
+    command = commanded("idle", "reset_reduce", "reduce", "load_reduce")
+    initial = initial_given("reduce_init", 0.0)
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
     keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, dst = use.attrs, out.dst
-        np.subtract(ins.src, np.float32(attrs["max_value"]) if ins.max_value is None else ins.max_value, out=dst)
+        np.subtract(ins.src, ins.max_value, out=dst)
         np.exp(dst, out=dst)
         registers = lanes_of(state.vector_accumulators, use, "src")
         if attrs["reduce_cmd"] is enums.reduce_cmd.idle:
             registers[...] = np.nan
         else:
-            initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
-            first = started(registers, attrs["reduce_cmd"], 0, initial)
+            first = started(registers, attrs["reduce_cmd"], 0, ins.reduce_init)
             registers[...] = first + dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
         if out.reduce_res is not None:
             out.reduce_res[...] = registers.reshape(out.reduce_res.shape)

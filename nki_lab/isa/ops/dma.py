@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     SBUF,
     Cost,
     Legacy,
+    Route,
     Unmodelled,
     Use,
     arg,
@@ -111,6 +112,33 @@ def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
     )
 
 
+def route_of(use: Use) -> Route:
+    """How a transfer gets under way, by its addresses and the arguments that choose descriptors and trigger.
+
+    Index vectors, and on targets without descriptor hardware registers too, need software (NKI descriptor generation
+    guide); `dge_mode.none` cannot express run-time addresses (same page). Hardware descriptors have the queue of the
+    engine that triggers them, Sync or Scalar, software ones that of GpSimd (NKI DMA overview).
+
+    inferred: `dge_mode.unknown` is hardware triggered by Sync where there is hardware, of which the Trainium2
+    architecture guide recommends to use as much as possible; the profiles of the kernel optimization tutorial show no
+    static transfer, loads triggered by Sync, and the rate of hardware descriptors. guess: the compiler spreads these
+    transfers, like static ones, over queues by direction, and gives each `priority` one queue.
+    """
+    mode = use.attrs.get("dge_mode", _MODES.unknown)
+    dynamic = {view.indirect for view in use.types.values() if view is not None} - {None}
+    hardware = use.arch.dge_instances > 0
+    if mode is _MODES.swdge or dynamic - {"scalar"} or (dynamic and not hardware):
+        return Route("gpsimd", "software", "gpsimd")
+    if mode is _MODES.hwdge or dynamic:
+        trigger = "scalar" if use.attrs.get("engine") is enums.engine.scalar else "sync"
+        return Route(trigger, "hardware", trigger)
+    direction = "store" if use.space("dst") == HBM else "load"
+    if mode is _MODES.none or not hardware:
+        return Route(direction, "static")
+    priority = use.attrs.get("priority")
+    return Route(direction if priority is None else f"priority {priority}", "hardware", "sync")
+
+
 def rows_of_busiest(arch: Arch, view: Any) -> int:
     """Most partitions of an on-chip view that one DMA engine serves."""
     share = arch.dma_partitions_per_engine
@@ -181,19 +209,17 @@ class dma_copy:
     def precision(use: Use) -> str:
         return "native" if use.dtypes["dst"] is use.dtypes["src"] else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
 
+    dma_route = route_of
+
     def cost(arch: Arch, use: Use) -> Cost:
         return copy_cost(arch, use.types["dst"], use.types["src"])
 
-    legacy = Legacy(
-        result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), returns="", order=(),
-        keywords=("dst", "src", "mask", "dst_rmw_op", "oob_mode", "dge_mode", "unique_indices"),
-    )  # fmt: skip
+    legacy = Legacy(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
 
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -329,11 +355,8 @@ class dma_transpose:
     example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
     history = {"index_order": "columns"}
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def merges(use: Use) -> bool:
         return use.attrs["oob_mode"] is enums.oob_mode.skip
@@ -352,6 +375,8 @@ class dma_transpose:
         else:
             np.copyto(out.dst, moved, where=kept)
 
+    dma_route = route_of
+
     def cost(arch: Arch, use: Use) -> Cost:
         plain = copy_cost(arch, use.types["src"], use.types["src"])
         share = 0.5 if use.space("src") == SBUF else 0.9
@@ -362,10 +387,8 @@ class dma_transpose:
         return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust)
 
     legacy = Legacy(
-        result=lambda v: (tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
-                          v["src"].dtype, "sbuf"),
-        order=("src",),
-        keywords=("axes",),
+        shape=lambda v: tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
+        order=("src",), without=("priority", "dge_mode", "oob_mode"),
     )  # fmt: skip
 
 
@@ -434,7 +457,8 @@ class dma_compute:
 
     dst = out("E", (SBUF, HBM), "destination, cast on write", indirect=True)
     srcs = several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
-    reduce_op = attr("alu", "nl.add")
+    reduce_op = attr("alu", "nl.add", former="write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the "
+                     "last two")  # fmt: skip
     scales = attr("any", "a factor for each source: 1.0, or None", default=None)
     unique_indices = attr("bool", "no row is named twice", default=True)
     oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
@@ -470,6 +494,8 @@ class dma_compute:
         for term in more:
             total += np.asarray(term, np.float32).reshape(total.shape)
         np.copyto(out.dst, total.reshape(out.dst.shape))
+
+    dma_route = route_of
 
     def cost(arch: Arch, use: Use) -> Cost:
         views: list[Any] = [use.types[name] for name in _given(use)]

@@ -26,7 +26,7 @@ from nki_lab.isa.ops.cycles import (
     scalar_factor,
 )
 from nki_lab.isa.ops.shapes import one_in_sbuf
-from nki_lab.isa.spec import ONCHIP, PSUM, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import ONCHIP, PSUM, SBUF, Cost, Legacy, Predicate, Use, arg, attr, instruction, out, predicate
 
 
 def _op(use: Use, name: str) -> AluOp | None:
@@ -34,8 +34,8 @@ def _op(use: Use, name: str) -> AluOp | None:
     return op
 
 
-def alu_ops(*names: str) -> Any:
-    """Test: each named operator is an ALU operator of the right arity and known to the target."""
+def alu_ops(*names: str) -> Predicate:
+    """Limit: the target has each named operator."""
 
     def test(use: Use) -> str | None:
         for name in names:
@@ -44,7 +44,10 @@ def alu_ops(*names: str) -> Any:
                 return f"{name}=nl.{op.name} needs NeuronCore-v{op.since}, the target is {use.arch.name}"
         return None
 
-    return test
+    exist = "exists" if len(names) == 1 else "exist"
+    return predicate("NKI221", f"{' and '.join(names)} {exist} on the target", test, operand=names[0], target="trn2",
+                     help="build it from operators that the target has", accepts={names[0]: "maximum"},
+                     refuses={names[0]: "abs_max"})  # fmt: skip
 
 
 def _bitvec_integers(*names: str) -> Any:
@@ -58,7 +61,7 @@ def _bitvec_integers(*names: str) -> Any:
             if dtype is not None and dtype not in INTEGERS:
                 return f"{bits[0]}=nl.{use.attrs[bits[0]].name} works on bits of integers, {operand} is {dtype.name}"
         for name in bits:
-            number = use.attrs.get(name.replace("op", "operand"))
+            number = use.value(name.replace("op", "operand"))
             if isinstance(number, float) and not number.is_integer():
                 return f"{name}=nl.{use.attrs[name].name} works on bits of integers, its operand is {number}"
         return None
@@ -115,21 +118,18 @@ class tensor_tensor:
     binary = predicate("NKI215", "op takes two inputs", _binary, operand="op",
                        help="use nisa.activation or nisa.tensor_scalar for operators of one input",
                        accepts={"op": "maximum"}, refuses={"op": "abs"})  # fmt: skip
-    known = predicate("NKI221", "op exists on the target", alu_ops("op"), operand="op", target="trn2",
-                      help="build it from operators that the target has", accepts={"op": "maximum"},
-                      refuses={"op": "abs_max"})  # fmt: skip
+    known = alu_ops("op")
     integers = predicate("NKI202", "bit operators work on integers", _bitvec_integers("op"), operand="op",
                          help="reinterpret the tiles with .view(nl.int32), or use an arithmetic operator",
                          accepts={"op": "bitwise_and", "dst": "sbuf int32 128x512", "data1": "sbuf int32 128x512",
                                   "data2": "sbuf int32 128x512"},
                          refuses={"op": "bitwise_and"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data1 and data2 are not both in PSUM", one_in_sbuf("data1", "data2"),
-                            operand="data2", help="copy one of them to SBUF first",
-                            accepts={"data2": "psum float32 128x512"},
-                            refuses={"data1": "psum float32 128x512", "data2": "psum float32 128x512"})  # fmt: skip
+    one_in_sbuf = one_in_sbuf("data1", "data2")
 
     example = {"dst": "sbuf float32 128x512", "data1": "sbuf float32 128x512", "data2": "sbuf float32 128x512",
                "op": "add"}  # fmt: skip
+
+    elementwise = True
 
     def choose(use: Use) -> str:
         if use.attrs["op"].name == "power":
@@ -173,9 +173,7 @@ class tensor_tensor:
         factor = 1 / arch.vector_fast_tensor_tensor if fast else 1.0
         return engine_cost(arch, use, n * factor, source=ARCH_V3, confidence="inferred")
 
-    legacy = Legacy(
-        result=lambda v: (v["data1"].shape, None, "sbuf"), order=("data1", "data2", "op"), keywords=("engine",)
-    )
+    legacy = Legacy(result=lambda v: (v["data1"].shape, None, SBUF), order=("data1", "data2", "op"))
 
 
 # The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
@@ -185,12 +183,13 @@ _QUICK = ("add", "multiply", "subtract")
 def operand_given(op: str, operand: str) -> Any:
     def test(use: Use) -> str | None:
         code = _op(use, op)
-        given = use.types.get(operand) is not None or use.attrs.get(operand) is not None
+        value = use.value(operand)
+        given = value is not None
         if code is None:
             return f"{operand} is given without {op}" if given else None
         if code.arity == 2 and not given:
             return f"{op}=nl.{code.name} takes two inputs and {operand} is missing"
-        if code.arity == 1 and given and use.attrs.get(operand) != 0:
+        if code.arity == 1 and given and value != 0:
             return f"{op}=nl.{code.name} takes one input and {operand} is given"
         return None
 
@@ -251,7 +250,7 @@ class tensor_scalar:
 
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    op0 = attr("alu", "operator of the first stage, or None to skip it")
+    op0 = attr("alu", "operator of the first stage, or None to skip it", optional=True)
     operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, optional=True,
                    default=None)  # fmt: skip
     reverse0 = attr("bool", "compute operand0 op0 data", default=False)
@@ -266,9 +265,7 @@ class tensor_scalar:
     second = predicate("NKI218", "op1 comes with operand1", operand_given("op1", "operand1"), operand="operand1",
                        help="give the operand, or None for both", accepts={"op1": "add", "operand1": 1.0},
                        refuses={"op1": "add"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
-                      help="build it from operators that the target has", target="trn2",
-                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
+    known = alu_ops("op0", "op1")
     operators = predicate("NKI215", "op0 and op1 are operators of element-wise instructions", _stage_operators,
                           operand="op0", help="use an operator of the table Supported Math Operators",
                           accepts={"op0": "maximum"}, refuses={"op0": "average"})  # fmt: skip
@@ -296,6 +293,8 @@ class tensor_scalar:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0}
 
+    elementwise = True
+
     def choose(use: Use) -> str:
         names = {op.name for op in (_op(use, "op0"), _op(use, "op1")) if op is not None}
         return "gpsimd" if names & {"rsqrt", "power"} and PSUM not in use.spaces() else "vector"
@@ -310,8 +309,8 @@ class tensor_scalar:
         data, first, second, target = ins.data, ins.operand0, ins.operand1, out.dst
         if target.dtype.kind != "f":
             data, first, second, target = _one_width(data, first, second, target)
-        source = stage(data, attrs["op0"], attrs["operand0"], first, attrs["reverse0"], target)
-        source = stage(source, attrs["op1"], attrs["operand1"], second, attrs["reverse1"], target)
+        source = stage(data, attrs["op0"], first, attrs["reverse0"], target)
+        source = stage(source, attrs["op1"], second, attrs["reverse1"], target)
         if source is not out.dst:
             np.copyto(out.dst, source, casting="unsafe")
 
@@ -325,11 +324,7 @@ class tensor_scalar:
         factor = copy_factor(arch, use, "dst", "data")
         return engine_cost(arch, use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"),
-        keywords=("engine",),
-    )
+    legacy = Legacy(order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"))
 
 
 def _one_width(*arrays: Any) -> tuple[Any, ...]:
@@ -337,26 +332,23 @@ def _one_width(*arrays: Any) -> tuple[Any, ...]:
 
     guess: an engine sees narrower integers with zeros in front, and dst keeps the low bits.
     """
-    kinds = {array.dtype for array in arrays if array is not None}
+    kinds = {array.dtype for array in arrays if isinstance(array, np.ndarray)}
     if len(kinds) == 1:
         return arrays
     wide = max(kinds, key=lambda kind: int(kind.itemsize))
-    given = (None if array is None else array.astype(wide) for array in arrays[:-1])
+    given = (array.astype(wide) if isinstance(array, np.ndarray) else array for array in arrays[:-1])
     return (*given, np.empty(arrays[-1].shape, wide))
 
 
-def stage(source: Any, op: AluOp | None, number: Any, tile: Any, reverse: bool, out: Any) -> Any:
+def stage(source: Any, op: AluOp | None, other: Any, reverse: bool, out: Any) -> Any:
     """One stage of a scalar pipeline, written to out; a skipped stage gives its source back."""
     if op is None:
         return source
     if op.arity == 1:
         op.apply(source, None, out)
         return out
-    other = tile if tile is not None else number
-    if out.dtype.kind in "iu" and tile is None:
-        other = np.array(int(number) & (2 ** (8 * out.dtype.itemsize) - 1), dtype=out.dtype)
-    elif tile is None:
-        other = np.float32(other)
+    if out.dtype.kind in "iu" and not isinstance(other, np.ndarray):
+        other = np.array(int(other) & (2 ** (8 * out.dtype.itemsize) - 1), dtype=out.dtype)
     if reverse:
         op.apply(other, source, out)
     else:
@@ -394,21 +386,18 @@ class scalar_tensor_tensor:
     arithmetic = predicate("NKI215", "op0 and op1 are arithmetic operators of two inputs", _both_given, operand="op0",
                            help="use nisa.tensor_scalar for one stage or for bit operators",
                            accepts={"op0": "subtract"}, refuses={"op0": "bitwise_and"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
-                      help="build it from operators that the target has", target="trn2",
-                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
-    one_in_sbuf = predicate("NKI223", "data and operand1 are not both in PSUM", one_in_sbuf("data", "operand1"),
-                            operand="operand1", help="copy one of them to SBUF first",
-                            accepts={"operand1": "psum float32 128x512"},
-                            refuses={"data": "psum float32 128x512", "operand1": "psum float32 128x512"})  # fmt: skip
+    known = alu_ops("op0", "op1")
+    one_in_sbuf = one_in_sbuf("data", "operand1")
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "op1": "add", "operand1": "sbuf float32 128x512"}  # fmt: skip
 
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        staged = stage(ins.data, attrs["op0"], attrs.get("operand0"), ins.operand0, attrs["reverse0"],
-                       np.empty(out.dst.shape, np.float32))  # fmt: skip
+        staged = stage(ins.data, attrs["op0"], ins.operand0, attrs["reverse0"], np.empty(out.dst.shape, np.float32))
         if attrs["reverse1"]:
             attrs["op1"].apply(ins.operand1, staged, out.dst)
         else:
@@ -422,11 +411,7 @@ class scalar_tensor_tensor:
         )  # fmt: skip
         return engine_cost(arch, use, n if quick else 2 * n)
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("data", "op0", "operand0", "op1", "operand1", "reverse0", "reverse1"),
-    )
+    legacy = Legacy()
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.reciprocal")
@@ -438,6 +423,8 @@ class reciprocal:
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512"}
 
+    elementwise = True
+
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.divide(np.float32(1), ins.data, out=out.dst)
 
@@ -446,4 +433,4 @@ class reciprocal:
         cycles = arch.reciprocal_cycles * free_size(use, "dst")
         return engine_cost(arch, use, cycles, source=fact.source, confidence=fact.confidence)
 
-    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data",))
+    legacy = Legacy(order=("data",))

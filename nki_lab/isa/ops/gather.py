@@ -77,11 +77,8 @@ class nc_stream_shuffle:
     example = {"dst": "sbuf float32 32x512", "src": "sbuf float32 32x512", "shuffle_mask": [0] * 32}
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def merges(use: Use) -> bool:
         return KEEP in use.attrs["shuffle_mask"] or use.types["src"].shape[0] < use.types["dst"].shape[0]
@@ -97,8 +94,7 @@ class nc_stream_shuffle:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    order=("src", "dst", "shuffle_mask"))  # fmt: skip
+    legacy = Legacy(returns="", order=("src", "dst", "shuffle_mask"))
 
 
 def _as_many(use: Use) -> str | None:
@@ -139,11 +135,8 @@ class nc_n_gather:
     example = {"dst": "sbuf float32 128x16", "data": "sbuf float32 128x512", "indices": "sbuf uint32 128x16"}
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _require_inside(ins.indices, ins.data.shape[1], "indices", "nc_n_gather")
@@ -191,6 +184,14 @@ def _gathered(use: Use) -> str | None:
     return None if size == have else f"dst has {have} elements per partition, the indices give {size}"
 
 
+def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
+    rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
+    each = values.get("num_elem_per_idx") or 1
+    valid = values.get("num_valid_indices") or columns * _CORE
+    return (rows, columns, _CORE, each) if each > 1 and valid == columns * _CORE else (rows, valid * each)
+
+
 @instruction(engine="gpsimd", see="NKI API, nki.isa.local_gather")
 class local_gather:
     """dst[p] = the elements of src_buffer[p] at the indices of p's GpSimd core. Copied bit by bit.
@@ -227,11 +228,8 @@ class local_gather:
     example = {"dst": "sbuf float32 128x64", "src_buffer": "sbuf float32 128x512", "index": "sbuf uint16 128x4"}
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         each, valid = int(use.attrs["num_elem_per_idx"]), _valid(use)
@@ -250,18 +248,7 @@ class local_gather:
         # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
         return engine_cost(arch, use, _valid(use) * each * rate, confidence="inferred")
 
-    legacy = Legacy(
-        result=lambda v: (_legacy_shape(v), v["src_buffer"].dtype, "sbuf"),
-        order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"),
-    )  # fmt: skip
-
-
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
-    rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
-    each = values.get("num_elem_per_idx") or 1
-    valid = values.get("num_valid_indices") or columns * _CORE
-    return (rows, columns, _CORE, each) if each > 1 and valid == columns * _CORE else (rows, valid * each)
+    legacy = Legacy(shape=_legacy_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
 
 
 def _one_more(use: Use) -> str | None:
@@ -299,14 +286,9 @@ class nonzero_with_count:
     example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
-
-    def merges(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         first = -use.types["src"].start_partition % _CORE
@@ -361,5 +343,4 @@ class sequence_bounds:
         return engine_cost(arch, use, free_size(use, "segment_ids"), source="not published: one element a cycle",
                            confidence="guess")  # fmt: skip
 
-    legacy = Legacy(result=lambda v: ((1, 2, v["segment_ids"].shape[-1]), v["segment_ids"].dtype, "sbuf"),
-                    keywords=("segment_ids",))  # fmt: skip
+    legacy = Legacy(shape=lambda v: (1, 2, v["segment_ids"].shape[-1]))

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, TF32, DType
+from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
 from nki_lab.isa.spec import (
@@ -22,6 +22,7 @@ from nki_lab.isa.spec import (
     Accumulation,
     Contraction,
     Cost,
+    Implicit,
     Legacy,
     Use,
     arg,
@@ -34,6 +35,16 @@ from nki_lab.isa.spec import (
 
 _PE_DTYPES = (F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP8_E4M3FN)
 _WIDE = (F32, TF32)
+
+
+MULTIPLY_ADDS: Final = "multiply-adds"
+
+
+def multiply_adds(use: Use) -> int:
+    """Each number of the stationary tile meets each column of dst once, in the double-row mode too."""
+    stationary, result = use.types["stationary"], use.types["dst"]
+    numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype in PACKED else 1)
+    return int(numbers * result.free_size)
 
 
 def _double_row(use: Use) -> bool:
@@ -246,6 +257,15 @@ class nc_matmul:
     contraction = Contraction(plain=_is_plain)
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
 
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 0 if use.attrs["is_transpose"] else 2 * multiply_adds(use)
+
+    def transpose_flops(use: Use) -> int:
+        return 2 * multiply_adds(use) if use.attrs["is_transpose"] else 0
+
     def exact(use: Use) -> bool:
         return bool(use.attrs["is_transpose"]) and use.arch.generation >= 3
 
@@ -287,9 +307,7 @@ class nc_matmul:
         result=lambda v: (
             (_free(v["stationary"], v.get("perf_mode")), _free(v["moving"], v.get("perf_mode"))), F32, PSUM
         ),
-        order=("stationary", "moving"),
-        keywords=("is_stationary_onezero", "is_moving_onezero", "is_transpose", "tile_position", "tile_size",
-                  "perf_mode"),
+        order=("stationary", "moving"), without=("accumulate",),
     )  # fmt: skip
 
 
@@ -342,6 +360,13 @@ def _same_dtype(use: Use) -> str | None:
     return f"dst is {dst.name} and data is {data.name}, a transpose keeps the dtype"
 
 
+_IDENTITY: Final = Implicit(
+    operand="data",
+    text="the Tensor engine transposes by a product with an identity",
+    help="multiply by an identity of your own with nisa.nc_matmul, or transpose 32 x 32 on the Vector engine",
+)
+
+
 @instruction(engine=("tensor", "vector"), see="NKI API, nki.isa.nc_transpose")
 class nc_transpose:
     """dst[F, P] = data[P, F].T, with the free dimensions of data flattened.
@@ -370,11 +395,15 @@ class nc_transpose:
     def choose(use: Use) -> str:
         return _transpose_engine(use)
 
-    def precision(use: Use) -> str:
-        return "native"
+    def implicit_operands(use: Use) -> tuple[Implicit, ...]:
+        return (_IDENTITY,) if use.engine == "tensor" else ()
 
-    def exact(use: Use) -> bool:
-        return True
+    def transpose_flops(use: Use) -> int:
+        """As the Tensor Engine does it: a product with an identity."""
+        return 2 * use.dims["P"] ** 2 * use.dims["F"] if use.engine == "tensor" else 0
+
+    precision = "native"
+    exact = True
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
@@ -403,5 +432,4 @@ class nc_transpose:
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
         order=("data",),
-        keywords=("engine",),
     )  # fmt: skip

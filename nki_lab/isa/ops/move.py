@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS
+from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS, dtype_of
 from nki_lab.isa.ops.cycles import (
     ARCH_V3,
     DOC_226,
@@ -67,14 +67,15 @@ class tensor_copy:
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
     role = "copy"
 
-    def choose(use: Use) -> str:
-        return "vector"
+    elementwise = True
+    tolerated = {"dtype": "the dtype of dst decides"}
+
+    choose = "vector"
 
     def precision(use: Use) -> str:
         return "native" if same_dtype(use, "dst", "src") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         np.copyto(out.dst, ins.src)
@@ -96,7 +97,7 @@ class tensor_copy:
             return engine_cost(arch, use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
         return engine_cost(arch, use, n, source=DOC_226)
 
-    legacy = Legacy(result=lambda v: (v["src"].shape, v["src"].dtype, "sbuf"), order=("src",), keywords=("engine",))
+    legacy = Legacy(order=("src",))
 
 
 def _value_kind(use: Use) -> str | None:
@@ -112,6 +113,15 @@ def _value_kind(use: Use) -> str | None:
         if not info.min <= value <= info.max:
             return f"value {value} is outside {dtype.name} ({info.min}..{info.max})"
     return None
+
+
+def _plain_number(values: dict[str, Any]) -> None:
+    """Beta 1 takes NumPy's numbers, and whole floats for tiles of integers."""
+    number = values["value"]
+    if isinstance(number, np.generic):
+        number = number.item()
+    whole = dtype_of(values["dtype"]).is_integer and isinstance(number, float) and number.is_integer()
+    values["value"] = int(number) if whole else number
 
 
 @instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.memset")
@@ -130,8 +140,9 @@ class memset:
     example = {"dst": "sbuf float32 128x512", "value": 0.0}
     fills = Fill(operand="value", bounds=lambda use: (use.attrs["value"], use.attrs["value"]))
 
-    def choose(use: Use) -> str:
-        return "vector"
+    elementwise = True
+
+    choose = "vector"
 
     def warns(use: Use) -> list[Diagnostic]:
         dtype, value = use.dtypes["dst"], use.attrs["value"]
@@ -158,8 +169,8 @@ class memset:
         return engine_cost(arch, use, n / 2 if half else n)
 
     legacy = Legacy(
-        result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("shape", "value", "dtype"),
-        keywords=("engine",),
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("shape", "value", "dtype"),
+        forms={"shape": "shape"}, adapt=_plain_number,
     )  # fmt: skip
 
 
@@ -244,4 +255,7 @@ class iota:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(result=lambda v: (tuple(v["shape"]), v["dtype"], "sbuf"), order=("expr", "dtype"))
+    legacy = Legacy(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("expr", "dtype"), forms={"expr": "index"},
+        without=("pattern", "offset", "channel_multiplier"),
+    )  # fmt: skip

@@ -31,6 +31,7 @@ from nki_lab.isa.dtype import (
     DType,
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.matmul import MULTIPLY_ADDS, multiply_adds
 from nki_lab.isa.ops.shapes import by_partition
 from nki_lab.isa.spec import (
     PSUM,
@@ -140,11 +141,8 @@ class quantize_mx:
                "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def merges(use: Use) -> bool:
-        return True
+    precision = "native"
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         kind: Any = use.dtypes["dst"]
@@ -272,8 +270,7 @@ class nc_matmul_mx:
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
@@ -289,6 +286,12 @@ class nc_matmul_mx:
         cycles = max(min(arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
         return Cost(interval=float(cycles), latency=cycles + arch.matmul_latency_cycles, source=_GUIDE,
                     confidence="documented")  # fmt: skip
+
+    work_unit = MULTIPLY_ADDS
+    work = multiply_adds
+
+    def flops(use: Use) -> int:
+        return 2 * multiply_adds(use)
 
     legacy = Unmodelled("Beta 1 has no MX formats")
 

@@ -47,7 +47,7 @@ class bn_stats:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))
 
-    legacy = Legacy(result=lambda v: ((v["data"].shape[0], 6), v["data"].dtype, "sbuf"), order=("data",))
+    legacy = Legacy(shape=lambda v: (v["data"].shape[0], 6), order=("data",))
 
 
 def _triples(use: Use) -> str | None:
@@ -84,4 +84,4 @@ class bn_aggr:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, 13 * free_size(use, "data") / 3)
 
-    legacy = Legacy(result=lambda v: ((v["data"].shape[0], 2), v["data"].dtype, "sbuf"), order=("data",))
+    legacy = Legacy(shape=lambda v: (v["data"].shape[0], 2), order=("data",))

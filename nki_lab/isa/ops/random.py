@@ -141,11 +141,8 @@ class rng:
 
     example = {"dst": "sbuf uint32 128x64"}
 
-    def choose(use: Use) -> str:
-        return "vector"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "vector"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
@@ -180,9 +177,7 @@ class rand2:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        low = np.float32(use.attrs["min"]) if ins.min is None else ins.min
-        high = np.float32(use.attrs["max"]) if ins.max is None else ins.max
-        out.dst[...] = (high - low) * u + low
+        out.dst[...] = (ins.max - ins.min) * u + ins.min
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst") / STREAMS["vector"],
@@ -233,18 +228,16 @@ class dropout:
         dtype = use.dtypes["data"]
         return "native" if dtype is not None and dtype.kind in ("int", "uint", "bool") else "float32"
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        prob = np.float32(use.attrs["prob"]) if ins.prob is None else ins.prob
-        np.copyto(out.dst, np.where(u < prob, ins.data.dtype.type(0), ins.data))
+        np.copyto(out.dst, np.where(u < ins.prob, ins.data.dtype.type(0), ins.data))
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))
 
-    legacy = Legacy(result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), order=("data", "prob"))
+    legacy = Legacy(order=("data", "prob"))
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.set_rng_seed")
@@ -255,8 +248,7 @@ class set_rng_seed:
 
     example = {"src_seeds": "sbuf uint32 1x1"}
 
-    def precision(use: Use) -> str:
-        return "bits"
+    precision = "bits"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
@@ -307,11 +299,8 @@ class rand_set_state:
 
     example = {"src_seeds": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         _generators(state, use.engine)[_lanes(use, "src_seeds")] = ins.src_seeds
@@ -338,11 +327,8 @@ class rand_get_state:
 
     example = {"dst": "sbuf uint32 128x6"}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         out.dst[...] = _generators(state, use.engine)[_lanes(use, "dst")]

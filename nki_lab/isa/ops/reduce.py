@@ -73,6 +73,15 @@ def _integers(use: Use) -> str | None:
     return "negate is arithmetic and op is a bit operator" if use.attrs.get("negate") else None
 
 
+def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+    shape = tuple(values["data"].shape)
+    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
+    if values.get("keepdims"):
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+    return kept if len(kept) > 1 else (*kept, 1)
+
+
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_reduce")
 class tensor_reduce:
     """dst = reduction of data over its last free dimension(s), in float32.
@@ -129,20 +138,7 @@ class tensor_reduce:
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "maximum")
         return engine_cost(arch, use, n / 2 if fast else n)
 
-    legacy = Legacy(
-        result=lambda v: (_legacy_shape(v), v["data"].dtype, "sbuf"),
-        order=("op", "data", "axis"),
-        keywords=("negate", "keepdims"),
-    )
-
-
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    shape = tuple(values["data"].shape)
-    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
-    if values.get("keepdims"):
-        return tuple(1 if i in axes else n for i, n in enumerate(shape))
-    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    return kept if len(kept) > 1 else (*kept, 1)
+    legacy = Legacy(shape=_legacy_shape, order=("op", "data", "axis"))
 
 
 _FOLDS = ("add", "multiply", "maximum", "minimum")
@@ -194,9 +190,7 @@ class tensor_scalar_reduce:
     given = predicate("NKI218", "op0 comes with operand0", operand_given("op0", "operand0"), operand="operand0",
                       help="give the operand of an operator with two inputs", accepts={"operand0": 1.0},
                       refuses={"operand0": None})  # fmt: skip
-    known = predicate("NKI221", "op0 exists on the target", alu_ops("op0"), operand="op0", target="trn2",
-                      help="build it from operators that the target has", accepts={"op0": "maximum"},
-                      refuses={"op0": "abs_max"})  # fmt: skip
+    known = alu_ops("op0")
     unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", unary_stage, operand="op0",
                       help="use nisa.activation with reduce_op=nl.add", target="trn2",
                       accepts={"op0": "abs", "operand0": None},
@@ -207,14 +201,8 @@ class tensor_scalar_reduce:
     forward = predicate("NKI221", "reverse0 is not supported yet", _forward, operand="reverse0",
                         help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce", accepts={"reverse0": False},
                         refuses={"reverse0": True})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is reset_reduce, reduce or load_reduce",
-                        commanded("reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the three", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.idle})  # fmt: skip
-    initial = predicate("NKI218", "reduce_init comes with load_reduce, and only then", initial_given("reduce_init"),
-                        operand="reduce_init", help="give reduce_cmd=nisa.reduce_cmd.load_reduce and reduce_init, or "
-                        "neither", accepts={"reduce_init": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                        refuses={"reduce_init": 1.0})  # fmt: skip
+    command = commanded("reset_reduce", "reduce", "load_reduce")
+    initial = initial_given("reduce_init")
 
     example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
                "reduce_op": "add", "reduce_res": "sbuf float32 128x1"}  # fmt: skip
@@ -222,13 +210,12 @@ class tensor_scalar_reduce:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs = use.attrs
-        result = stage(ins.data, attrs["op0"], attrs["operand0"], ins.operand0, False, out.dst)
+        result = stage(ins.data, attrs["op0"], ins.operand0, False, out.dst)
         if result is not out.dst:
             np.copyto(out.dst, result)
         op: AluOp = attrs["reduce_op"]
         registers = lanes_of(state.vector_accumulators, use, "data")
-        initial = attrs["reduce_init"] if ins.reduce_init is None else ins.reduce_init
-        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), initial)
+        first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), ins.reduce_init)
         reduced = np.empty(len(first), np.float32)
         op.reduce(out.dst, tuple(range(1, out.dst.ndim)), reduced)
         op.apply(first, reduced, first)
@@ -241,11 +228,7 @@ class tensor_scalar_reduce:
         return engine_cost(arch, use, max(free_size(use, "dst"), arch.min_initiation_interval)
                            + arch.min_initiation_interval)  # fmt: skip
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"),
-        order=(),
-        keywords=("data", "op0", "operand0", "reduce_op", "reduce_res", "reverse0"),
-    )
+    legacy = Legacy(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
 
 
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
@@ -298,4 +281,4 @@ class tensor_partition_reduce:
         return engine_cost(arch, use, cycles, source="not published, 'very slow': one element a cycle",
                            confidence="guess")  # fmt: skip
 
-    legacy = Legacy(result=lambda v: ((1, *tuple(v["data"].shape)[1:]), v["data"].dtype, "sbuf"), order=("op", "data"))
+    legacy = Legacy(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))

@@ -101,8 +101,7 @@ class register_move:
 
     example = {"dst": "register", "src": 7}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = value_of(state.values, use.attrs["src"])
@@ -127,8 +126,7 @@ class register_load:
 
     example = {"dst": "register", "src": "sbuf int32 1x1"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         state.values[use.attrs["dst"].number] = ins.src.reshape(-1)[0].item()
@@ -153,8 +151,7 @@ class register_store:
 
     example = {"dst": "sbuf int32 1x1", "src": "register 7"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         value = value_of(state.values, use.attrs["src"])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nki_lab.isa import enums
-from nki_lab.isa.spec import Use
+from nki_lab.isa.spec import Predicate, Use, predicate
 
 
-def commanded(*names: str) -> Callable[[Use], str | None]:
-    """Test: `reduce_cmd` is one of some commands."""
+def commanded(*names: str, refuses: Mapping[str, Any] | None = None) -> Predicate:
+    """Limit: `reduce_cmd` is one of some commands; `refuses` are what others need besides to be refused for that."""
 
     def test(use: Use) -> str | None:
         command = use.attrs["reduce_cmd"]
@@ -20,15 +20,17 @@ def commanded(*names: str) -> Callable[[Use], str | None]:
             return None
         return f"reduce_cmd.{command.name} is not a command of {use.instruction.name}"
 
-    return test
+    other = next(command for command in enums.reduce_cmd if command.name not in names)
+    return predicate("NKI012", f"reduce_cmd is {', '.join(names[:-1])} or {names[-1]}", test, operand="reduce_cmd",
+                     help="use one of these commands", accepts={"reduce_cmd": enums.reduce_cmd[names[0]]},
+                     refuses={**(refuses or {}), "reduce_cmd": other})  # fmt: skip
 
 
-def initial_given(operand: str, neutral: float | None = None) -> Callable[[Use], str | None]:
-    """Test: a start value is given with load_reduce and only then; `neutral` is the number that says nothing."""
+def initial_given(operand: str, neutral: float | None = None) -> Predicate:
+    """Limit: a start value is given with load_reduce and only then; `neutral` is the number that says nothing."""
 
     def test(use: Use) -> str | None:
-        number = use.attrs.get(operand)
-        given = use.types.get(operand) is not None or (number is not None and number != neutral)
+        given = use.value(operand) not in (None, neutral)
         loads = use.attrs["reduce_cmd"] is enums.reduce_cmd.load_reduce
         if given and not loads:
             return f"{operand} is given and reduce_cmd.{use.attrs['reduce_cmd'].name} does not load it"
@@ -36,7 +38,12 @@ def initial_given(operand: str, neutral: float | None = None) -> Callable[[Use],
             return f"reduce_cmd.load_reduce starts from {operand}, which is missing"
         return None
 
-    return test
+    when = "load_reduce, and only then" if neutral is None else "load_reduce only"
+    instead = f" and {operand}, or neither" if neutral is None else ", or leave it out"
+    return predicate("NKI218", f"{operand} comes with {when}", test, operand=operand,
+                     help=f"give reduce_cmd=nisa.reduce_cmd.load_reduce{instead}",
+                     accepts={operand: 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
+                     refuses={operand: 1.0})  # fmt: skip
 
 
 def lanes_of(registers: Any, use: Use, operand: str) -> Any:

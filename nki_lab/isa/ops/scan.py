@@ -66,12 +66,8 @@ class tensor_tensor_scan:
     operators = predicate("NKI215", "op0 and op1 are arithmetic operators of two inputs", _two_inputs, operand="op0",
                           help="use operators such as nl.multiply, nl.add, nl.maximum",
                           accepts={"op0": "maximum"}, refuses={"op0": "bitwise_and"})  # fmt: skip
-    known = predicate("NKI221", "op0 and op1 exist on the target", alu_ops("op0", "op1"), operand="op0",
-                      help="build it from operators that the target has", target="trn2",
-                      accepts={"op0": "maximum"}, refuses={"op0": "abs_max"})  # fmt: skip
-    psum = predicate("NKI223", "data0 and data1 are not both in PSUM", one_in_sbuf("data0", "data1"), operand="data1",
-                     help="copy one of them to SBUF first", accepts={"data1": "psum float32 128x512"},
-                     refuses={"data0": "psum float32 128x512", "data1": "psum float32 128x512"})  # fmt: skip
+    known = alu_ops("op0", "op1")
+    psum = one_in_sbuf("data0", "data1")
 
     example = {"dst": "sbuf float32 128x512", "data0": "sbuf float32 128x512", "data1": "sbuf float32 128x512",
                "initial": 0.0, "op0": "multiply", "op1": "add"}  # fmt: skip
@@ -81,7 +77,7 @@ class tensor_tensor_scan:
         left = np.ascontiguousarray(ins.data0.reshape(rows, -1).T)
         right = np.ascontiguousarray(ins.data1.reshape(rows, -1).T)
         start = np.empty(rows, np.float32)
-        start[...] = attrs["initial"] if ins.initial is None else ins.initial.reshape(-1)
+        start[...] = np.reshape(ins.initial, -1)
         result = np.empty(left.shape, np.float32)
         reverse = (bool(attrs["reverse0"]), bool(attrs["reverse1"]))
         _scan(attrs["op0"], attrs["op1"], left, right, start, reverse, result)
@@ -90,10 +86,7 @@ class tensor_tensor_scan:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, 2 * free_size(use, "dst"))
 
-    legacy = Legacy(
-        result=lambda v: (v["data0"].shape, v["data0"].dtype, "sbuf"),
-        order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"),
-    )
+    legacy = Legacy(order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"))
 
 
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -115,6 +108,12 @@ def _not_wide(use: Use) -> str | None:
     wide = [name for name in ("dst", "src") if use.dtypes[name] in (INT32, UINT32)]
     dtype = use.dtypes[wide[0]] if wide else None
     return None if dtype is None else f"{wide[0]} is {dtype.name}"
+
+
+def _only_loaded_start(values: dict[str, Any]) -> None:
+    """AWS's Beta 1 kernels pass a start with every command; only load_reduce reads it."""
+    if values.get("reduce_cmd") is not enums.reduce_cmd.load_reduce:
+        values.pop("imm1", None)
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_scalar_cumulative")
@@ -141,20 +140,12 @@ class tensor_scalar_cumulative:
     scalar_stage = predicate("NKI215", "op0 is an arithmetic operator of two inputs", _arithmetic, operand="op0",
                              help="use nisa.tensor_scalar for bit operators", accepts={"op0": "subtract"},
                              refuses={"op0": "bitwise_or"})  # fmt: skip
-    known = predicate("NKI221", "op0 exists on the target", alu_ops("op0"), operand="op0", target="trn2",
-                      help="build it from operators that the target has", accepts={"op0": "maximum"},
-                      refuses={"op0": "abs_max"})  # fmt: skip
+    known = alu_ops("op0")
     narrow = predicate("NKI202", "src and dst are no 32-bit integers", _not_wide, operand="src",
                        help="copy the tile to float32 first", accepts={"src": "sbuf int16 128x512"},
                        refuses={"src": "sbuf int32 128x512"})  # fmt: skip
-    command = predicate("NKI012", "reduce_cmd is reset_reduce, reduce or load_reduce",
-                        commanded("reset_reduce", "reduce", "load_reduce"), operand="reduce_cmd",
-                        help="use one of the three", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                        refuses={"reduce_cmd": enums.reduce_cmd.idle})  # fmt: skip
-    start = predicate("NKI218", "imm1 comes with load_reduce, and only then", initial_given("imm1"), operand="imm1",
-                      help="give reduce_cmd=nisa.reduce_cmd.load_reduce and imm1, or neither",
-                      accepts={"imm1": 1.0, "reduce_cmd": enums.reduce_cmd.load_reduce},
-                      refuses={"imm1": 1.0})  # fmt: skip
+    command = commanded("reset_reduce", "reduce", "load_reduce")
+    start = initial_given("imm1")
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512", "op0": "multiply", "op1": "add",
                "imm0": 2.0}  # fmt: skip
@@ -162,11 +153,11 @@ class tensor_scalar_cumulative:
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         attrs, rows = use.attrs, out.dst.shape[0]
-        given = stage(ins.src, attrs["op0"], attrs["imm0"], ins.imm0, False, np.empty(ins.src.shape, np.float32))
+        given = stage(ins.src, attrs["op0"], ins.imm0, False, np.empty(ins.src.shape, np.float32))
         op: AluOp = attrs["op1"]
         registers = lanes_of(state.vector_accumulators, use, "src")
         origin = np.float32(0) if op.name == "subtract" else identity_of(op, np.dtype(np.float32))
-        first = started(registers, attrs["reduce_cmd"], origin, attrs["imm1"] if ins.imm1 is None else ins.imm1)
+        first = started(registers, attrs["reduce_cmd"], origin, ins.imm1)
         moving = np.ascontiguousarray(given.reshape(rows, -1).T)
         result = np.empty(moving.shape, np.float32)
         held = first
@@ -180,5 +171,4 @@ class tensor_scalar_cumulative:
         return engine_cost(arch, use, 2 * free_size(use, "dst"), source="not published: as tensor_tensor_scan, "
                            + DOC_226, confidence="guess")  # fmt: skip
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    keywords=("dst", "src", "op0", "op1", "imm0", "imm1", "reduce_cmd"))  # fmt: skip
+    legacy = Legacy(returns="", adapt=_only_loaded_start)

@@ -63,8 +63,7 @@ class max8:
     example = {"dst": "sbuf float32 128x8", "src": "sbuf float32 128x512"}
     shapes = by_partition
 
-    def exact(use: Use) -> bool:
-        return True
+    exact = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         src = ins.src
@@ -75,7 +74,7 @@ class max8:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "src"))
 
-    legacy = Legacy(result=lambda v: ((v["src"].shape[0], 8), v["src"].dtype, "sbuf"), keywords=("src",))
+    legacy = Legacy(shape=lambda v: (v["src"].shape[0], 8))
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.nc_find_index8")
@@ -121,7 +120,7 @@ class nc_find_index8:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))
 
-    legacy = Legacy(result=lambda v: ((v["data"].shape[0], 8), UINT32, "sbuf"), keywords=("data", "vals"))
+    legacy = Legacy(result=lambda v: ((v["data"].shape[0], 8), UINT32, SBUF))
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.nc_match_replace8")
@@ -162,6 +161,4 @@ class nc_match_replace8:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "data"))
 
-    legacy = Legacy(
-        result=lambda v: (v["data"].shape, v["data"].dtype, "sbuf"), keywords=("data", "vals", "imm", "dst_idx")
-    )
+    legacy = Legacy()

@@ -106,9 +106,7 @@ class range_select:
     indices = rule("NKI220", "indices are integers that float32 holds: up to 2^24", _range, operand="range_start",
                    help="shift the bounds instead", accepts={"range_start": 2**24 - 512},
                    refuses={"range_start": 2**24 - 511})  # fmt: skip
-    command = rule("NKI012", "reduce_cmd is reset_reduce or reduce", commanded("reset_reduce", "reduce"),
-                   operand="reduce_cmd", help="use one of the two", accepts={"reduce_cmd": enums.reduce_cmd.reduce},
-                   refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
+    command = commanded("reset_reduce", "reduce")
 
     example = {"dst": "sbuf float32 128x512", "on_true_tile": "sbuf float32 128x512", "comp_op0": "greater_equal",
                "comp_op1": "less", "bound0": "sbuf float32 128x1", "bound1": "sbuf float32 128x1"}  # fmt: skip
@@ -128,12 +126,7 @@ class range_select:
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"))
 
-    legacy = Legacy(
-        result=lambda v: (v["on_true_tile"].shape, v["on_true_tile"].dtype, "sbuf"),
-        order=(),
-        keywords=("on_true_tile", "comp_op0", "comp_op1", "bound0", "bound1", "reduce_cmd", "reduce_res", "reduce_op",
-                  "range_start", "on_false_value"),
-    )  # fmt: skip
+    legacy = Legacy()
 
 
 _NARROW: Final = tuple(dtype for dtype in (*_FLOATS, INT8, INT16, UINT8, UINT16) if dtype is not TF32)
@@ -151,13 +144,8 @@ class select_reduce:
     maximum = rule("NKI215", "reduce_op is nl.maximum", _only("reduce_op", "maximum"), operand="reduce_op",
                    help="reduce dst with nisa.tensor_reduce instead", accepts={"reduce_op": "maximum"},
                    refuses={"reduce_op": "add"})  # fmt: skip
-    command = rule("NKI012", "reduce_cmd is idle, reset_reduce or reduce", commanded("idle", "reset_reduce", "reduce"),
-                   operand="reduce_cmd", help="use one of the three",
-                   accepts={"reduce_cmd": enums.reduce_cmd.reset_reduce},
-                   refuses={"reduce_cmd": enums.reduce_cmd.load_reduce})  # fmt: skip
-    psum = rule("NKI223", "on_true and predicate are not both in PSUM", one_in_sbuf("on_true", "predicate"),
-                operand="predicate", help="copy one of them to SBUF first", accepts={"on_true": "psum float32 128x512"},
-                refuses={"on_true": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
+    command = commanded("idle", "reset_reduce", "reduce")
+    psum = one_in_sbuf("on_true", "predicate", "uint8")
 
     dst = out("P F", ONCHIP, "selected elements, cast on write")
     predicate = arg("P F", ONCHIP, "selects on_true where it is not zero", dtypes=(INT8, UINT8, INT16, UINT16))
@@ -173,20 +161,14 @@ class select_reduce:
     keeps_state = commands_registers
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        attrs = use.attrs
-        mask = (ins.predicate != 0) != attrs["reverse_pred"]
-        other = np.float32(attrs["on_false"]) if ins.on_false is None else ins.on_false
-        _select_max(out, np.where(mask, ins.on_true, other), use, state, "on_true")
+        mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
+        _select_max(out, np.where(mask, ins.on_true, ins.on_false), use, state, "on_true")
 
     def cost(arch: Arch, use: Use) -> Cost:
         return engine_cost(arch, use, free_size(use, "dst"), source="not published: as range_select",
                            confidence="inferred")  # fmt: skip
 
-    legacy = Legacy(
-        returns="",
-        result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-        keywords=("dst", "predicate", "on_true", "on_false", "reduce_res", "reduce_cmd", "reduce_op", "reverse_pred"),
-    )
+    legacy = Legacy(returns="")
 
 
 def _affine_pattern(use: Use) -> str | None:
@@ -228,7 +210,8 @@ class affine_select:
     dst = out("P F", (SBUF,), "selected elements, cast on write")
     pattern = attr("pattern", "[[step, num], ...], outermost first")
     channel_multiplier = attr("number", "step from one partition to the next")
-    on_true_tile = arg("P F", (SBUF,), "tile to select from")
+    on_true_tile = arg("P F", (SBUF,), "tile to select from",
+                       former="pass offset by keyword: since NKI 0.3 channel_multiplier stands third")  # fmt: skip
     on_false_value = attr("number", "number where the comparison fails")
     cmp_op = attr("alu", "comparison with 0", default=ALU["equal"])
     offset = attr("register_or_int", "value of the function at the first place, or a register that holds it",
@@ -269,9 +252,9 @@ class affine_select:
         return engine_cost(arch, use, free_size(use, "dst"))
 
     legacy = Legacy(
-        result=lambda v: (v["on_true_tile"].shape, v["on_true_tile"].dtype, "sbuf"),
-        order=("pred", "on_true_tile", "on_false_value"),
-    )
+        order=("pred", "on_true_tile", "on_false_value"), forms={"pred": "comparison"},
+        without=("pattern", "channel_multiplier", "cmp_op", "offset"),
+    )  # fmt: skip
 
 
 def _number_kind(use: Use) -> str | None:
@@ -291,9 +274,7 @@ class tensor_copy_predicated:
     one_dtype = rule("NKI207", "src and dst have one dtype", one_dtype("dst", "src"), operand="src",
                      help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 128x512"},
                      refuses={"src": "sbuf bfloat16 128x512"})  # fmt: skip
-    psum = rule("NKI223", "src and predicate are not both in PSUM", one_in_sbuf("src", "predicate"),
-                operand="predicate", help="copy one of them to SBUF first", accepts={"src": "psum float32 128x512"},
-                refuses={"src": "psum float32 128x512", "predicate": "psum uint8 128x512"})  # fmt: skip
+    psum = one_in_sbuf("src", "predicate", "uint8")
 
     number = rule("NKI202", "a number goes into tiles of plain dtypes", _number_kind, operand="dst",
                   help="copy from a tile of dst's dtype", accepts={"src": 1.0},
@@ -306,32 +287,26 @@ class tensor_copy_predicated:
 
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512", "predicate": "sbuf uint8 128x512"}
 
-    def precision(use: Use) -> str:
-        return "native"
+    precision = "native"
 
     def exact(use: Use) -> bool:
         return use.types["src"] is not None
 
-    def merges(use: Use) -> bool:
-        return True
+    merges = True
 
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
-        if ins.src is not None:
-            np.copyto(out.dst, ins.src, where=mask, casting="unsafe")
-            return
-        number = use.attrs["src"]
-        if out.dst.dtype.kind in "iu":
+        source = ins.src
+        if use.types["src"] is None and out.dst.dtype.kind in "iu":
             info = np.iinfo(out.dst.dtype)
-            number = int(np.clip(np.rint(number), info.min, info.max))
-        np.copyto(out.dst, np.asarray(number).astype(out.dst.dtype), where=mask)
+            source = int(np.clip(np.rint(source), info.min, info.max))
+        np.copyto(out.dst, np.asarray(source, out.dst.dtype), where=mask)
 
     def cost(arch: Arch, use: Use) -> Cost:
         mixed = PSUM in (use.space("src"), use.space("predicate"))
         return engine_cost(arch, use, free_size(use, "dst") * (1 if mixed else 2))
 
-    legacy = Legacy(returns="", result=lambda v: (v["dst"].shape, v["dst"].dtype, "sbuf"),
-                    keywords=("src", "dst", "predicate", "reverse_pred"))  # fmt: skip
+    legacy = Legacy(returns="")
 
 
 __all__ = ["affine_select", "range_select", "select_reduce", "tensor_copy_predicated"]

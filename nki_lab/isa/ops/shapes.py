@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nki_lab.isa.spec import PSUM, Use
+from nki_lab.isa.spec import PSUM, Predicate, Use, predicate
 
 
 def by_partition(use: Use) -> Mapping[str, tuple[int, ...]]:
@@ -24,12 +24,15 @@ def one_dtype(dst: str, src: str) -> Callable[[Use], str | None]:
     return test
 
 
-def one_in_sbuf(first: str, second: str) -> Callable[[Use], str | None]:
-    """Test: not both operands are in PSUM."""
+def one_in_sbuf(first: str, second: str, dtype: str = "float32") -> Predicate:
+    """Limit: not both operands are in PSUM. The second is a tile of `dtype` in the instruction's example."""
 
     def test(use: Use) -> str | None:
         if use.space(first) == PSUM and use.space(second) == PSUM:
             return f"{first} and {second} are both in PSUM, the engine reads one of them from there"
         return None
 
-    return test
+    tiles = {first: "psum float32 128x512", second: f"psum {dtype} 128x512"}
+    return predicate("NKI223", f"{first} and {second} are not both in PSUM", test, operand=second,
+                     help="copy one of them to SBUF first", accepts={second: tiles[second]},
+                     refuses=tiles)  # fmt: skip

@@ -13,8 +13,21 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.ops.dma import copy_cost
-from nki_lab.isa.spec import HBM, SBUF, Cost, Synchronization, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.dma import copy_cost, route_of
+from nki_lab.isa.spec import (
+    HBM,
+    SBUF,
+    Cost,
+    Route,
+    Synchronization,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    instruction,
+    out,
+    predicate,
+)
 
 ELEMENTS: Final = 256
 """Most elements a partition that GpSimd's own DMA engine moves: 1024 bytes of 4-byte, 512 of 2-byte, 256 of 1-byte
@@ -73,11 +86,8 @@ class sendrecv:
     example = {"src": "sbuf float32 128x128", "dst": "sbuf float32 128x128", "send_to_rank": 1, "recv_from_rank": 1,
                "pipe_id": 0}  # fmt: skip
 
-    def precision(use: Use) -> str:
-        return "native"
-
-    def exact(use: Use) -> bool:
-        return True
+    precision = "native"
+    exact = True
 
     def synchronizes(use: Use) -> Synchronization:
         attrs = use.attrs
@@ -86,6 +96,11 @@ class sendrecv:
     def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
         # A core that sends to itself; what goes to the other one is brought there by the walker, which sees both.
         np.copyto(out.dst, ins.src)
+
+    def dma_route(use: Use) -> Route:
+        if use.attrs["dma_engine"] is _DMA.gpsimd_dma:  # "implies GpSimd as trigger"
+            return Route("gpsimd", "software", "gpsimd")
+        return route_of(use)
 
     def cost(arch: Arch, use: Use) -> Cost:
         plain = copy_cost(arch, use.types["dst"], use.types["src"])
@@ -123,11 +138,8 @@ class core_barrier:
 
     example = {"data": "hbm float32 128x512", "cores": (0, 1)}
 
-    def choose(use: Use) -> str:
-        return "gpsimd"
-
-    def precision(use: Use) -> str:
-        return "native"
+    choose = "gpsimd"
+    precision = "native"
 
     def synchronizes(use: Use) -> Synchronization | None:
         return Synchronization() if len(use.attrs["cores"]) > 1 else None

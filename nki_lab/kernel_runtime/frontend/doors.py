@@ -14,12 +14,6 @@ from nki_lab.kernel_runtime.frontend.context import current as current_builder
 from nki_lab.kernel_runtime.frontend.context import local
 from nki_lab.kernel_runtime.frontend.legality import fixed_names, live_names
 
-# Keywords that real kernels pass although the current signature has no such argument, and what becomes of them.
-_TOLERATED: Mapping[tuple[str, str], str] = {
-    ("tensor_copy", "dtype"): "the dtype of dst decides",
-    ("scalar_tensor_tensor", "dtype"): "the dtype of dst decides",
-}
-
 # Keywords of earlier releases, with the release that dropped them and the remedy.
 _REMOVED: Mapping[str, str] = {
     "mask": "slice the operands instead",
@@ -132,7 +126,7 @@ def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[
         )
     for keyword in extra:
         builder = local.builder
-        tolerated = _TOLERATED.get((instruction.name, keyword))
+        tolerated = instruction.tolerated.get(keyword)
         if tolerated is not None and builder is not None:
             builder.note(
                 diagnose("NKI604", f"{instruction.name}: argument {keyword} is not part of the current signature",

@@ -150,13 +150,6 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     )
 
 
-# Arguments that changed places, and what a call in the former order is told at the first that does not fit.
-_FORMER_ORDER: Mapping[tuple[str, str], str] = {
-    ("affine_select", "on_true_tile"): "pass offset by keyword: since NKI 0.3 channel_multiplier stands third",
-    ("dma_compute", "reduce_op"): "write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the last two",
-}
-
-
 def _missing(instruction: Instruction, name: str) -> NkiError:
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
@@ -190,7 +183,7 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
     elif type(value).__name__ in ("ndarray", "Tensor", "Array"):
         hint = "pass arrays as arguments of the kernel, or make a tile with nl.ndarray and copy into it"
     else:
-        hint = _FORMER_ORDER.get((instruction.name, operand.name)) or f"{operand.name}: {operand.doc}"
+        hint = operand.former or f"{operand.name}: {operand.doc}"
     raise error_of(
         diagnose("NKI013", f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
                  operand=operand.name, limit=f"{operand.name} is {wanted}", help=hint)
@@ -222,7 +215,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         return _enum(instruction, operand, value, notes)
     if kind in ("alu", "activation"):
         if value is None and operand.default in (None, REQUIRED):
-            if operand.default is None or instruction.name == "tensor_scalar":
+            if operand.default is None or operand.optional:
                 return None
             raise _bad_attribute(instruction, operand, value, "an operator such as nl.add")
         try:
@@ -231,7 +224,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
             first = error.diagnostics[0]
             raise error_of(
                 diagnose(first.code, f"{instruction.name}: {first.message}", operand=operand.name, limit=first.limit,
-                         help=_FORMER_ORDER.get((instruction.name, operand.name)) or first.help)
+                         help=operand.former or first.help)
             ) from None  # fmt: skip
     if kind == "bool":
         if not isinstance(value, (bool, np.bool_, int)):
@@ -495,14 +488,12 @@ def _engine(instruction: Instruction, use: Use) -> str:
     asked = use.attrs.get("engine")
     if instruction.engines == ("dma",):
         return "dma"
-    chosen = instruction.engine if isinstance(instruction.engine, str) else ""
     if isinstance(asked, enums.engine) and asked is not enums.engine.unknown:
         if asked.name not in instruction.engines:
             raise _refusal(instruction, "NKI208", f"engine.{asked.name} cannot run it", "engine", use.types,
                            f"engine is {', '.join(instruction.engines)} or unknown", "leave engine= out")  # fmt: skip
         chosen = asked.name
-    elif not chosen:
-        assert not isinstance(instruction.engine, str)
+    else:
         chosen = instruction.engine(use)
     reach = None if instruction.only_orders else ENGINE_REACH.get(chosen)
     for name, view in use.types.items():

@@ -1,44 +1,12 @@
-"""Names of NKI 0.6 that have no implementation here, and names that it no longer has.
-
-The first can be imported, so that a module that mentions one still loads, and refuse to be called; the second say what
-replaced them. Sources: the public stubs of NKI 0.6.0, its migration guide and release notes.
-"""
+"""Names that NKI 0.6 no longer has, with what replaced them: its migration guide and release notes say so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.spelling import did_you_mean
-
-PUBLISHED: Final[Mapping[str, str]] = {
-    "nki.language": """
-        abs abs_max abs_min add affine_range all arctan average bitwise_and bitwise_or bitwise_xor broadcast_to bypass
-        ceil copy cos device_print divide dropout ds dynamic_range empty_like equal erf erf_dx exp expand_dims floor
-        fmod fori_loop full gather_flattened gelu gelu_apprx_sigmoid gelu_apprx_sigmoid_dx gelu_apprx_tanh gelu_dx
-        greater greater_equal invert is_hbm is_on_chip is_psum is_sbuf left_shift less less_equal load load_transpose2d
-        log logical_and logical_not logical_or logical_xor matmul max maximum mean min minimum mish mod multiply ndarray
-        negative no_reorder not_equal num_programs ones power prelu prod program_id program_ndim rand random_seed
-        reciprocal relu right_shift rms_norm rsqrt sequential_range shared_constant shared_identity_matrix sigmoid sign
-        silu silu_dx sin softmax softplus sqrt square static_range store subtract sum tan tanh transpose trunc var where
-        while_loop zeros zeros_like
-    """,
-    "nki.isa": """
-        activate2 activation activation_reduce affine_select bn_aggr bn_stats core_barrier dma_compute dma_copy
-        dma_transpose dropout exponential get_nc_sub_version get_nc_version iota local_gather max8 memset nc_find_index8
-        nc_match_replace8 nc_matmul nc_matmul_mx nc_n_gather nc_stream_shuffle nc_transpose nonzero_with_count
-        quantize_mx rand2 rand_get_state rand_set_state range_select reciprocal register_alloc register_load
-        register_move register_store rng scalar_tensor_tensor select_reduce sendrecv sequence_bounds set_rng_seed
-        tensor_copy tensor_copy_predicated tensor_partition_reduce tensor_reduce tensor_scalar tensor_scalar_cumulative
-        tensor_scalar_reduce tensor_tensor tensor_tensor_scan topk
-    """,
-    "nki.collectives": """
-        all_gather all_gather_v all_reduce all_to_all all_to_all_v collective_permute collective_permute_implicit
-        collective_permute_implicit_current_processing_rank_id collective_permute_implicit_reduce rank_id reduce_scatter
-    """,
-}
-"""The functions of each module, by NKI's stubs."""
 
 _SLICES: Final = "write slices, nl.ds(start, size) or .ap(...)"
 _RANGE: Final = "write the loop with nisa instructions that accumulate into one tile"
@@ -95,30 +63,6 @@ REMOVED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Names of earlier releases by module, with what to write instead."""
-
-
-def absent(module: str, have: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """A stand-in for each published function of `module` that is not among `have`; calling one is NKI010."""
-    known = set(have)
-    return {name: _stand_in(module, name) for name in PUBLISHED.get(module, "").split() if name not in known}
-
-
-def _stand_in(module: str, name: str) -> Callable[..., Any]:
-    def function(*_args: Any, **_kwargs: Any) -> Any:
-        raise error_of(
-            diagnose(
-                "NKI010",
-                f"{module}.{name} is part of NKI 0.6 and not modelled here",
-                limit="what is modelled is computed, and nothing else is made up",
-                help="`nki-lab doctor` lists what is modelled",
-            )
-        )
-
-    function.__name__ = function.__qualname__ = name
-    function.is_stand_in = True  # type: ignore[attr-defined]
-    function.__module__ = module
-    function.__doc__ = f"{module}.{name} of NKI 0.6; not modelled here, calling it is NKI010."
-    return function
 
 
 def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:

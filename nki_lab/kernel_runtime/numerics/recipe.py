@@ -130,7 +130,7 @@ class Recipe:
             (i, j) for i in written for j, is_out in enumerate(variant.outs) if j > i or (j < i and not is_out)
         ]
         self.empty: dict[str, Any] = {
-            name: None for name, operand in variant.instruction.operands.items()
+            name: self._number(name) for name, operand in variant.instruction.operands.items()
             if operand.is_tensor and name not in variant.names
         }  # fmt: skip
         self.direct = all(
@@ -139,6 +139,11 @@ class Recipe:
         self.casts = self.compute == "float32" and self._casts()
         self.stores = precise and kinds == (NATIVE, SHADOW) and self._stores()
         self.direct |= self.stores
+
+    def _number(self, name: str) -> Any:
+        """A number in the place of a tile, in the precision of the computation; None for an absent operand."""
+        number = self.use.value(name)
+        return number if number is None or self.compute != "float32" else np.float32(number)
 
     def _casts(self) -> bool:
         """Whether this is a copy that rounds."""

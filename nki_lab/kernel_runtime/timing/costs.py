@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Unmodelled
+from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
 
 CONFIDENCES: Final = ("documented", "measured", "inferred", "guess")
@@ -22,11 +22,11 @@ class VariantCost:
     """Cost of a variant.
 
     `interval`: from its start until its lane takes the next, `latency`: from its start until its result is visible.
-    Both in picoseconds; of a DMA both are its time at the full rate. `work` counts elements, or multiply-adds of a
-    matrix product.
+    Both in picoseconds; of a DMA both are its time at the full rate. `work` is as declared.
 
-    Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; who writes
-    its `descriptors`, how long that takes (`trigger`), and how long from there to its first data (`start_latency`);
+    Of a DMA: `engines` of its core that take part, as bits; the `hbm_bytes` that it reads and writes there; the engine
+    that has its descriptors made (`generator`, empty for static ones), how long that takes (`trigger`), and how long
+    from there to its first data (`start_latency`);
     whether it keeps the issue interval (`spaced`). Of an engine: `stationary` is the operand, counted from the op's
     first, that is loaded into the array before streaming (-1: none); `table` the activation tables needed; `ports` the
     memories that a lock of the target guards against this engine, `banked` if that is a lock a PSUM bank.
@@ -39,7 +39,7 @@ class VariantCost:
     confidence: int
     engines: int = 0
     hbm_bytes: int = 0
-    descriptors: str = ""
+    generator: str = ""
     spaced: bool = False
     trigger: int = 0
     start_latency: int = 0
@@ -73,15 +73,15 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         )
     cost = declared(arch, variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
-    work = _work(variant)
-    if variant.engine == "dma":
-        time, descriptors = picoseconds(cost.fixed_ns), _descriptors(arch, variant)
-        trigger = _trigger(arch, descriptors, cost)
+    work = variant.instruction.work(variant.use)
+    if variant.instruction.dma_route is not None:
+        route = variant.instruction.dma_route(variant.use)
+        time, trigger = picoseconds(cost.fixed_ns), _trigger(arch, route, cost)
         return VariantCost(
             interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
-            engines=_engines(arch, variant), hbm_bytes=_hbm_bytes(variant), descriptors=descriptors,
+            engines=_engines(arch, variant), hbm_bytes=_hbm_bytes(variant), generator=route.trigger,
             spaced=cost.descriptor_bytes >= arch.dma_short_descriptor_bytes,
-            trigger=trigger, start_latency=_start_latency(arch, descriptors, variant, trigger),
+            trigger=trigger, start_latency=_start_latency(arch, route, variant, trigger),
         )  # fmt: skip
     clock = arch.ghz(variant.engine)
     history = variant.instruction.history
@@ -96,15 +96,6 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         ports=_ports(arch, variant),
         banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
     )
-
-
-def _work(variant: Variant) -> int:
-    """Elements of the largest operand; multiply-adds where a moving tile meets a stationary one."""
-    types = variant.use.types
-    if "stationary" in variant.names and "moving" in variant.names:
-        stationary, dst = types["stationary"], types["dst"]
-        return int(stationary.partitions * stationary.free_size * dst.free_size)
-    return max((int(types[name].partitions * types[name].free_size) for name in variant.names), default=0)
 
 
 def _engines(arch: Arch, variant: Variant) -> int:
@@ -127,46 +118,28 @@ def _hbm_bytes(variant: Variant) -> int:
     return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
 
 
-def _descriptors(arch: Arch, variant: Variant) -> str:
-    """Who writes a DMA's descriptors: `static`, or the engine that triggers it: `sync`, `scalar` or `gpsimd`.
-
-    Index vectors, and on targets without descriptor hardware registers, need software. inferred: what is left to the
-    compiler costs what hardware takes for each transfer (of which the Trainium2 architecture guide recommends to use as
-    much as possible; the profiles of the kernel optimization tutorial show no static transfer, and this rate), with the
-    Sync Engine as trigger; before there was hardware, descriptors stood in HBM.
-    """
-    attrs = variant.use.attrs
-    mode = getattr(attrs.get("dge_mode"), "name", "unknown")
-    dynamic = {variant.use.types[name].indirect for name in variant.names} - {None}
-    if mode == "swdge" or dynamic - {"scalar"} or (dynamic and not arch.dge_instances):
-        return "gpsimd"
-    if mode == "none" or not arch.dge_instances:
-        return "static"
-    trigger = getattr(attrs.get("engine"), "name", "unknown")
-    return trigger if trigger in ("sync", "scalar") else "sync"
-
-
-def _trigger(arch: Arch, descriptors: str, cost: Cost) -> int:
+def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
     """How long the descriptors of a transfer take; those that stand in HBM nothing.
 
     inferred: software takes its time for each descriptor. The DMA overview's profiles show 881 ns before the trigger of
     a transfer of 128 of them, and a bare semaphore before one of 4.
     """
-    if descriptors == "static":
+    if route.descriptors == "static":
         return 0
-    if descriptors == "gpsimd":
+    if route.descriptors == "software":
         return picoseconds(arch.dge_software_ns * -(-cost.bytes // max(1, cost.descriptor_bytes)) / arch.pmax)
     return picoseconds(arch.dge_hardware_ns)
 
 
-def _start_latency(arch: Arch, descriptors: str, variant: Variant, trigger: int) -> int:
+def _start_latency(arch: Arch, route: Route, variant: Variant, trigger: int) -> int:
     """From the begin of its descriptors to first data; software writes them all before it triggers the transfer.
 
     guess: static descriptors start like those of software.
     """
-    if descriptors not in ("static", "gpsimd"):
+    if route.descriptors == "hardware":
         return picoseconds(arch.dma_start_hardware_ns)
-    latency = arch.dma_start_store_ns if variant.use.space("dst") == HBM else arch.dma_start_load_ns
+    written = variant.use.space(variant.names[variant.outs.index(True)])
+    latency = arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns
     return trigger + picoseconds(latency)
 
 

@@ -49,13 +49,13 @@ class Locks:
         shared = {port for port, engines in wanted.items() if len(engines) > 1} if options.port_conflicts else set()
         self._ports = frozenset(shared - {"bank"})
         self._by_bank = "bank" in shared
-        by_software = any(costs[number].descriptors == "gpsimd" for number in used)
+        by_software = any(costs[number].generator == "gpsimd" for number in used)
         self._gpsimd = lanes.get("gpsimd", -1) if by_software and options.bandwidth_sharing else -1
         self._software = Trigger()
 
     def trigger(self, cost: VariantCost) -> Trigger:
         """The generator of descriptors like those of `cost`."""
-        return self._software if cost.descriptors == "gpsimd" else Trigger()
+        return self._software if cost.generator == "gpsimd" else Trigger()
 
     def guards(self, op: int, cost: VariantCost, lane: int) -> bool:
         """Whether another lane may have what an op needs."""

@@ -327,7 +327,7 @@ class _Walk:
 
     def _trigger(self, cost: VariantCost, lane: _LaneState) -> Trigger:
         """The generator of a transfer's descriptors: one for all queues of a core, or without sharing one for each."""
-        key = (cost.descriptors, -1 - lane.core if self._sharing else lane.index)
+        key = (cost.generator, -1 - lane.core if self._sharing else lane.index)
         known = self._triggers.get(key)
         if known is None:
             known = self._triggers[key] = lane.locks.trigger(cost) if self._sharing else Trigger()

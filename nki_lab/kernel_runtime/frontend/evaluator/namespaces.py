@@ -91,8 +91,6 @@ class Imports:
                 return _library(name)
 
     def _closed(self, name: str, names: dict[str, Any]) -> Namespace:
-        if name.startswith(f"{CURRENT}."):
-            names = published.absent(name, names) | names
         self.doors |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)
 

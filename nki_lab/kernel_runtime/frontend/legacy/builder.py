@@ -190,20 +190,12 @@ class LegacyBuilder(Builder):
     def _demand_constants(self, instruction: Instruction) -> None:
         """Note the instruction just recorded where it reads a constant that nothing has placed."""
         use = self.program.variants[self.program.op_variant[-1]].use
-        if instruction.name in ("activation", "activation_reduce") and use.types["bias"] is None:
-            message, operand, instead = f"{instruction.name} has no bias tile", "bias", "pass a column of zeros as bias"
-        elif instruction.name == "nc_transpose" and use.engine == "tensor":
-            message, operand = "the Tensor engine transposes by a product with an identity", "data"
-            instead = (
-                "multiply by an identity of your own with nisa.nc_matmul, or transpose 32 x 32 on the Vector engine"
-            )
-        else:
-            return
-        self.note(
-            diagnose("NKI331", message, operand=operand, help=instead,
-                     limit="a kernel with allocators places every tensor, and the constants too"),
-            self.program.op_site[-1],
-        )  # fmt: skip
+        for item in instruction.implicit_operands(use):
+            self.note(
+                diagnose("NKI331", item.text, operand=item.operand, help=item.help,
+                         limit="a kernel with allocators places every tensor, and the constants too"),
+                self.program.op_site[-1],
+            )  # fmt: skip
 
     def _settle(self, instruction: Instruction, live: tuple[Any, ...]) -> None:
         """Fill the waiting accumulators among the operands; a product that overwrites a whole one needs no fill."""

@@ -20,7 +20,7 @@ from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.frontend import language
 from nki_lab.kernel_runtime.frontend.doors import describe
-from nki_lab.kernel_runtime.frontend.legacy.adapters import ADAPTERS
+from nki_lab.kernel_runtime.frontend.legacy.adapters import adapt
 from nki_lab.kernel_runtime.frontend.legacy.blocks import require_tile
 from nki_lab.kernel_runtime.frontend.legacy.builder import LegacyBuilder, current
 from nki_lab.kernel_runtime.frontend.legacy.masking import cut, masked, with_shapes
@@ -86,9 +86,7 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
     if kwargs.get("dst_rmw_op") is not None:
         instruction, kwargs = _update(kwargs)
     values, generic = _bind(instruction, face, builder, args, kwargs)
-    adapter = ADAPTERS.get(instruction.name)
-    if adapter is not None:
-        adapter(values)
+    adapt(instruction, face, values)
     names = _prepare(instruction, builder, values)
     if face.returns:
         return _with_result(instruction, face, builder, values, names, generic)
@@ -274,20 +272,21 @@ def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: lis
 
 def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder, values: dict[str, Any],
                  names: list[str], generic: dict[str, Any]) -> NkiTensor:  # fmt: skip
-    returns = face.returns
+    returns, result = face.returns, face.result
+    assert result is not None  # every declaration that returns a tile has one
     tensors = [values[name] for name in names]
 
     def shape_of(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-        shape, _, _ = face.result(with_shapes(values, names, shapes))
+        shape, _, _ = result(with_shapes(values, names, shapes))
         return _tile_shape(shape)
 
     def blank(_: tuple[int, ...]) -> tuple[Any, Any]:
-        _, kind, space = face.result(values)
+        _, kind, space = result(values)
         return _dtype(values, names, generic["dtype"], kind), MemoryRegion(space)
 
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
-        shape, kind, space = face.result(bound)
+        shape, kind, space = result(bound)
         asked = _dtype(bound, names, generic["dtype"], kind)
         place = generic["buffer"] or MemoryRegion(space)
         tile = builder.allocate(_tile_shape(shape), asked, place)

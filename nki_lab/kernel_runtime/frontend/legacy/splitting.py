@@ -12,11 +12,6 @@ from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, view_type
 MOST_FREE_DIMENSIONS: Final = 4
 """Free dimensions of an on-chip access pattern, as legality has it."""
 
-# Instructions whose elements do not know each other: only these may be cut along any dimension.
-_ELEMENTWISE: Final = frozenset(
-    ("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_copy", "activation", "reciprocal", "memset")
-)
-
 Live = tuple[Any, ...]
 
 
@@ -31,7 +26,7 @@ def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
             if isinstance(value, NkiTensor) and operand.dims == ("P", "F")]  # fmt: skip
     narrow = [value for value, operand in zip(live, operands, strict=True)
               if isinstance(value, NkiTensor) and operand.dims == ("P", "1") and operand.role == "in"]  # fmt: skip
-    apart = instruction.name in _ELEMENTWISE and len(full) + len(narrow) == len(tensors)
+    apart = instruction.elementwise and len(full) + len(narrow) == len(tensors)
     if not apart or len({value._shape for value in full}) > 1:
         yield live
         return
