@@ -32,11 +32,9 @@ def summarise(program: Program) -> Summary:
     """
     if program.regions:
         return Summary(target=program.arch.target, instructions=len(program), cores=program.cores)
-    rows = np.frombuffer(program.op_variant, np.uint32) if len(program) else np.zeros(0, np.uint32)
-    counts = np.bincount(rows, minlength=len(program.variants)).tolist()
     totals = {"flops": 0, "dma_bytes": 0, "hbm_read_bytes": 0, "hbm_write_bytes": 0}
     unknown: set[str] = set()
-    for variant, count in zip(program.variants, counts, strict=True):
+    for variant, count in counted(program):
         totals["flops"] += count * variant.instruction.flops(variant.use)
         moved = _dma_bytes(variant)
         if moved is None:
@@ -50,6 +48,13 @@ def summarise(program: Program) -> Summary:
                 totals[key] += count * view.partitions * view.free_size * view.dtype.nbytes
     known = {name: value for name, value in totals.items() if name not in unknown}
     return Summary(target=program.arch.target, instructions=len(program), cores=program.cores, **known)
+
+
+def counted(program: Program) -> list[tuple[Variant, int]]:
+    """Return each variant of a program with the number of its instructions."""
+    rows = np.frombuffer(program.op_variant, np.uint32)
+    counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist()
+    return list(zip(program.variants, counts, strict=True))
 
 
 def _dma_bytes(variant: Variant) -> int | None:

@@ -25,7 +25,7 @@ from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing import CONFIDENCES, STALL_REASONS, Timing, walk
 from nki_lab.rules import TimedFacts, check_timed
-from nki_lab.session.summary import Summary, summarise
+from nki_lab.session.summary import Summary, counted, summarise
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
 _BY_ORDER: Final = EDGE_KINDS.index("order")  # also where cores meet
@@ -99,6 +99,7 @@ def _summary(line: Timeline) -> Summary:
     counts = summarise(program)
     nanoseconds = timing.makespan / _PICOSECONDS
     flops = counts.get("flops", 0)
+    transposes = sum(count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program))
     # Operations that the Tensor Engines could have done.
     peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
     moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
@@ -119,7 +120,7 @@ def _summary(line: Timeline) -> Summary:
         sbuf_occupied_bytes_per_partition=on_sbuf,
         psum_occupied_bytes_per_partition=on_psum,
         mfu=flops / peak if peak else 0.0,
-        hfu=(flops + _transpose_flops(program)) / peak if peak else 0.0,
+        hfu=(flops + transposes) / peak if peak else 0.0,
         mbu=moved / traffic if traffic else 0.0,
         confidence=dict(timing.trust),
     )
@@ -165,16 +166,6 @@ def _occupied(line: Timeline) -> tuple[int, int]:
         _, level = fill(begin[number], end[number], core, allocation.partition[number], count, size)
         most.append(int(level.max(initial=0)))
     return most[0], most[1]
-
-
-def _transpose_flops(program: Program) -> int:
-    """What transposes on the Tensor Engine would be as products with an identity."""
-    rows = np.frombuffer(program.op_variant, np.uint32)
-    counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist() if len(rows) else []
-    return sum(
-        count * variant.instruction.transpose_flops(variant.use)
-        for variant, count in zip(program.variants, counts, strict=False)
-    )
 
 
 def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) -> Recording:

@@ -382,3 +382,37 @@ def test_a_declared_elementwise_instruction_takes_either_form_in_beta_1(limited:
     wanted = x.copy()
     wanted[CORNER] = np.minimum(x[CORNER], np.float32(0.25)) * 2
     np.testing.assert_array_equal(output, wanted)
+
+
+# -- work --------------------------------------------------------------------------------------------------------------
+
+
+WORK = """
+import nki.isa as nisa
+import nki.language as nl
+
+def kernel(x):
+    out = nl.ndarray((64, 32), nl.float32, buffer=nl.shared_hbm)
+    a = nl.ndarray((128, 64), nl.bfloat16, buffer=nl.sbuf)
+    b = nl.ndarray((128, 32), nl.bfloat16, buffer=nl.sbuf)
+    result = nl.ndarray((64, 32), nl.float32, buffer=nl.psum)
+    turned = nl.ndarray((64, 128), nl.bfloat16, buffer=nl.psum)
+    nisa.memset(a, 1.0)
+    nisa.memset(b, 1.0)
+    nisa.nc_matmul(result, a, b)
+    nisa.nc_transpose(turned, a)
+    return out
+"""
+
+
+def test_instructions_count_their_work_in_their_own_unit() -> None:
+    program, _ = session.specialise(function_of(WORK), (nki_lab.spec((16, 64), "float32"),), target="trn2")
+    found = {
+        variant.instruction.name: (face.work(variant.use), face.work_unit, face.flops(variant.use),
+                                   face.transpose_flops(variant.use))
+        for variant in program.variants for face in (variant.instruction,) if face.name != "memset"
+    }  # fmt: skip
+    assert found == {
+        "nc_matmul": (128 * 64 * 32, "multiply-adds", 2 * 128 * 64 * 32, 0),
+        "nc_transpose": (128 * 64, "elements", 0, 2 * 128 * 128 * 64),
+    }

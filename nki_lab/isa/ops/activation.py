@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -78,6 +79,29 @@ def _accumulate(out: Any, use: Use, state: Any, command: enums.reduce_cmd) -> No
         out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
 
 
+_BIAS: Final = arg("P 1", ONCHIP, "tile of one column (NeuronCore-v3: or a number) added before the function",
+                   scalar=True, optional=True)  # fmt: skip
+_SCALE: Final = arg("P 1", ONCHIP, "number or float32 tile of one column multiplied first", scalar=True, dtypes=(F32,),
+                    default=1.0)  # fmt: skip
+_KNOWN: Final = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
+                          help="use a function that the target has", accepts={"op": "gelu"},
+                          refuses={"op": "prelu"})  # fmt: skip
+_BIAS_KIND: Final = predicate(
+    "NKI221", "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal", _bias_kind, operand="bias",
+    help="memset a tile of one column and pass that", target="trn1", accepts={"bias": "sbuf float32 128x1"},
+    refuses={"bias": 1.5},
+)  # fmt: skip
+_ADDS: Final = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
+                         help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
+                         refuses={"reduce_op": "maximum"})  # fmt: skip
+
+
+def _read_out(arch: Arch, use: Use, base: Cost) -> Cost:
+    """The cost with the time in which the registers are written to reduce_res, where it is given."""
+    extra = 0 if use.types["reduce_res"] is None else arch.act_read_accumulator_cycles
+    return replace(base, interval=base.interval + extra, latency=base.latency + extra)
+
+
 @instruction(engine="scalar", see="NKI API, nki.isa.activation")
 class activation:
     """dst = op(data * scale + bias), in float32, with an optional sum along the free dimension.
@@ -91,25 +115,17 @@ class activation:
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     op = attr("activation", "activation function")
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    bias = arg("P 1", ONCHIP, "tile of one column (NeuronCore-v3: or a number) added before the function",
-               scalar=True, optional=True)  # fmt: skip
-    scale = arg("P 1", ONCHIP, "number or float32 tile of one column multiplied first", scalar=True, dtypes=(F32,),
-                default=1.0)  # fmt: skip
+    bias = _BIAS
+    scale = _SCALE
     reduce_op = attr("alu", "nl.add, or None", default=None)
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the registers", optional=True)
     reduce_cmd = attr(
         "enum", "what happens to the accumulation registers", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd
     )
 
-    known = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
-                      help="use a function that the target has", accepts={"op": "gelu"},
-                      refuses={"op": "prelu"})  # fmt: skip
-    bias_kind = predicate("NKI221", "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal",
-                          _bias_kind, operand="bias", help="memset a tile of one column and pass that", target="trn1",
-                          accepts={"bias": "sbuf float32 128x1"}, refuses={"bias": 1.5})  # fmt: skip
-    adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
-                     help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
-                     refuses={"reduce_op": "maximum"})  # fmt: skip
+    known = _KNOWN
+    bias_kind = _BIAS_KIND
+    adds = _ADDS
     command = commanded("idle", "reset", "reduce", "reset_reduce")
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512"}
@@ -131,13 +147,7 @@ class activation:
             _accumulate(out, use, state, command)
 
     def cost(arch: Arch, use: Use) -> Cost:
-        base = engine_cost(arch, use, free_size(use, "dst"))
-        if use.types["reduce_res"] is None:
-            return base
-        extra = arch.act_read_accumulator_cycles
-        return Cost(
-            interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
-        )
+        return _read_out(arch, use, engine_cost(arch, use, free_size(use, "dst")))
 
     legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
@@ -155,20 +165,12 @@ class activation_reduce:
     data = arg("P F", ONCHIP, "input tile", indirect=True)
     reduce_op = attr("alu", "nl.add")
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sums", optional=True)
-    bias = arg("P 1", ONCHIP, "tile of one column (NeuronCore-v3: or a number) added before the function",
-               scalar=True, optional=True)  # fmt: skip
-    scale = arg("P 1", ONCHIP, "number or float32 tile of one column multiplied first", scalar=True, dtypes=(F32,),
-                default=1.0)  # fmt: skip
+    bias = _BIAS
+    scale = _SCALE
 
-    known = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
-                      help="use a function that the target has", accepts={"op": "gelu"},
-                      refuses={"op": "prelu"})  # fmt: skip
-    bias_kind = predicate("NKI221", "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal",
-                          _bias_kind, operand="bias", help="memset a tile of one column and pass that", target="trn1",
-                          accepts={"bias": "sbuf float32 128x1"}, refuses={"bias": 1.5})  # fmt: skip
-    adds = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
-                     help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
-                     refuses={"reduce_op": "maximum"})  # fmt: skip
+    known = _KNOWN
+    bias_kind = _BIAS_KIND
+    adds = _ADDS
 
     example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "reduce_op": "add",
                "reduce_res": "sbuf float32 128x1"}  # fmt: skip
@@ -182,10 +184,8 @@ class activation_reduce:
 
     def cost(arch: Arch, use: Use) -> Cost:
         base = engine_cost(arch, use, free_size(use, "dst"))
-        extra = arch.act_read_accumulator_cycles
-        return Cost(
-            interval=base.interval + extra, latency=base.latency + extra, source=DOC_226, confidence=base.confidence
-        )
+        extra = arch.act_read_accumulator_cycles  # even without a reduce_res
+        return replace(base, interval=base.interval + extra, latency=base.latency + extra)
 
     legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
 
@@ -291,9 +291,7 @@ class activate2:
 
     def cost(arch: Arch, use: Use) -> Cost:
         base = engine_cost(arch, use, free_size(use, "dst"), source="as activation, " + DOC_226, confidence="inferred")
-        extra = 0 if use.types["reduce_res"] is None else arch.act_read_accumulator_cycles
-        return Cost(interval=base.interval + extra, latency=base.latency + extra, source=base.source,
-                    confidence=base.confidence)  # fmt: skip
+        return _read_out(arch, use, base)
 
     legacy = Unmodelled("Beta 1 has no NeuronCore-v4")
 

@@ -16,6 +16,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import INT32, UINT32
+from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
@@ -163,6 +164,15 @@ def _packed(use: Use) -> str | None:
     return f"src is {src.name} and dst {dst.name}: packed types are moved, never cast"
 
 
+_PRIORITY: Final = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
+_OOB_MODE: Final = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
+                        enum=enums.oob_mode)  # fmt: skip
+_DGE_MODE: Final = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
+_PRIORITY_RANGE: Final = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
+                                   help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
+                                   refuses={"priority": 4}, target="trn3")  # fmt: skip
+
+
 @instruction(engine="dma", see="NKI API, nki.isa.dma_copy")
 class dma_copy:
     """dst = src between HBM and SBUF, element by element in row-major order of the views.
@@ -173,16 +183,13 @@ class dma_copy:
 
     dst = out("E", (SBUF, HBM), "destination, as many elements as src", indirect=True)
     src = arg("E", (SBUF, HBM), "source", indirect=True)
-    priority = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
-    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
-                    enum=enums.oob_mode)  # fmt: skip
-    dge_mode = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
+    priority = _PRIORITY
+    oob_mode = _OOB_MODE
+    dge_mode = _DGE_MODE
     engine = attr("enum", "engine that triggers a hwdge transfer: sync or scalar", default=enums.engine.unknown,
                   enum=enums.engine)  # fmt: skip
 
-    priority_range = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
-                               help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
-                               refuses={"priority": 4}, target="trn3")  # fmt: skip
+    priority_range = _PRIORITY_RANGE
     hwdge = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, no cast", _hardware_descriptors, operand="dge_mode",
                       help="cast on the chip after the move, or use dge_mode.swdge", target="trn2",
                       accepts={"dge_mode": _MODES.hwdge},
@@ -245,13 +252,6 @@ def _transpose_rank(use: Use) -> str | None:
 def _transpose_shape(use: Use) -> str | None:
     want, have = _transposed(use), tuple(use.types["dst"].shape)
     return None if want in (None, have) else f"dst is {have}, src {tuple(use.types['src'].shape)} transposes to {want}"
-
-
-def _transpose_dtype(use: Use) -> str | None:
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is src or dst is None or src is None:
-        return None
-    return f"dst is {dst.name} and src is {src.name}, a transpose keeps the dtype"
 
 
 def _transpose_hardware(use: Use) -> str | None:
@@ -321,10 +321,9 @@ class dma_transpose:
     dst = out("E", (SBUF, HBM), "destination in the transposed shape; SBUF by the documentation")
     src = arg("E", (SBUF, HBM), "source of 2 to 4 dimensions", indirect=True)
     axes = attr("any", "the permutation, which follows from the rank; None", default=None)
-    priority = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
-    dge_mode = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
-    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
-                    enum=enums.oob_mode)  # fmt: skip
+    priority = _PRIORITY
+    dge_mode = _DGE_MODE
+    oob_mode = _OOB_MODE
 
     rank = predicate("NKI225", "2 to 4 dimensions, whose first and last are swapped", _transpose_rank, operand="axes",
                      help="leave axes out, and reshape src to 2, 3 or 4 dimensions",
@@ -333,12 +332,10 @@ class dma_transpose:
                       help="give dst src's shape with the first and last dimensions swapped",
                       accepts={"dst": "sbuf bfloat16 32x128", "src": "hbm bfloat16 128x32"},
                       refuses={"dst": "sbuf bfloat16 128x64"})  # fmt: skip
-    dtype = predicate("NKI207", "dst.dtype == src.dtype", _transpose_dtype, operand="dst",
+    dtype = predicate("NKI207", "dst.dtype == src.dtype", one_dtype("dst", "src"), operand="dst",
                       help="cast before or after the transpose", accepts={"dst": "sbuf bfloat16 64x128"},
                       refuses={"dst": "sbuf float32 64x128"})  # fmt: skip
-    priority_range = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
-                               help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
-                               refuses={"priority": 4}, target="trn3")  # fmt: skip
+    priority_range = _PRIORITY_RANGE
     generated = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, 16 rows, 128 columns; generated: 2-byte elements",
                           _transpose_hardware, operand="dge_mode", help="leave dge_mode out", target="trn2",
                           accepts={"dge_mode": _MODES.hwdge, "src": "hbm bfloat16 16x64", "dst": "sbuf bfloat16 64x16"},
@@ -461,8 +458,7 @@ class dma_compute:
                      "last two")  # fmt: skip
     scales = attr("any", "a factor for each source: 1.0, or None", default=None)
     unique_indices = attr("bool", "no row is named twice", default=True)
-    oob_mode = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
-                    enum=enums.oob_mode)  # fmt: skip
+    oob_mode = _OOB_MODE
 
     adds = predicate("NKI215", "reduce_op is nl.add", _adds, operand="reduce_op",
                      help="move the tensors to SBUF and use nisa.tensor_tensor", accepts={"reduce_op": "add"},

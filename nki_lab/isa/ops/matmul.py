@@ -15,6 +15,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
 from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
+from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import (
     ONCHIP,
     PSUM,
@@ -353,13 +354,6 @@ def _transpose_size(use: Use) -> str | None:
     return f"data is {use.dims['P']} x {use.dims['F']}, the {use.engine} engine transposes at most {most} x {most}"
 
 
-def _same_dtype(use: Use) -> str | None:
-    dst, data = use.dtypes["dst"], use.dtypes["data"]
-    if dst is data or dst is None or data is None:
-        return None
-    return f"dst is {dst.name} and data is {data.name}, a transpose keeps the dtype"
-
-
 _IDENTITY: Final = Implicit(
     operand="data",
     text="the Tensor engine transposes by a product with an identity",
@@ -386,7 +380,7 @@ class nc_transpose:
                      operand="data", help="transpose block by block",
                      accepts={"data": "sbuf bfloat16 128x128", "dst": "psum bfloat16 128x128"},
                      refuses={"data": "sbuf bfloat16 128x129", "dst": "psum bfloat16 129x128"})  # fmt: skip
-    dtype = predicate("NKI207", "dst.dtype == data.dtype", _same_dtype, operand="dst",
+    dtype = predicate("NKI207", "dst.dtype == data.dtype", one_dtype("dst", "data"), operand="dst",
                       help="allocate dst with the dtype of data and cast when copying it out",
                       accepts={}, refuses={"dst": "psum float32 128x64"})  # fmt: skip
 

@@ -35,6 +35,7 @@ from nki_lab.isa.dtype import (
     UINT32,
 )
 from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
 
 Words = NDArray[np.uint32]
@@ -186,13 +187,6 @@ class rand2:
     legacy = Unmodelled("Beta 1 has no rand2")
 
 
-def _same_dtype(use: Use) -> str | None:
-    dst, data = use.dtypes["dst"], use.dtypes["data"]
-    assert dst is not None
-    assert data is not None
-    return None if dst is data else f"data is {data.name} and dst is {dst.name}"
-
-
 def _probability(use: Use) -> str | None:
     data, prob = use.dtypes["data"], use.dtypes["prob"]
     assert data is not None
@@ -208,7 +202,7 @@ class dropout:
     What is kept is not scaled. 0 keeps every element and 1 none.
     """
 
-    one_dtype = predicate("NKI207", "dst has the dtype of data", _same_dtype, operand="dst",
+    one_dtype = predicate("NKI207", "dst has the dtype of data", one_dtype("dst", "data"), operand="dst",
                           help="cast the result with nisa.tensor_copy", accepts={"data": "psum float32 128x64"},
                           refuses={"data": "sbuf bfloat16 128x64"})  # fmt: skip
     wide = predicate("NKI207", "prob is float32 where data are integers", _probability, operand="prob",

@@ -14,6 +14,7 @@ from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.dma import copy_cost, route_of
+from nki_lab.isa.ops.shapes import one_dtype
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
@@ -41,13 +42,6 @@ def _one_shape(use: Use) -> str | None:
     return None if dst == src else f"src is {src} and dst is {dst}"
 
 
-def _one_dtype(use: Use) -> str | None:
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is src or dst is None or src is None:
-        return None
-    return f"src is {src.name} and dst is {dst.name}, an exchange keeps the dtype"
-
-
 def _small(use: Use) -> str | None:
     view: Any = use.types["src"]
     if use.attrs["dma_engine"] is not _DMA.gpsimd_dma or view.free_size <= ELEMENTS:
@@ -71,7 +65,7 @@ class sendrecv:
     pipe_id = attr("number", "calls with the same number meet each other")
     dma_engine = attr("enum", "dma, or gpsimd_dma for small tiles", default=_DMA.dma, enum=_DMA)
 
-    dtype = predicate("NKI207", "dst.dtype == src.dtype", _one_dtype, operand="dst",
+    dtype = predicate("NKI207", "dst.dtype == src.dtype", one_dtype("dst", "src"), operand="dst",
                       help="cast before or after the exchange", accepts={"dst": "sbuf float32 128x128"},
                       refuses={"dst": "sbuf bfloat16 128x128"})  # fmt: skip
     shape = predicate("NKI203", "dst.shape == src.shape", _one_shape, operand="dst", help="reshape one of the tiles",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from numbers import Number
 from operator import index
 from typing import Any
@@ -86,17 +87,12 @@ def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, 
 
 _STEP_END = 2**15  # steps of an engine's access pattern are signed 16-bit numbers of elements
 
-_GROUPS: dict[Instruction, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
-
+@cache
 def _groups(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found = _GROUPS.get(instruction)
-    if found is None:
-        varying = ("number", "pattern", "register_or_int")
-        live = tuple(n for n, o in instruction.operands.items() if o.is_tensor or o.kind in varying)
-        found = live, tuple(n for n in instruction.operands if n not in live)
-        _GROUPS[instruction] = found
-    return found
+    varying = ("number", "pattern", "register_or_int")
+    live = tuple(n for n, o in instruction.operands.items() if o.is_tensor or o.kind in varying)
+    return live, tuple(n for n in instruction.operands if n not in live)
 
 
 def live_names(instruction: Instruction) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from nki_lab.isa.spec import Instruction
@@ -39,16 +40,11 @@ class Held:
         self.box: Box | None = None
 
 
-_POSITIONS: dict[int, tuple[int, tuple[int, ...]]] = {}
-
-
+@cache
 def _positions(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
-    found = _POSITIONS.get(instruction.index)
-    if found is None:
-        names = live_names(instruction)
-        outs = tuple(k for k, name in enumerate(names) if instruction.operands[name].role == "out")
-        found = _POSITIONS[instruction.index] = (outs[0] if outs else -1, outs)
-    return found
+    names = live_names(instruction)
+    outs = tuple(k for k, name in enumerate(names) if instruction.operands[name].role == "out")
+    return (outs[0] if outs else -1, outs)
 
 
 def result_position(instruction: Instruction) -> int:

@@ -125,18 +125,14 @@ def record(builder: LegacyBuilder, instruction: Instruction, values: Mapping[str
 
 
 _Defaults = tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]
-_known_defaults: dict[int, _Defaults] = {}
 
 
+@functools.cache
 def _defaults(instruction: Instruction) -> _Defaults:
     """Names and defaults of the live and of the fixed operands."""
-    found = _known_defaults.get(id(instruction))
-    if found is None:
-        operands = instruction.operands
-        live = tuple((name, operands[name].default) for name in live_names(instruction))
-        fixed = tuple((name, operands[name].default) for name in fixed_names(instruction))
-        found = _known_defaults[id(instruction)] = (live, fixed)
-    return found
+    operands = instruction.operands
+    live = tuple((name, operands[name].default) for name in live_names(instruction))
+    return live, tuple((name, operands[name].default) for name in fixed_names(instruction))
 
 
 def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
