@@ -13,23 +13,13 @@ from nki_lab.isa.spec import TABLE
 
 NAMES = frozenset(TABLE)
 FRONTEND = "nki_lab/kernel_runtime/frontend"
-# Names that stand for something else, or for a property that the declaration is going to have ("pending: ..."), by
-# file and name; "*" is every name. What composites issue, `isa("tensor_copy")(...)` or TABLE["dma_copy"], is no decision.
+# Names that stand for something else, by file and name. What composites issue, `isa("tensor_copy")(...)` or
+# TABLE["dma_copy"], is no decision.
 ALLOWED: dict[tuple[str, str], str] = {
     (f"{FRONTEND}/evaluator/host_arrays.py", "reciprocal"): "the function of NumPy",
     (f"{FRONTEND}/evaluator/numpy_names.py", "reciprocal"): "the function of NumPy",
     (f"{FRONTEND}/language.py", "reciprocal"): "the function of nki.language",
-    (f"{FRONTEND}/doors.py", "tensor_copy"): "pending: tolerated",
-    (f"{FRONTEND}/doors.py", "scalar_tensor_tensor"): "pending: tolerated",
-    (f"{FRONTEND}/legality.py", "affine_select"): "pending: former_order",
-    (f"{FRONTEND}/legality.py", "dma_compute"): "pending: former_order",
     (f"{FRONTEND}/legality.py", "activation"): "a kind of attribute",
-    (f"{FRONTEND}/legality.py", "tensor_scalar"): "pending: optional",
-    (f"{FRONTEND}/legacy/adapters.py", "*"): "pending: Legacy.adapt",
-    (f"{FRONTEND}/legacy/builder.py", "*"): "pending: implicit_operands",
-    (f"{FRONTEND}/legacy/splitting.py", "*"): "pending: elementwise",
-    (f"{FRONTEND}/published.py", "*"): "pending: names derived from the table",
-    ("nki_lab/session/timeline.py", "nc_transpose"): "pending: transpose_flops",
 }
 
 
@@ -69,15 +59,12 @@ def decisions(root: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def test_no_name_of_an_instruction_decides_what_code_does(root: Path) -> None:
-    found = list(decisions(root))
-    wrong = [item for item in found if (item[0], item[2]) not in ALLOWED and (item[0], "*") not in ALLOWED]
+    wrong = [(path, line, name) for path, line, name in decisions(root) if (path, name) not in ALLOWED]
     assert not wrong, "ask for a property of the declaration (isa/spec.py) instead"
 
 
 def test_every_permission_is_used(root: Path) -> None:
-    used = {(path, name) for path, _, name in decisions(root)}
-    kept = {key for key, reason in ALLOWED.items() if not reason.startswith("pending: ")}
-    assert kept <= used
+    assert ALLOWED.keys() <= {(path, name) for path, _, name in decisions(root)}
 
 
 @pytest.mark.parametrize(

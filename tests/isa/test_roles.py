@@ -187,6 +187,7 @@ def kernel(a, b):
     nisa.register_load(many, count)
     for i in nl.dynamic_range(many):
         nisa.dma_copy(out.ap([[512, 128], [1, 512]], scalar_offset=i), tile)
+    nisa.dma_copy(out.ap([[512, 128], [1, 512]], scalar_offset=many), tile)
     return out
 """
 
