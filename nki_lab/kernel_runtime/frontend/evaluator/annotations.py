@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
 
 from nki_lab.diagnostic import diagnose
-from nki_lab.kernel_runtime.frontend.evaluator import expressions
+from nki_lab.kernel_runtime.frontend.evaluator.compiler import Expression, compile_expression
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import Annotation, Frame
+from nki_lab.kernel_runtime.frontend.evaluator.values import Annotation, Value
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
-def declared_shape(annotation: ast.expr, scope: Scope) -> Callable[[Frame], Any] | None:
-    """The function that gives what `nt.tensor[...]` stands for; None for annotations of other types."""
+def declared_shape(annotation: ast.expr, scope: Scope) -> Expression | None:
+    """Return the function that evaluates `nt.tensor[...]`; None for annotations of other types."""
     base = annotation.value if isinstance(annotation, ast.Subscript) else None
     name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
-    return expressions.build(annotation, scope) if name == "tensor" else None
+    return compile_expression(annotation, scope) if name == "tensor" else None
 
 
-def compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Any) -> None:
+def compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Value) -> None:
     """Report a tensor of another shape than the annotation has; sizes that are no numbers are not compared."""
     shape = tuple(declared.shape) if isinstance(declared, Annotation) else ()
     if not shape or any(type(size) is not int for size in shape):
         return
     if shape != tuple(tensor._shape):
         name = ast.unparse(node.target)
-        frame.m.record(
+        frame.interpreter.record(
             diagnose(
                 "NKI123",
                 f"{name} is annotated with the shape {shape} and bound to a tensor of shape {tuple(tensor._shape)}",

@@ -1,28 +1,27 @@
-"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the evaluator's own."""
+"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the interpreter's own."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator import calls
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.calls import CallSite, call_function, caller, missing_text
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
     EnumMember,
     Field,
-    Frame,
-    Function,
     Instance,
+    Names,
     Special,
     UserClass,
+    Value,
     has_unknown,
 )
 from nki_lab.kernel_runtime.frontend.objects import NKIObject
 
 AUTO = object()
-"""What `enum.auto()` gives until its class is made."""
+"""The value of `enum.auto()` until its class is made."""
 
 _ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum", "enum.Flag": "flag"}
 _PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
@@ -30,8 +29,8 @@ _PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
 ENUMS = frozenset({"enum", "intenum", "strenum", "flag"})
 
 
-def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], attributes: dict[str, Any]) -> UserClass:
-    """The class of a `class` statement, before its decorators."""
+def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes: Names) -> UserClass:
+    """Return the class of a `class` statement, before its decorators."""
     parents: list[UserClass] = []
     kind = "object"
     for base in bases:
@@ -59,12 +58,12 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
     elif kind == "namedtuple":
         cls.dataclass = {"frozen": True}
     elif kind in ENUMS:
-        _make_members(m, frame, node, cls)
+        _make_members(frame, node, cls)
     return cls
 
 
 def _complete_fields(cls: UserClass) -> None:
-    """As `NKIObject.__init_subclass__`: attributes without annotation are fields, fields without a value are None."""
+    """Make attributes without annotation fields, and values of other fields None, as `NKIObject.__init_subclass__`."""
     for name, value in cls.attributes.items():
         if (
             name.startswith("_")
@@ -78,7 +77,7 @@ def _complete_fields(cls: UserClass) -> None:
         cls.attributes.setdefault(name, None)
 
 
-def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
+def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
     by_value: list[EnumMember] = []
     for parent in cls.mro[1:]:
         cls.members |= parent.members
@@ -97,12 +96,12 @@ def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) 
             by_value.append(same)
             made = cls.find("__init__")
             if isinstance(made, Function):
-                calls.call_function(m, frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
+                call_function(frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
         cls.members[name] = same
 
 
-def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
-    """`@dataclass(**options)`."""
+def decorate_dataclass(cls: Value, options: Names) -> Value:
+    """Return the class under `@dataclass(**options)`."""
     if not isinstance(cls, UserClass):
         return UNKNOWN
     cls.dataclass = options
@@ -112,38 +111,38 @@ def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
     return cls
 
 
-def instantiate(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    """`cls(*args, **kwargs)`."""
+@caller(UserClass)
+def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names) -> Value:
+    """Return `cls(*args, **kwargs)`."""
+    frame, node = site.frame, site.node
     if cls.kind in ENUMS:
-        return _member_of(m, frame, node, cls, args)
+        return _member_of(frame, node, cls, args)
     if any(item.kind == "unknown" for item in cls.mro):
-        m.doubt([*args, *kwargs.values()])
+        frame.interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
-    m.meter.spend(1)
+    frame.meter.spend(1)
     instance = Instance(cls, {})
     made = cls.find("__init__")
     if isinstance(made, Function) and not _generates(cls, made):
-        calls.call_function(m, frame, node, made, [instance, *args], kwargs)
+        call_function(frame, node, made, [instance, *args], kwargs)
         return instance
     try:
         if cls.kind == "nki":
-            _fill_nki(m, frame, node, cls, instance, args, kwargs)
+            _fill_nki(site, cls, instance, args, kwargs)
         elif any(item.dataclass is not None for item in cls.mro):
-            _fill_dataclass(m, frame, node, cls, instance, args, kwargs)
+            _fill_dataclass(site, cls, instance, args, kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.name}() takes no arguments")
     except TypeError as error:
-        return m.fault(error, node, frame)
+        return frame.fault(error, node)
     after = cls.find("__post_init__")
     if isinstance(after, Function) and (cls.kind == "nki" or any(item.dataclass is not None for item in cls.mro)):
-        calls.call_function(m, frame, node, after, [instance], {})
+        call_function(frame, node, after, [instance], {})
     return instance
 
 
 def _generates(cls: UserClass, made: Function) -> bool:
-    """Whether a dataclass decorator put an `__init__` before the inherited `made`."""
+    """Return whether a dataclass decorator put an `__init__` before the inherited `made`."""
     for item in cls.mro:
         if made is item.attributes.get("__init__"):
             return False
@@ -152,7 +151,7 @@ def _generates(cls: UserClass, made: Function) -> bool:
     return False
 
 
-def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any]) -> Any:
+def _member_of(frame: Frame, node: ast.AST, cls: UserClass, args: list[Value]) -> Value:
     if len(args) != 1 or has_unknown(args[0]) or isinstance(args[0], Instance):
         return UNKNOWN
     if isinstance(args[0], EnumMember) and args[0].cls is cls:
@@ -160,16 +159,14 @@ def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: li
     for member in cls.members.values():
         if member.value is UNKNOWN:
             return UNKNOWN
-        if m.meter.walked(member.value) == m.meter.walked(args[0]):
+        if frame.meter.walked(member.value) == frame.meter.walked(args[0]):
             return member
-    return m.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node, frame)
+    return frame.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node)
 
 
-def _fill_nki(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
-) -> None:
-    """As the constructor that `NKIObject` gives its subclasses."""
-    fields: dict[str, Any] = {}
+def _fill_nki(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `NKIObject` gives its subclasses."""
+    fields: Names = {}
     for item in reversed(cls.mro):
         for name, annotation in item.annotations.items():
             if name.startswith("__") or "ClassVar" in annotation:
@@ -183,7 +180,7 @@ def _fill_nki(
         if isinstance(value, Field):
             made = None if value.default is MISSING else value.default
             if value.factory is not MISSING:
-                made = calls.call(m, frame, node, value.factory, [], {})
+                made = site.call(value.factory)
             instance.fields[name] = made
             continue
         instance.fields[name] = type(value)(value) if isinstance(value, list | dict | set) else value
@@ -193,9 +190,9 @@ def _fill_nki(
         instance.fields[name] = value
 
 
-def fields_of(cls: UserClass) -> dict[str, Any]:
-    """The fields of a dataclass with their defaults, MISSING for none."""
-    fields: dict[str, Any] = {}
+def fields_of(cls: UserClass) -> Names:
+    """Return the fields of a dataclass with their defaults, MISSING for none."""
+    fields: Names = {}
     for item in reversed(cls.mro):
         if item.dataclass is None:
             continue
@@ -205,10 +202,8 @@ def fields_of(cls: UserClass) -> dict[str, Any]:
     return fields
 
 
-def _fill_dataclass(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
-) -> None:
-    """As the constructor that `dataclasses.dataclass` generates."""
+def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `dataclasses.dataclass` generates."""
     fields = fields_of(cls)
     taken = {name: value for name, value in fields.items() if not (isinstance(value, Field) and not value.init)}
     called = f"{cls.name}.__init__()"
@@ -231,7 +226,7 @@ def _fill_dataclass(
             instance.fields[name] = given[name]
         elif isinstance(value, Field):
             if value.factory is not MISSING:
-                instance.fields[name] = calls.call(m, frame, node, value.factory, [], {})
+                instance.fields[name] = site.call(value.factory)
             elif value.default is not MISSING:
                 instance.fields[name] = value.default
             elif value.init:
@@ -241,15 +236,12 @@ def _fill_dataclass(
         else:
             instance.fields[name] = value
     if missing:
-        raise TypeError(calls.missing_text(called, missing, "positional"))
+        raise TypeError(missing_text(called, missing, "positional"))
 
 
-def replace_fields(m: Machine, frame: Frame, node: ast.AST, instance: Any, changes: dict[str, Any]) -> Any:
-    """`dataclasses.replace(instance, **changes)`."""
-    if not isinstance(instance, Instance) or m.is_doubtful(instance):
-        return UNKNOWN
-    taken = {
-        name for name, value in fields_of(instance.cls).items() if not (isinstance(value, Field) and not value.init)
-    }
+def replace_fields(site: CallSite, instance: Instance, changes: Names) -> Value:
+    """Return `dataclasses.replace(instance, **changes)`."""
+    fields = fields_of(instance.cls).items()
+    taken = {name for name, value in fields if not (isinstance(value, Field) and not value.init)}
     known = {name: value for name, value in instance.fields.items() if name in taken}
-    return instantiate(m, frame, node, instance.cls, [], known | changes)
+    return instantiate(site, instance.cls, [], known | changes)

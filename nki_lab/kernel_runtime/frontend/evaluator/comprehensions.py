@@ -1,62 +1,54 @@
-"""Comprehensions and whatever walks an iterable: each item costs a step."""
+"""Comprehensions: each item costs a step."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from nki_lab.kernel_runtime.frontend.evaluator import conditions, expressions, natives, targets
+from nki_lab.kernel_runtime.frontend.evaluator.compiler import Expression, Store, compile_expression, expression
+from nki_lab.kernel_runtime.frontend.evaluator.conditions import compile_condition
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame
+from nki_lab.kernel_runtime.frontend.evaluator.iteration import iterated
 from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope, comprehension_scope
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Frame, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.targets import compile_target
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Value, has_unknown
 
 
-def iterated(frame: Frame, node: ast.AST, value: Any) -> Any:
-    """An iterator over `value`; UNKNOWN where it cannot be known, or is none (reported at `node`)."""
-    try:
-        return natives.iterate(frame.m, value)
-    except Exception as error:  # noqa: BLE001 - not iterable, reported at the loop
-        return frame.m.fault(error, node, frame)
+class _Loop(NamedTuple):
+    """One `for ... in ... if ...` of a comprehension."""
+
+    source: Expression
+    target: Store
+    tests: list[Expression]
 
 
-def listed(frame: Frame, node: ast.AST, value: Any) -> Any:
-    """The items of `value` as a list, or UNKNOWN."""
-    stream = iterated(frame, node, value)
-    if stream is UNKNOWN:
-        return UNKNOWN
-    try:
-        return frame.m.meter.items(stream)
-    except Exception as error:  # noqa: BLE001 - too many, or a stream that fails
-        return frame.m.fault(error, node, frame)
-
-
-def build_comprehension(
-    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
-) -> Callable[[Frame], Any]:
-    """The function that evaluates a comprehension; a generator expression gives its items at once."""
+@expression(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> Expression:
+    """Compile a comprehension; a generator expression gives its items at once."""
     inner = comprehension_scope(node, node.generators, scope)
-    outermost = expressions.build(node.generators[0].iter, scope)
+    outermost = compile_expression(node.generators[0].iter, scope)
     loops = [
-        (
-            expressions.build(part.iter, inner),
-            targets.build_target(part.target, inner),
-            [conditions.condition(test, node, inner) for test in part.ifs],
+        _Loop(
+            compile_expression(part.iter, inner),
+            compile_target(part.target, inner),
+            [compile_condition(test, node, inner) for test in part.ifs],
         )
         for part in node.generators
     ]
     if isinstance(node, ast.DictComp):
-        row = [expressions.build(node.key, inner), expressions.build(node.value, inner)]
+        row = [compile_expression(node.key, inner), compile_expression(node.value, inner)]
     else:
-        row = [expressions.build(node.elt, inner)]
+        row = [compile_expression(node.elt, inner)]
 
-    def run(frame: Frame) -> Any:
+    def run(frame: Frame) -> Value:
         first = outermost(frame)
-        own = Frame(frame.m, frame, frame.function, {})
-        found: list[Any] = []
+        own = Frame(frame.interpreter, frame, frame.function, {})
+        found: list[Value] = []
         unknown = False
         for values in _rows(own, node, loops, first, row):
-            frame.m.meter.node = node
-            frame.m.meter.spend(1)
+            frame.meter.node = node
+            frame.meter.spend(1)
             if values is UNKNOWN:
                 unknown = True
             else:
@@ -68,17 +60,17 @@ def build_comprehension(
     return run
 
 
-def _rows(own: Frame, node: ast.expr, loops: list[Any], first: Any, row: list[Any]) -> Iterator[Any]:
-    """The element values of each trip; UNKNOWN for a trip that may or may not be made."""
+def _rows(own: Frame, node: ast.expr, loops: list[_Loop], first: Value, row: list[Expression]) -> Iterator[Value]:
+    """Yield the element values of each trip; UNKNOWN for a trip that may or may not be made."""
     (_, target, tests), rest = loops[0], loops[1:]
     stream = iterated(own, node, first)
     if stream is UNKNOWN:
         yield UNKNOWN
         return
     for item in stream:
-        own.m.meter.spend(1)
+        own.meter.spend(1)
         target(own, item)
-        answer: Any = True
+        answer: Value = True
         for test in tests:
             answer = test(own)
             if answer is UNKNOWN or answer is False:
@@ -88,20 +80,20 @@ def _rows(own: Frame, node: ast.expr, loops: list[Any], first: Any, row: list[An
         elif answer is False:
             continue
         elif rest:
-            yield from _rows(own, node, rest, rest[0][0](own), row)
+            yield from _rows(own, node, rest, rest[0].source(own), row)
         else:
             yield [part(own) for part in row]
 
 
-def _gathered(frame: Frame, node: ast.expr, found: list[Any]) -> Any:
-    frame.m.meter.sized(len(found))
+def _gathered(frame: Frame, node: ast.expr, found: list[Value]) -> Value:
+    frame.meter.sized(len(found))
     try:
         if isinstance(node, ast.DictComp):
-            keys = frame.m.meter.walked([key for key, _ in found])
+            keys = frame.meter.walked([key for key, _ in found])
             return UNKNOWN if has_unknown(keys) else dict(found)
         items = [values[0] for values in found]
         if isinstance(node, ast.SetComp):
-            return UNKNOWN if has_unknown(frame.m.meter.walked(items)) else set(items)
+            return UNKNOWN if has_unknown(frame.meter.walked(items)) else set(items)
     except Exception as error:  # noqa: BLE001 - an unhashable item
-        return frame.m.fault(error, node, frame)
+        return frame.fault(error, node)
     return items

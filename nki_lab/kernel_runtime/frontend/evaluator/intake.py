@@ -6,26 +6,27 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.frontend.arguments import TensorSpec
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine, Metered
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Function, Instance, UserClass
+from nki_lab.kernel_runtime.frontend.evaluator.array_shapes import host_dtype
+from nki_lab.kernel_runtime.frontend.evaluator.builder import MeteredBuilder
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Function, Interpreter
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance, UserClass, Value
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
-    def __init__(self, m: Machine, builder: Metered, space: MemoryRegion) -> None:
-        self.m = m
+    def __init__(self, interpreter: Interpreter, builder: MeteredBuilder, space: MemoryRegion) -> None:
+        self.interpreter = interpreter
         self.builder = builder
         self.space = space
 
-    def adopt(self, value: Any) -> Any:
+    def adopt(self, value: Value) -> Value:
         """A value from the caller, or from another evaluation, as a value of this one."""
         match value:
             case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
@@ -59,24 +60,24 @@ class Intake:
             return self._record(type(value).__name__, dict(getattr(value, "__dict__", {})))
         return UNKNOWN
 
-    def _known(self, name: str, kind: type) -> Any:
+    def _known(self, name: str, kind: type) -> Value:
         """The class or function of that name: the module's, else one of a module that it imports."""
-        for home in (self.m.home, *self.m.shelf.homes.values()):
-            if isinstance(home.globals.get(name), kind):
-                return home.globals[name]
+        for module in (self.interpreter.main, *self.interpreter.modules.scopes.values()):
+            if isinstance(module.globals.get(name), kind):
+                return module.globals[name]
         return UNKNOWN
 
-    def _record(self, name: str, fields: Mapping[str, Any]) -> Any:
+    def _record(self, name: str, fields: Mapping[str, Value]) -> Value:
         cls = self._known(name, UserClass)
         if not isinstance(cls, UserClass):
             return UNKNOWN
         return Instance(cls, {key: self.adopt(item) for key, item in fields.items()})
 
-    def _member(self, cls: str, name: str) -> Any:
+    def _member(self, cls: str, name: str) -> Value:
         found = self._known(cls, UserClass)
         return found.members.get(name, UNKNOWN) if isinstance(found, UserClass) else UNKNOWN
 
-    def take(self, name: str, value: Any) -> Any:
+    def take(self, name: str, value: Value) -> Value:
         """The argument `name` with input tensors in place of arrays."""
         match value:
             case TensorSpec():
@@ -99,10 +100,8 @@ def _is_member(value: object) -> bool:
     return isinstance(value, enum.Enum) and not type(value).__module__.startswith("nki_lab.")
 
 
-def spec_of(value: Any) -> TensorSpec | None:
+def spec_of(value: Value) -> TensorSpec | None:
     """The spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
-    from nki_lab.kernel_runtime.frontend.evaluator.host import host_dtype
-
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or shape is None or dtype is None or isinstance(value, NkiTensor):
         return None

@@ -1,19 +1,19 @@
-"""Values of the evaluator that Python has no safe object for: unknowns, the user's functions, classes and objects."""
+"""Values of the interpreter that Python has no safe object for: unknowns, classes and objects of the user's code."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
-    from nki_lab.kernel_runtime.frontend.evaluator.modules import Home
-    from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
+Value = Any
+"""A value of the interpreted program: an object of Python's, an NKI tensor, or an object of a class below."""
+Names = dict[str, Value]
+"""Variables, fields or keyword arguments by name."""
 
 
 class Unknown:
-    """A value that the evaluator does not know; whatever is computed from it is unknown too."""
+    """A value that the interpreter does not know; every result computed from it is unknown too."""
 
     __slots__ = ()
 
@@ -27,62 +27,12 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
-class Frame:
-    """Names of one running function, comprehension, class body or module."""
-
-    __slots__ = ("doubtful", "function", "home", "locals", "m", "owner", "parent", "result")
-
-    home: Home  # the module that the code stands in; a module sets it for its own frame
-
-    def __init__(self, m: Machine, parent: Frame | None, function: Function | None, names: dict[str, Any]) -> None:
-        self.m = m
-        self.parent = parent
-        if parent is not None:
-            self.home = parent.home
-        self.function = function
-        self.locals = names
-        self.owner: UserClass | None = function.owner if function is not None else None
-        self.result: Any = None
-        self.doubtful = False  # an unknown condition may have left the function already
-
-
-class Function:
-    """A function of the user's: its tree, its defaults and the frame it was made in."""
-
-    __slots__ = (
-        "body", "closure", "defaults", "entry", "kind", "name", "node", "owner", "qualname", "scope", "setter",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
-        name: str,
-        scope: Scope,
-        defaults: dict[str, Any],
-        closure: Frame | None,
-    ) -> None:
-        self.node = node
-        self.name = name
-        self.qualname = scope.qualname
-        self.scope = scope
-        self.defaults = defaults
-        self.closure = closure
-        self.kind = ""  # "static", "class", "property" in a class body
-        self.owner: UserClass | None = None
-        self.entry = False  # decorated as a kernel
-        self.setter: Function | None = None  # of a property
-        self.body: Callable[[Frame], Any] | None = None
-
-    def __repr__(self) -> str:
-        return f"<function {self.qualname}>"
-
-
 class BoundMethod:
     """A function of the user's with its object."""
 
     __slots__ = ("function", "instance")
 
-    def __init__(self, function: Any, instance: Any) -> None:
+    def __init__(self, function: Value, instance: Value) -> None:
         self.function = function
         self.instance = instance
 
@@ -92,7 +42,7 @@ class NativeMethod:
 
     __slots__ = ("name", "value")
 
-    def __init__(self, value: Any, name: str) -> None:
+    def __init__(self, value: Value, name: str) -> None:
         self.value = value
         self.name = name
 
@@ -102,21 +52,10 @@ class Partial:
 
     __slots__ = ("args", "function", "kwargs")
 
-    def __init__(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, function: Value, args: list[Value], kwargs: Names) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
-
-
-class Launch:
-    """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it."""
-
-    __slots__ = ("function", "grid", "schedule")
-
-    def __init__(self, function: Function, grid: tuple[int, ...] = (), schedule: tuple[Any, ...] = ()) -> None:
-        self.function = function
-        self.grid = grid
-        self.schedule = schedule
 
 
 class UserClass:
@@ -124,17 +63,17 @@ class UserClass:
 
     __slots__ = ("annotations", "attributes", "bases", "dataclass", "kind", "members", "mro", "name")
 
-    def __init__(self, name: str, bases: tuple[UserClass, ...], kind: str, attributes: dict[str, Any]) -> None:
+    def __init__(self, name: str, bases: tuple[UserClass, ...], kind: str, attributes: Names) -> None:
         self.name = name
         self.bases = bases
         self.kind = kind
         self.attributes = attributes
         self.annotations: dict[str, str] = {}
-        self.dataclass: Mapping[str, Any] | None = None
+        self.dataclass: Mapping[str, Value] | None = None
         self.members: dict[str, EnumMember] = {}
         self.mro: tuple[UserClass, ...] = (self, *_unique(base for parent in bases for base in parent.mro))
 
-    def find(self, name: str, after: UserClass | None = None) -> Any:
+    def find(self, name: str, after: UserClass | None = None) -> Value:
         """The class attribute `name`, of the classes after `after` where that is given; `MISSING` without one."""
         start = 0 if after is None or after not in self.mro else self.mro.index(after) + 1
         for cls in self.mro[start:]:
@@ -146,7 +85,7 @@ class UserClass:
         return f"<class {self.name}>"
 
 
-def _unique(classes: Any) -> tuple[UserClass, ...]:
+def _unique(classes: Iterable[UserClass]) -> tuple[UserClass, ...]:
     return tuple(dict.fromkeys(classes))
 
 
@@ -165,7 +104,7 @@ class Instance:
 
     __slots__ = ("cls", "fields")
 
-    def __init__(self, cls: UserClass, fields: dict[str, Any]) -> None:
+    def __init__(self, cls: UserClass, fields: Names) -> None:
         self.cls = cls
         self.fields = fields
 
@@ -178,11 +117,11 @@ class EnumMember:
 
     __slots__ = ("cls", "fields", "name", "value")
 
-    def __init__(self, cls: UserClass, name: str, value: Any) -> None:
+    def __init__(self, cls: UserClass, name: str, value: Value) -> None:
         self.cls = cls
         self.name = name
         self.value = value
-        self.fields: dict[str, Any] = {}  # what `__init__` has set
+        self.fields: Names = {}  # what `__init__` has set
 
     def __repr__(self) -> str:
         return f"{self.cls.name}.{self.name}"
@@ -193,7 +132,7 @@ class Super:
 
     __slots__ = ("after", "instance")
 
-    def __init__(self, instance: Any, after: UserClass) -> None:
+    def __init__(self, instance: Value, after: UserClass) -> None:
         self.instance = instance
         self.after = after
 
@@ -204,7 +143,12 @@ class Field:
     __slots__ = ("default", "factory", "init", "kw_only")
 
     def __init__(
-        self, default: Any = MISSING, default_factory: Any = MISSING, init: bool = True, kw_only: bool = False, **_: Any
+        self,
+        default: Value = MISSING,
+        default_factory: Value = MISSING,
+        init: bool = True,
+        kw_only: bool = False,
+        **_: Value,
     ) -> None:
         self.default = default
         self.factory = default_factory
@@ -213,7 +157,7 @@ class Field:
 
 
 class Namespace:
-    """A module as the evaluator shows it: `names` is all there is.
+    """A module as interpreted code sees it: `names` is all there is.
 
     `closed` namespaces (`nki.language`, `nki.isa`) refuse other names; in others they are unknown, but for names that
     the module `real` does not have either. `place` is the file or folder of a module of the user's.
@@ -222,7 +166,13 @@ class Namespace:
     __slots__ = ("closed", "name", "names", "place", "real")
 
     def __init__(
-        self, name: str, names: Mapping[str, Any], *, closed: bool = False, real: Any = None, place: str = ""
+        self,
+        name: str,
+        names: Mapping[str, Value],
+        *,
+        closed: bool = False,
+        real: ModuleType | None = None,
+        place: str = "",
     ) -> None:
         self.name = name
         self.place = place
@@ -235,11 +185,11 @@ class Namespace:
 
 
 class Special:
-    """A function that the evaluator carries out itself: `run(m, frame, node, args, kwargs)`."""
+    """A function with a meaning of the interpreter's own: `run(site, args, kwargs)` carries it out at a call site."""
 
     __slots__ = ("name", "run")
 
-    def __init__(self, name: str, run: Callable[[Machine, Frame, ast.AST, list[Any], dict[str, Any]], Any]) -> None:
+    def __init__(self, name: str, run: Callable[..., Value] = lambda *_: UNKNOWN) -> None:
         self.name = name
         self.run = run
 
@@ -247,17 +197,27 @@ class Special:
         return f"<function {self.name}>"
 
 
+class Raisable:
+    """An exception object that the kernel made."""
+
+    __slots__ = ("args", "kind")
+
+    def __init__(self, kind: type[BaseException], args: list[Value]) -> None:
+        self.kind = kind
+        self.args = args
+
+
 class Annotation:
     """`nki.typing.tensor[...]`: the shape, and the dtype where one is written."""
 
     __slots__ = ("dtype", "shape")
 
-    def __init__(self, shape: tuple[Any, ...], dtype: Any = None) -> None:
+    def __init__(self, shape: tuple[Value, ...], dtype: Value = None) -> None:
         self.shape = shape
         self.dtype = dtype
 
 
-def has_unknown(value: Any, depth: int = 4) -> bool:
+def has_unknown(value: Value, depth: int = 4) -> bool:
     """Whether `value`, or something in its containers, is unknown."""
     if value is UNKNOWN:
         return True
