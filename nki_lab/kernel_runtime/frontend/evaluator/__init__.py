@@ -5,11 +5,11 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
+from nki_lab.kernel_runtime.frontend.evaluator.intake import Signature
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
 from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library, Reads, site_folders
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
-from nki_lab.kernel_runtime.frontend.evaluator.signature import Signature
 from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, launches, signatures
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance

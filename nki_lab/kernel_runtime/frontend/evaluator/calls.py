@@ -35,14 +35,12 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 _F = TypeVar("_F", bound=Callable[..., Value])
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class CallSite:
     """The place of a call: its node and the frame that it is evaluated in."""
 
-    __slots__ = ("frame", "node")
-
-    def __init__(self, frame: Frame, node: ast.AST) -> None:
-        self.frame = frame
-        self.node = node
+    frame: Frame
+    node: ast.AST
 
     @property
     def interpreter(self) -> Interpreter:

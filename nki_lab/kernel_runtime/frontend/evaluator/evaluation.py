@@ -18,12 +18,11 @@ from nki_lab.kernel_runtime.frontend.evaluator.assembly import assemble, run_mod
 from nki_lab.kernel_runtime.frontend.evaluator.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.frontend.evaluator.calls import bind, run_body
 from nki_lab.kernel_runtime.frontend.evaluator.failures import FunctionExit, budget_reached, internal_error
-from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake
+from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake, Signature
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function, Interpreter, Launch
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
 from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
-from nki_lab.kernel_runtime.frontend.evaluator.signature import Signature
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.frontend.grid import GridBuilder

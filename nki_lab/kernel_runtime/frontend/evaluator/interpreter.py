@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
@@ -71,45 +71,27 @@ class Frame:
         return self.interpreter.fault(error, node, self)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Function:
     """A function of the user's: its tree, its defaults and the frame it was made in; `body` runs it in a frame."""
 
-    __slots__ = (
-        "body",
-        "closure",
-        "defaults",
-        "entry",
-        "kind",
-        "name",
-        "node",
-        "owner",
-        "qualname",
-        "scope",
-        "setter",
-    )
-
-    def __init__(
-        self,
-        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
-        name: str,
-        scope: Scope,
-        defaults: Names,
-        closure: Frame,
-    ) -> None:
-        self.node = node
-        self.name = name
-        self.qualname = scope.qualname
-        self.scope = scope
-        self.defaults = defaults
-        self.closure = closure
-        self.kind = ""  # "static", "class", "property" in a class body
-        self.owner: UserClass | None = None
-        self.entry = False  # decorated as a kernel
-        self.setter: Function | None = None  # of a property
-        self.body: Callable[[Frame], object] | None = None
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    name: str
+    scope: Scope
+    defaults: Names
+    closure: Frame
+    kind: str = ""  # "static", "class", "property" in a class body
+    owner: UserClass | None = None
+    entry: bool = False  # decorated as a kernel
+    setter: Function | None = None  # of a property
+    body: Callable[[Frame], object] | None = None
 
     def __repr__(self) -> str:
         return f"<function {self.qualname}>"
+
+    @property
+    def qualname(self) -> str:
+        return self.scope.qualname
 
     @property
     def positional(self) -> list[str]:
@@ -118,15 +100,13 @@ class Function:
         return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Launch:
     """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it."""
 
-    __slots__ = ("function", "grid", "schedule")
-
-    def __init__(self, function: Function, grid: tuple[int, ...] = (), schedule: tuple[Value, ...] = ()) -> None:
-        self.function = function
-        self.grid = grid
-        self.schedule = schedule
+    function: Function
+    grid: tuple[int, ...] = ()
+    schedule: tuple[Value, ...] = ()
 
 
 class LoopRange:

@@ -15,9 +15,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.classes import ENUMS, fields_of
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function
 from nki_lab.kernel_runtime.frontend.evaluator.operations import (
     BINARY,
-    METHODS,
     ORDER,
-    ORDER_METHODS,
+    apply,
     contains,
     fits,
     unwrapped,
@@ -44,7 +43,7 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: V
     elif interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or _is_large(kind, a, b):
         return UNKNOWN
     try:
-        return BINARY[kind](unwrapped(a), unwrapped(b), frame.meter)
+        return apply(kind, unwrapped(a), unwrapped(b), frame.meter)
     except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the operator
         return frame.fault(error, node)
 
@@ -56,7 +55,7 @@ def _is_large(kind: type[ast.operator], a: Value, b: Value) -> bool:
 
 def _operate(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: Value) -> Value:
     """Return a binary operator's result with an object of the user's on one side."""
-    name = METHODS[kind]
+    name = BINARY[kind].__name__.rstrip("_")
     for value, other, method in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
         found = value.cls.find(method) if isinstance(value, Instance) else MISSING
         if isinstance(found, Function):
@@ -66,7 +65,7 @@ def _operate(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b:
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         frame.interpreter.pin(node, frame)
         try:
-            return BINARY[kind](a, b, frame.meter)  # a tensor's own answer to an object that is none
+            return BINARY[kind](a, b)  # a tensor's own answer to an object that is none
         except Exception as error:  # noqa: BLE001 - reported at the operator
             return frame.fault(error, node)
     names = _kinds(a, b)
@@ -127,7 +126,7 @@ _REFLECTED: Final = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__",
 
 def _compare_objects(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value, b: Value) -> Value:
     """Return a comparison with an object of the user's on one side."""
-    method = ORDER_METHODS[kind]
+    method = f"__{ORDER[kind].__name__}__"
     for value, other, name in ((a, b, method), (b, a, _REFLECTED.get(method, method))):
         found = value.cls.find(name) if isinstance(value, Instance) else MISSING
         if isinstance(found, Function):

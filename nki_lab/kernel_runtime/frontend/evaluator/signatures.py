@@ -16,11 +16,11 @@ from nki_lab.kernel_runtime.frontend.evaluator.assembly import assemble, run_mod
 from nki_lab.kernel_runtime.frontend.evaluator.calls import call_function
 from nki_lab.kernel_runtime.frontend.evaluator.compiler import compile_expression
 from nki_lab.kernel_runtime.frontend.evaluator.failures import FunctionExit, PendingException, internal_error
+from nki_lab.kernel_runtime.frontend.evaluator.intake import Signature
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function, Interpreter, Launch
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
 from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.modules import ModuleScope
-from nki_lab.kernel_runtime.frontend.evaluator.signature import Signature
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UNKNOWN,

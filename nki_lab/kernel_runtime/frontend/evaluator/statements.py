@@ -7,12 +7,13 @@ import operator
 from collections.abc import Callable
 from typing import Final
 
-from nki_lab.kernel_runtime.frontend.evaluator.annotations import compare_shape, declared_shape
+from nki_lab.diagnostic import diagnose
 from nki_lab.kernel_runtime.frontend.evaluator.calls import call
 from nki_lab.kernel_runtime.frontend.evaluator.compiler import (
     BREAK,
     CONTINUE,
     RETURN,
+    Expression,
     Signal,
     Statement,
     compile_block,
@@ -27,7 +28,14 @@ from nki_lab.kernel_runtime.frontend.evaluator.scopes import Scope
 from nki_lab.kernel_runtime.frontend.evaluator.skipping import compile_skip
 from nki_lab.kernel_runtime.frontend.evaluator.subscripts import load_item, store_item
 from nki_lab.kernel_runtime.frontend.evaluator.targets import compile_removal, compile_target
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, NativeMethod, Value, has_unknown
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    UNKNOWN,
+    Annotation,
+    Instance,
+    NativeMethod,
+    Value,
+    has_unknown,
+)
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
@@ -64,17 +72,43 @@ def _annotated(node: ast.AnnAssign, scope: Scope) -> Statement:
     if node.value is None:
         return lambda frame: None
     value, place = compile_expression(node.value, scope), compile_target(node.target, scope)
-    declared = declared_shape(node.annotation, scope)
+    declared = _declared_shape(node.annotation, scope)
 
     def run(frame: Frame) -> Signal:
         found = value(frame)
         frame.interpreter.mark_temporary(node.value)
         place(frame, found)
         if declared is not None and type(found) is NkiTensor and not frame.interpreter.host:
-            compare_shape(frame, node, found, declared(frame))
+            _compare_shape(frame, node, found, declared(frame))
         return None
 
     return run
+
+
+def _declared_shape(annotation: ast.expr, scope: Scope) -> Expression | None:
+    """Return the function that evaluates `nt.tensor[...]`; None for annotations of other types."""
+    base = annotation.value if isinstance(annotation, ast.Subscript) else None
+    name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+    return compile_expression(annotation, scope) if name == "tensor" else None
+
+
+def _compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Value) -> None:
+    """Report a tensor of another shape than the annotation has; sizes that are no numbers are not compared."""
+    shape = tuple(declared.shape) if isinstance(declared, Annotation) else ()
+    if not shape or any(type(size) is not int for size in shape):
+        return
+    if shape != tuple(tensor._shape):
+        name = ast.unparse(node.target)
+        frame.interpreter.record(
+            diagnose(
+                "NKI123",
+                f"{name} is annotated with the shape {shape} and bound to a tensor of shape {tuple(tensor._shape)}",
+                limit="the annotation of a local tensor is its shape",
+                help="correct the annotation or the expression",
+            ),
+            node.annotation,
+            frame,
+        )
 
 
 @statement(ast.AugAssign)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from types import ModuleType
 from typing import Any, Final
 
@@ -27,54 +28,49 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class BoundMethod:
     """A function of the user's with its object."""
 
-    __slots__ = ("function", "instance")
-
-    def __init__(self, function: Value, instance: Value) -> None:
-        self.function = function
-        self.instance = instance
+    function: Value
+    instance: Value
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NativeMethod:
     """A method of a list, dict, str, tensor, ... taken as a value."""
 
-    __slots__ = ("name", "value")
-
-    def __init__(self, value: Value, name: str) -> None:
-        self.value = value
-        self.name = name
+    value: Value
+    name: str
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Partial:
     """`functools.partial`."""
 
-    __slots__ = ("args", "function", "kwargs")
-
-    def __init__(self, function: Value, args: list[Value], kwargs: Names) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
+    function: Value
+    args: list[Value]
+    kwargs: Names
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class UserClass:
     """A class of the user's. `kind` is "object", "nki" (an NKIObject), "enum", "intenum", "strenum" or "unknown"."""
 
-    __slots__ = ("annotations", "attributes", "bases", "dataclass", "kind", "members", "mro", "name")
+    name: str
+    bases: InitVar[tuple[UserClass, ...]]
+    kind: str
+    attributes: Names
+    annotations: dict[str, str] = field(default_factory=dict)
+    dataclass: Mapping[str, Value] | None = None
+    members: dict[str, EnumMember] = field(default_factory=dict)
+    mro: tuple[UserClass, ...] = field(init=False)
 
-    def __init__(self, name: str, bases: tuple[UserClass, ...], kind: str, attributes: Names) -> None:
-        self.name = name
-        self.bases = bases
-        self.kind = kind
-        self.attributes = attributes
-        self.annotations: dict[str, str] = {}
-        self.dataclass: Mapping[str, Value] | None = None
-        self.members: dict[str, EnumMember] = {}
-        self.mro: tuple[UserClass, ...] = (self, *_unique(base for parent in bases for base in parent.mro))
+    def __post_init__(self, bases: tuple[UserClass, ...]) -> None:
+        self.mro = tuple(dict.fromkeys((self, *(base for parent in bases for base in parent.mro))))
 
     def find(self, name: str, after: UserClass | None = None) -> Value:
-        """The class attribute `name`, of the classes after `after` where that is given; `MISSING` without one."""
+        """Return the class attribute `name`, of the classes after `after` where that is given; `MISSING` without one."""
         start = 0 if after is None or after not in self.mro else self.mro.index(after) + 1
         for cls in self.mro[start:]:
             if name in cls.attributes:
@@ -83,10 +79,6 @@ class UserClass:
 
     def __repr__(self) -> str:
         return f"<class {self.name}>"
-
-
-def _unique(classes: Iterable[UserClass]) -> tuple[UserClass, ...]:
-    return tuple(dict.fromkeys(classes))
 
 
 class _Missing:
@@ -99,63 +91,49 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Instance:
     """An object of a class of the user's."""
 
-    __slots__ = ("cls", "fields")
-
-    def __init__(self, cls: UserClass, fields: Names) -> None:
-        self.cls = cls
-        self.fields = fields
+    cls: UserClass
+    fields: Names
 
     def __repr__(self) -> str:
         return f"<{self.cls.name} object>"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class EnumMember:
-    """A member of an enumeration of the user's."""
+    """A member of an enumeration of the user's; its `__init__` sets `fields`."""
 
-    __slots__ = ("cls", "fields", "name", "value")
-
-    def __init__(self, cls: UserClass, name: str, value: Value) -> None:
-        self.cls = cls
-        self.name = name
-        self.value = value
-        self.fields: Names = {}  # what `__init__` has set
+    cls: UserClass
+    name: str
+    value: Value
+    fields: Names = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"{self.cls.name}.{self.name}"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Super:
     """`super()` inside a method."""
 
-    __slots__ = ("after", "instance")
-
-    def __init__(self, instance: Value, after: UserClass) -> None:
-        self.instance = instance
-        self.after = after
+    instance: Value
+    after: UserClass
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Field:
     """`dataclasses.field(...)`."""
 
-    __slots__ = ("default", "factory", "init", "kw_only")
-
-    def __init__(
-        self,
-        default: Value = MISSING,
-        default_factory: Value = MISSING,
-        init: bool = True,
-        kw_only: bool = False,
-        **_: Value,
-    ) -> None:
-        self.default = default
-        self.factory = default_factory
-        self.init = init
-        self.kw_only = kw_only
+    default: Value = MISSING
+    factory: Value = MISSING
+    init: bool = True
+    kw_only: bool = False
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Namespace:
     """A module as interpreted code sees it: `names` is all there is.
 
@@ -163,62 +141,46 @@ class Namespace:
     the module `real` does not have either. `place` is the file or folder of a module of the user's.
     """
 
-    __slots__ = ("closed", "name", "names", "place", "real")
-
-    def __init__(
-        self,
-        name: str,
-        names: Mapping[str, Value],
-        *,
-        closed: bool = False,
-        real: ModuleType | None = None,
-        place: str = "",
-    ) -> None:
-        self.name = name
-        self.place = place
-        self.names = names
-        self.closed = closed
-        self.real = real
+    name: str
+    names: Mapping[str, Value]
+    _: KW_ONLY
+    closed: bool = False
+    real: ModuleType | None = None
+    place: str = ""
 
     def __repr__(self) -> str:
         return f"<module {self.name}>"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Special:
     """A function with a meaning of the interpreter's own: `run(site, args, kwargs)` carries it out at a call site."""
 
-    __slots__ = ("name", "run")
-
-    def __init__(self, name: str, run: Callable[..., Value] = lambda *_: UNKNOWN) -> None:
-        self.name = name
-        self.run = run
+    name: str
+    run: Callable[..., Value] = lambda *_: UNKNOWN
 
     def __repr__(self) -> str:
         return f"<function {self.name}>"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Raisable:
     """An exception object that the kernel made."""
 
-    __slots__ = ("args", "kind")
-
-    def __init__(self, kind: type[BaseException], args: list[Value]) -> None:
-        self.kind = kind
-        self.args = args
+    kind: type[BaseException]
+    args: list[Value]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Annotation:
     """`nki.typing.tensor[...]`: the shape, and the dtype where one is written."""
 
-    __slots__ = ("dtype", "shape")
-
-    def __init__(self, shape: tuple[Value, ...], dtype: Value = None) -> None:
-        self.shape = shape
-        self.dtype = dtype
+    shape: tuple[Value, ...]
+    dtype: Value = None
 
 
 def has_unknown(value: Value, depth: int = 4) -> bool:
-    """Whether `value`, or something in its containers, is unknown."""
+    """Return whether `value`, or something in its containers, is unknown."""
     if value is UNKNOWN:
         return True
     kind = type(value)

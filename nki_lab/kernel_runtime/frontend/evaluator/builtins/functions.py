@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.calls import CallSite, native
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Function
 from nki_lab.kernel_runtime.frontend.evaluator.iteration import iterate
 from nki_lab.kernel_runtime.frontend.evaluator.limits import TooLarge
-from nki_lab.kernel_runtime.frontend.evaluator.operations import formatted, power, unwrapped
+from nki_lab.kernel_runtime.frontend.evaluator.operations import apply, formatted, unwrapped
 from nki_lab.kernel_runtime.frontend.evaluator.operators import text_of, truth
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
@@ -87,7 +87,7 @@ def _round(site: CallSite, number: Value, ndigits: Value = None) -> Value:
 
 @native(pow, deep=True)
 def _pow(site: CallSite, base: Value, exp: Value, mod: Value = None) -> Value:
-    return power(base, exp, site.meter) if mod is None else pow(base, exp, mod)
+    return apply(ast.Pow, base, exp, site.meter) if mod is None else pow(base, exp, mod)
 
 
 @native(bool, own=True)

@@ -12,6 +12,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Function
 from nki_lab.kernel_runtime.frontend.evaluator.iteration import iterate
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import special
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    MISSING,
     UNKNOWN,
     BoundMethod,
     EnumMember,
@@ -39,8 +40,16 @@ def _dataclass(site: CallSite, *cls: Value, **options: Value) -> Value:
 
 
 @library_function("dataclasses.field")
-def _field(site: CallSite, **options: Value) -> Value:
-    return Field(**options)
+def _field(
+    site: CallSite,
+    *,
+    default: Value = MISSING,
+    default_factory: Value = MISSING,
+    init: Value = True,
+    kw_only: Value = False,
+    **_: Value,
+) -> Value:
+    return Field(default, default_factory, init, kw_only)
 
 
 @library_function("dataclasses.replace")
