@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from nki_lab.kernel_runtime.frontend.evaluator import (
-    comprehensions,
     definitions,
     displays,
     exceptions,
     expressions,
-    imports,
     loops,
     statements,
 )
@@ -23,7 +21,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
 
-NODES = (comprehensions, definitions, displays, exceptions, expressions, imports, loops, statements)
+NODES = (definitions, displays, exceptions, expressions, loops, statements)
 FUNCTIONS = (decorators, functions, standard_library)
 
 

@@ -59,13 +59,11 @@ def get(frame: Frame, node: ast.AST, value: Value, name: str) -> Value:
             return array_shapes.attribute(value, name)
         case Function(kind="property") if name in ("setter", "getter", "deleter"):
             return Special(f"property.{name}", lambda site, args, kwargs: _with_setter(value, name, args))
-        case Function(entry=False) | BoundMethod() if not name.startswith("_") and not frame.interpreter.is_doubtful(
-            value
-        ):
+        case Function(entry=True) | Launch() if name == "with_schedule":
+            return NativeMethod(value, name)
+        case Function(entry=False) | BoundMethod() if name[0] != "_" and not frame.interpreter.is_doubtful(value):
             kind = "function" if isinstance(value, Function) else "method"
             return frame.fault(AttributeError(f"{kind!r} object has no attribute {name!r}"), node)
-        case Function() | Launch() if name == "with_schedule":
-            return NativeMethod(value, name)
         case Function() | BoundMethod() | Launch():
             return UNKNOWN
         case _:

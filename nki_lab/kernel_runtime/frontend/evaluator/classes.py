@@ -26,6 +26,7 @@ AUTO = object()
 _ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum", "enum.Flag": "flag"}
 _PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
 """Bases that say something to type checkers, and nothing to a kernel."""
+BASES = (*_ENUM_BASES, *_PLAIN_BASES)
 ENUMS = frozenset({"enum", "intenum", "strenum", "flag"})
 
 
@@ -173,21 +174,24 @@ def _fill_nki(site: CallSite, cls: UserClass, instance: Instance, args: list[Val
                 continue
             found = cls.find(name)
             fields[name] = None if found is MISSING else found
-    names = list(fields)
-    if len(args) > len(names):
-        raise TypeError(f"{cls.name}() takes {len(names)} arguments, {len(args)} were given")
-    for name, value in fields.items():
-        if isinstance(value, Field):
-            made = None if value.default is MISSING else value.default
-            if value.factory is not MISSING:
-                made = site.call(value.factory)
-            instance.fields[name] = made
-            continue
-        instance.fields[name] = type(value)(value) if isinstance(value, list | dict | set) else value
-    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+    if len(args) > len(fields):
+        raise TypeError(f"{cls.name}() takes {len(fields)} arguments, {len(args)} were given")
+    given = dict(zip(fields, args, strict=False)) | kwargs
+    for name in given:
         if name not in fields:
             raise TypeError(f"{cls.name}() got an unexpected keyword argument {name!r}")
-        instance.fields[name] = value
+    for name, value in fields.items():
+        made = _default(site, value)
+        made = type(made)(made) if isinstance(made, list | dict | set) else made
+        instance.fields[name] = None if made is MISSING else made
+    instance.fields |= given
+
+
+def _default(site: CallSite, value: Value) -> Value:
+    """Return the default of a field, MISSING for none."""
+    if not isinstance(value, Field):
+        return value
+    return value.default if value.factory is MISSING else site.call(value.factory)
 
 
 def fields_of(cls: UserClass) -> Names:
@@ -202,10 +206,15 @@ def fields_of(cls: UserClass) -> Names:
     return fields
 
 
+def _parameters(fields: Names) -> Names:
+    """Return the fields that a constructor takes."""
+    return {name: value for name, value in fields.items() if not isinstance(value, Field) or value.init}
+
+
 def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
     """Set the fields as the constructor that `dataclasses.dataclass` generates."""
     fields = fields_of(cls)
-    taken = {name: value for name, value in fields.items() if not (isinstance(value, Field) and not value.init)}
+    taken = _parameters(fields)
     called = f"{cls.name}.__init__()"
     keyword_only = bool(cls.dataclass and cls.dataclass.get("kw_only"))
     places = [
@@ -222,26 +231,17 @@ def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: li
         given[name] = value
     missing = []
     for name, value in fields.items():
-        if name in given:
-            instance.fields[name] = given[name]
-        elif isinstance(value, Field):
-            if value.factory is not MISSING:
-                instance.fields[name] = site.call(value.factory)
-            elif value.default is not MISSING:
-                instance.fields[name] = value.default
-            elif value.init:
-                missing.append(name)
-        elif value is MISSING:
+        made = given[name] if name in given else _default(site, value)
+        if made is not MISSING:
+            instance.fields[name] = made
+        elif not isinstance(value, Field) or value.init:
             missing.append(name)
-        else:
-            instance.fields[name] = value
     if missing:
         raise TypeError(missing_text(called, missing, "positional"))
 
 
 def replace_fields(site: CallSite, instance: Instance, changes: Names) -> Value:
     """Return `dataclasses.replace(instance, **changes)`."""
-    fields = fields_of(instance.cls).items()
-    taken = {name for name, value in fields if not (isinstance(value, Field) and not value.init)}
+    taken = _parameters(fields_of(instance.cls))
     known = {name: value for name, value in instance.fields.items() if name in taken}
     return instantiate(site, instance.cls, [], known | changes)

@@ -20,7 +20,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.calls import bind, run_body
 from nki_lab.kernel_runtime.frontend.evaluator.failures import FunctionExit, budget_reached, internal_error
 from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake, Signature
 from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget, TooLarge
 from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library, Reads
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
 from nki_lab.kernel_runtime.frontend.evaluator.source import ModuleSource
@@ -143,7 +143,7 @@ def evaluate(
 
 
 def _ends_early(item: Diagnostic) -> bool:
-    """Whether something of the kernel was not evaluated because of a finding."""
+    """Return whether something of the kernel was not evaluated because of a finding."""
     return item.outcome == "fault" or item.code in ("NKI120", "NKI122")
 
 
@@ -234,7 +234,7 @@ def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Fun
 
 
 def _in_order(function: Function, names: Names) -> Names:
-    """The arguments in the order of the parameters: that is the order of the inputs."""
+    """Return the arguments in the order of the parameters: that is the order of the inputs."""
     arguments = function.node.args
     groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
@@ -257,30 +257,16 @@ def _note_parameters(interpreter: Interpreter, function: Function, names: Names)
 def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -> None:
     """Enter the returned tensors, as far as they are known."""
     try:
-        if _count(result, 10_000) is None:
-            interpreter.record(budget_reached("the result is too large to be looked at"), None, interpreter.base)
-        else:
-            collect_outputs(_known(result), builder)
+        collect_outputs(_known(interpreter.meter.walked(result)), builder)
+    except TooLarge:
+        interpreter.record(budget_reached("the result is too large to be looked at"), None, interpreter.base)
     except NkiError as error:
         for item in error.diagnostics:
             interpreter.record(item, None, interpreter.base)
 
 
-def _count(value: Value, left: int) -> int | None:
-    """Items of a nested result; None beyond `left`."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        left -= 1
-        if left < 0:
-            return None
-        if isinstance(item, tuple | list | dict):
-            stack.extend(item.values() if isinstance(item, dict) else item)
-    return left
-
-
 def _known(value: Value) -> Value:
-    """A result without its unknown parts."""
+    """Return a result without its unknown parts."""
     if value is UNKNOWN or isinstance(value, EnumMember):
         return None
     if isinstance(value, tuple | list):
@@ -291,7 +277,7 @@ def _known(value: Value) -> Value:
 
 
 def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, int], Variable]:
-    """What expressions stand for; equal summaries are one object, which is small to send to an editor's server."""
+    """Return the summaries of expressions; equal ones are one object, which is small to send to a server."""
     known: dict[tuple[object, ...], Variable] = {}
     found = {}
     for place, value in tensors.items():
@@ -307,19 +293,17 @@ def _telling(value: Value) -> bool:
 
 
 def variable_of(name: str, value: Value) -> Variable:
-    """The summary of a value for hovers."""
+    """Return the summary of a value for hovers."""
     if isinstance(value, NkiTensor):
         buffer = value._buffer
         memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(buffer.space.value, "HBM")
         width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
         text = f"{value._shape} {value._dtype.name} in {memory}"
         return Variable(name, text, value._shape, value._dtype, memory, width)
-    if isinstance(value, list | tuple) and value and all(isinstance(item, NkiTensor) for item in value):
-        return Variable(name, f"{type(value).__name__} of {len(value)}: {variable_of('', value[0]).text}")
-    if isinstance(value, list | tuple | dict) and len(value) > 16:
-        return Variable(name, f"{type(value).__name__} of {len(value)}")
     if isinstance(value, list | tuple | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        if any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
-            return Variable(name, f"{type(value).__name__} of {len(value)}")
+        text, inner = f"{type(value).__name__} of {len(value)}", value.values() if isinstance(value, dict) else value
+        if inner is value and value and all(isinstance(item, NkiTensor) for item in value):
+            return Variable(name, f"{text}: {variable_of('', value[0]).text}")
+        if len(value) > 16 or any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
+            return Variable(name, text)
     return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])

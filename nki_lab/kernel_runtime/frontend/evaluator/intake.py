@@ -58,7 +58,7 @@ class Intake:
         self.space = space
 
     def adopt(self, value: Value) -> Value:
-        """A value from the caller, or from another evaluation, as a value of this one."""
+        """Return a value from the caller, or from another evaluation, as a value of this one."""
         match value:
             case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
                 if not _is_member(value):
@@ -92,7 +92,7 @@ class Intake:
         return UNKNOWN
 
     def _known(self, name: str, kind: type) -> Value:
-        """The class or function of that name: the module's, else one of a module that it imports."""
+        """Return the class or function of that name: the module's, else one of a module that it imports."""
         for module in (self.interpreter.main, *self.interpreter.modules.scopes.values()):
             if isinstance(module.globals.get(name), kind):
                 return module.globals[name]
@@ -109,7 +109,7 @@ class Intake:
         return found.members.get(name, UNKNOWN) if isinstance(found, UserClass) else UNKNOWN
 
     def take(self, name: str, value: Value) -> Value:
-        """The argument `name` with input tensors in place of arrays."""
+        """Return the argument `name` with input tensors in place of arrays."""
         match value:
             case TensorSpec():
                 tensor = self.builder.allocate(value.shape, value.dtype, self.space, name=name, kind="input")
@@ -127,12 +127,12 @@ class Intake:
 
 
 def _is_member(value: object) -> bool:
-    """Whether a value is a member of an enumeration of the user's."""
+    """Return whether a value is a member of an enumeration of the user's."""
     return isinstance(value, enum.Enum) and not type(value).__module__.startswith("nki_lab.")
 
 
 def spec_of(value: Value) -> TensorSpec | None:
-    """The spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
+    """Return the spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or shape is None or dtype is None or isinstance(value, NkiTensor):
         return None

@@ -123,7 +123,7 @@ class ModuleCache:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """While this lasts, places in the modules are read in the texts that were evaluated."""
+        """Let places in the modules be read in the texts that were evaluated, while this lasts."""
         with self._open:
             yield
 

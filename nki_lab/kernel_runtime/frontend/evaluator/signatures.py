@@ -62,14 +62,14 @@ class Launches:
 def signatures(
     module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: Library | None = None
 ) -> dict[str, tuple[Signature, ...]]:
-    """The signatures of the named top-level functions, at most `MOST` each."""
+    """Return the signatures of the named top-level functions, at most `MOST` each."""
     return dict(launches(module, names, budget, library).own)
 
 
 def launches(
     module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: Library | None = None
 ) -> Launches:
-    """The signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
+    """Return the signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
 
     What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
     arrays that are shapes; nothing is executed.
@@ -88,9 +88,8 @@ def launches(
         ):
             return
         span = _span(module, node) if frame.module is interpreter.main else interpreter.origin()
-        made = Signature(
-            args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=pairs_of(launch.schedule), span=span,
-        )  # fmt: skip
+        schedule = pairs_of(launch.schedule)
+        made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span)
         if own:
             _enter(found[function.name], made)
         elif home is not None and len(other) < MOST_OTHERS:
@@ -127,13 +126,13 @@ def launches(
 
 
 def _best(table: Mapping[str, Signature]) -> tuple[Signature, ...]:
-    """The signatures of a kernel: those that are known as a whole, where some are."""
+    """Return the signatures of a kernel: those that are known as a whole, where some are."""
     whole = [item for item in table.values() if not has_unknown([*item.args, *item.kwargs.values()])]
     return tuple(whole or table.values())[:MOST]
 
 
 def _home_of(function: Function) -> ModuleScope | None:
-    """The module at whose top level a function stands."""
+    """Return the module at whose top level a function stands."""
     closure = function.closure
     return closure.module if closure.parent is None else None
 
@@ -170,7 +169,7 @@ def _call_test(interpreter: Interpreter, function: Value, *args: Value) -> None:
 
 
 def _from_annotations(interpreter: Interpreter, function: Function) -> Signature | None:
-    """The signature that `nki.typing` annotations declare; parameters without one are unknown."""
+    """Return the signature that `nki.typing` annotations declare; parameters without one are unknown."""
     arguments = function.node.args
     values: Names = {}
     for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):

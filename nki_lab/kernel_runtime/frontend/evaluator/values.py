@@ -70,7 +70,7 @@ class UserClass:
         self.mro = tuple(dict.fromkeys((self, *(base for parent in bases for base in parent.mro))))
 
     def find(self, name: str, after: UserClass | None = None) -> Value:
-        """Return the class attribute `name`, of the classes after `after` where that is given; `MISSING` without one."""
+        """Return the class attribute `name`, of the classes after `after` where that is given, or `MISSING`."""
         start = 0 if after is None or after not in self.mro else self.mro.index(after) + 1
         for cls in self.mro[start:]:
             if name in cls.attributes:

@@ -52,10 +52,16 @@ def _enter_plain(function: Callable[..., Value]) -> None:
 
 
 _MATH: Final = [getattr(math, name) for name in dir(math) if not name.startswith("_")]
-_UNBOUNDED: Final = (math.factorial, math.comb, math.perm)  # unknown: no kernel needs them
+_UNBOUNDED: Final = (math.factorial, math.comb, math.perm, math.lcm, math.prod)
 for _function in (abs, divmod, chr, ord, float, bin, hex, *_MATH):
     if callable(_function) and _function not in _UNBOUNDED:
         _enter_plain(_function)
+
+
+@native(math.lcm, deep=True)
+def _lcm(site: CallSite, *numbers: Value) -> Value:
+    site.meter.bits(sum(number.bit_length() for number in numbers if isinstance(number, int)))
+    return math.lcm(*numbers)
 
 
 @native(math.prod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable
+from typing import Final
 
 from nki_lab.kernel_runtime.frontend.evaluator import classes
 from nki_lab.kernel_runtime.frontend.evaluator.calls import CallSite, adapted, library_function
@@ -25,9 +26,8 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     has_unknown,
 )
 
-for _name in ("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "abc.ABC", "typing.NamedTuple",
-              "typing.Protocol", "typing.Generic"):  # fmt: skip
-    special(_name)  # a base class, which `classes` knows by name
+for _name in (*classes.BASES, "typing.NamedTuple"):
+    special(_name)
 
 # -- classes -----------------------------------------------------------------------------------------------------------
 
@@ -87,10 +87,10 @@ def _namedtuple(site: CallSite, name: Value, fields: Value, *, defaults: Value =
 # -- decorators --------------------------------------------------------------------------------------------------------
 
 
-@library_function(
-    "abc.abstractmethod", "enum.unique", "functools.cache", "typing.cast", "typing.override", "typing.final",
-    "typing.runtime_checkable", "typing.no_type_check",
-)  # fmt: skip
+_TYPING: Final = ("cast", "override", "final", "runtime_checkable", "no_type_check")
+
+
+@library_function("abc.abstractmethod", "enum.unique", "functools.cache", *(f"typing.{name}" for name in _TYPING))
 def _unchanged(site: CallSite, *args: Value) -> Value:
     """Return the last argument, which is not changed."""
     return args[-1] if args else UNKNOWN
