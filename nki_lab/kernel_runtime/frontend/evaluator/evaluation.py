@@ -40,7 +40,7 @@ PROGRAMS: int = 16
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a name stood for when it was first bound: `text` says it; the rest is known for tensors."""
+    """The value of a name when it was first bound, as `text`; the rest is known for tensors."""
 
     name: str
     text: str
@@ -52,7 +52,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What an evaluation left.
+    """The results of an evaluation.
 
     `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
     UTF-8 byte column of the place that binds them, and `expressions` what calls and subscripts were first, by the place
@@ -149,7 +149,7 @@ def _ends_early(item: Diagnostic) -> bool:
 
 @runtime_checkable
 class _Starting(Protocol):
-    """A builder that is told when the next program of a grid begins."""
+    """A builder that starts the next program of a grid."""
 
     def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What a kernel is called with, as values of an evaluation: arrays become inputs, the user's objects their records."""
+"""A kernel's arguments as values of an evaluation: arrays become inputs, the user's objects their records."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _MOST_DOUBTED: Final = 10_000
 class Frame:
     """Names of one running function, comprehension, class body or module."""
 
-    __slots__ = ("doubtful", "function", "interpreter", "locals", "meter", "module", "owner", "parent", "result")
+    __slots__ = ("doubtful", "function", "interpreter", "locals", "meter", "module", "parent", "result")
 
     def __init__(
         self,
@@ -62,7 +62,6 @@ class Frame:
         self.module: ModuleScope = parent.module if module is None and parent is not None else module  # type: ignore[assignment]
         self.function = function
         self.locals = names
-        self.owner: UserClass | None = function.owner if function is not None else None
         self.result: Value = None
         self.doubtful = False  # an unknown condition may have left the function already
 

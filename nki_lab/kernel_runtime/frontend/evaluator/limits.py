@@ -14,7 +14,7 @@ _LOOK: int = 1024  # steps between two looks at the clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one evaluation may use.
+    """The steps, time and sizes that one evaluation may use.
 
     `steps` counts statements, loop trips and calls, and large values by their size; `seconds` is wall time; `calls`
     the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer. `stop` is asked
