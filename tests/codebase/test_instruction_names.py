@@ -12,14 +12,12 @@ import nki_lab.isa.ops  # noqa: F401 - fills the table
 from nki_lab.isa.spec import TABLE
 
 NAMES = frozenset(TABLE)
-FRONTEND = "nki_lab/kernel_runtime/frontend"
 # Names that stand for something else, by file and name. What composites issue, `isa("tensor_copy")(...)` or
 # TABLE["dma_copy"], is no decision.
 ALLOWED: dict[tuple[str, str], str] = {
-    (f"{FRONTEND}/evaluator/host_arrays.py", "reciprocal"): "the function of NumPy",
-    (f"{FRONTEND}/evaluator/numpy_names.py", "reciprocal"): "the function of NumPy",
-    (f"{FRONTEND}/language.py", "reciprocal"): "the function of nki.language",
-    (f"{FRONTEND}/legality.py", "activation"): "a kind of attribute",
+    ("nki_lab/kernel_runtime/issue/legality.py", "activation"): "a kind of attribute",
+    ("nki_lab/kernel_runtime/language/operations.py", "reciprocal"): "the function of nki.language",
+    ("nki_lab/testing.py", "quantize_mx"): "the reference function of the module",
 }
 
 

@@ -60,6 +60,9 @@ a = set(); a.update(range(10**12))
 a = dict(zip(range(10**12), range(10**12)))
 "".join(str(i) for i in range(10**12))
 math.prod(range(1, 10**12))
+math.fsum(range(10**12))
+math.lcm(*range(1, 10**5))
+np.multiply(10**400, 10**400)
 nl.zeros((10**12, 1), nl.float32, buffer=nl.shared_hbm)
 list(nl.ndarray((10**12, 1), nl.float32, buffer=nl.shared_hbm))
 for row in nl.ndarray((10**12, 1), nl.float32, buffer=nl.shared_hbm): pass
@@ -131,6 +134,11 @@ f(60)
 b = []
 while True: b.append(nl.ndarray((128, 512), nl.float32))
 """.strip().split("\n---\n")
+
+
+@pytest.mark.parametrize("value", ["np.power(2**70, 10**9)", "np.add(2**900, 1)", "np.tri(10**12)", "np.eye(10**6)"])
+def test_numpy_computes_numbers_of_fixed_width_and_small_arrays_only(value: str) -> None:
+    assert "NKI122" in checked(f"if {value} > 1: nl.load(x)")
 
 
 @pytest.mark.parametrize("statement", [*ENDLESS, *LOOPS])

@@ -53,10 +53,24 @@ KERNEL = "@nki.jit\ndef k(x, n=1):\n    return x\n"
         ("torch.randn([4, 3], dtype=torch.bfloat16, device='cpu')", "bfloat16[4,3]"),
         ("torch.ones(4, 3).bfloat16().cuda()", "bfloat16[4,3]"),
         ("torch.full((4, 3), 1.0, dtype=torch.float16)", "float16[4,3]"),
+        ("np.hypot(np.ones((4, 3)), np.ones((4, 1)))", "float32[4,3]"),
+        ("np.left_shift(np.ones((4, 3), np.int32), 2)", "int32[4,3]"),
+        ("np.arctan2(np.ones((4, 3), np.int32), 2)", "float32[4,3]"),
+        ("np.swapaxes(np.ones((3, 4), np.float16), 0, 1)", "float16[4,3]"),
+        ("np.moveaxis(np.ones((3, 4)), 0, -1)", "float32[4,3]"),
+        ("np.squeeze(np.ones((4, 1, 3)), axis=1)", "float32[4,3]"),
+        ("np.stack([np.zeros(3)] * 4)", "float32[4,3]"),
+        ("np.where(np.ones((4, 3), np.int8), np.ones((4, 1)), 0)", "float32[4,3]"),
     ],
 )
 def test_arrays_of_launching_code_are_recognised(array: str, shown: str) -> None:
     assert known(f"{KERNEL}k({array}, 3)\n") == [f"({shown}, 3)"]
+
+
+def test_shapes_of_arrays_beyond_any_memory_are_known() -> None:
+    array = "np.zeros((1 << 40, 1 << 20), np.int8)"
+    views = f"np.reshape(np.swapaxes({array}, 0, 1)[::2], (1 << 39, -1))"
+    assert known(f"{KERNEL}k(np.expand_dims({views}, 0), 3)\n") == [f"(int8[1,{1 << 39},{1 << 20}], 3)"]
 
 
 LAUNCHES = ["k(a)", "out = k(x=a)", "nki.simulate(k)(a)", "nki.jit(k)(a)", "k[1](a)", "print(k(a).sum())",

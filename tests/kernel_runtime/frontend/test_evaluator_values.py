@@ -163,6 +163,9 @@ class C(Base): pass
 """,
     ),
     ("np.prod([2, 3]) + np.ceil(2.5) + int(np.log2(8))", ""),
+    ("np.hypot(3, 4) + np.median([1, 2, 9]) + np.bitwise_xor(6, 3) + np.add(2, np.int8(3))", ""),
+    ("math.cbrt(8.0) + math.remainder(7, 4) + math.fsum(range(3)) + math.lcm(4, 6)", ""),
+    ("'abab'.rindex('b') + '12'.isdecimal() + len('a-b'.title())", ""),
     ("np.array([1, 2, 3])[1] + np.array([[1, 2], [3, 4]]).shape[1]", ""),
     ("np.arange(4).sum() + np.arange(0, 8, 2)[-1]", ""),
     ("sum(int(v) for v in np.linspace(0, 4, 5))", ""),
@@ -302,3 +305,8 @@ class A:
 @pytest.mark.parametrize(("value", "module"), VALUES)
 def test_a_value_is_what_a_run_computes(value: str, module: str) -> None:
     assert not agreed(KERNEL.replace("{}", value), module).code
+
+
+@pytest.mark.parametrize("call", ["len(1, 2)", "isinstance(1)", "sorted()", "[].sort(1)", "'a'.join()", "abs(1, 2)"])
+def test_builtins_refuse_wrong_arguments_in_the_words_of_a_run(call: str) -> None:
+    assert agreed(f"{call}\nreturn x").program == ""

@@ -5,12 +5,12 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 """
 
 from nki_lab.kernel_runtime.frontend.evaluator.evaluation import Evaluation, Variable, evaluate
-from nki_lab.kernel_runtime.frontend.evaluator.intake import spec_of
-from nki_lab.kernel_runtime.frontend.evaluator.library import NOTEBOOK, Library, Reads, site_folders
+from nki_lab.kernel_runtime.frontend.evaluator.intake import Signature, spec_of
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import REACHED
 from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, Stopped
-from nki_lab.kernel_runtime.frontend.evaluator.machine import REACHED
+from nki_lab.kernel_runtime.frontend.evaluator.module_finder import NOTEBOOK, Library, Reads, site_folders
 from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
-from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, Signature, launches, signatures
+from nki_lab.kernel_runtime.frontend.evaluator.signatures import Launches, launches, signatures
 from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance
 from nki_lab.source.module import ModuleSource
 

@@ -1,180 +1,303 @@
-"""Calls: the user's functions are entered, declared functions are recorded, everything else is unknown."""
+"""Calls: the user's functions are entered, NKI's are recorded, listed ones of Python's are computed, others unknown."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from nki_lab.diagnostic import error_of
-from nki_lab.kernel_runtime.frontend.evaluator import classes, methods, natives
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Left, Machine, budget_reached
+from nki_lab.kernel_runtime.frontend.evaluator.compiler import compile_function
+from nki_lab.kernel_runtime.frontend.evaluator.failures import FunctionExit, budget_reached
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Meter
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import special
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
     BoundMethod,
-    Frame,
-    Function,
     Instance,
-    Launch,
+    Names,
     NativeMethod,
     Partial,
     Special,
-    UserClass,
+    Unknown,
+    Value,
 )
 from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.launching import grid_in_kernel
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
-Arguments = tuple[list[Any], dict[str, Any]]
+_F = TypeVar("_F", bound=Callable[..., Value])
 
 
-def call(m: Machine, frame: Frame, node: ast.AST, callee: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """The result of calling `callee`; what goes wrong is reported at `node`, and the result is then unknown."""
+@dataclass(slots=True, eq=False, repr=False)
+class CallSite:
+    """The place of a call: its node and the frame that it is evaluated in."""
+
+    frame: Frame
+    node: ast.AST
+
+    @property
+    def interpreter(self) -> Interpreter:
+        return self.frame.interpreter
+
+    @property
+    def meter(self) -> Meter:
+        return self.frame.meter
+
+    def call(self, callee: Value, *args: Value) -> Value:
+        """Return the result of calling `callee` from here."""
+        return call(self.frame, self.node, callee, list(args), {})
+
+    def fault(self, error: Exception) -> Unknown:
+        """Report an exception of the user's here."""
+        return self.frame.fault(error, self.node)
+
+
+Run = Callable[[CallSite, list[Value], Names], Value]
+Caller = Callable[[CallSite, Value, list[Value], Names], Value]
+
+CALLERS: Final[dict[type, Caller]] = {}
+"""How objects of the interpreter's own classes are called."""
+
+
+def caller(kind: type) -> Callable[[Caller], Caller]:
+    """Enter the function that calls objects of class `kind`."""
+
+    def enter(run: Caller) -> Caller:
+        CALLERS[kind] = run
+        return run
+
+    return enter
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A function that is computed. Unknown arguments, in containers too where `deep`, make the result unknown.
+
+    With `reads`, so do containers whose contents are in doubt; without `own`, so do objects of the user's classes.
+    """
+
+    run: Run
+    deep: bool = False
+    shallow: bool = True
+    reads: bool = True
+    own: bool = False
+
+
+NATIVES: Final[dict[int, Native]] = {}
+"""By id of the function or class; all of them live as long as the process."""
+
+
+def native(
+    *functions: Value, deep: bool = False, shallow: bool = True, reads: bool = True, own: bool = False
+) -> Callable[[_F], _F]:
+    """Enter the implementation `run(site, *arguments)` of `functions`: an allow-list, each with a bound on its cost."""
+
+    def enter(run: _F) -> _F:
+        for function in functions:
+            NATIVES[id(function)] = Native(adapted(run, function), deep, shallow, reads, own)
+        return run
+
+    return enter
+
+
+def library_function(*names: str) -> Callable[[_F], _F]:
+    """Enter the implementation `run(site, *arguments)` of functions that `namespaces` shows under these full names."""
+
+    def enter(run: _F) -> _F:
+        for name in names:
+            special(name).run = adapted(run)
+        return run
+
+    return enter
+
+
+def adapted(function: Callable[..., Value], original: Value = None) -> Run:
+    """Return `function(site, *arguments)` as a function of argument lists.
+
+    Arguments that it has no parameters for make the result unknown; where `original` refuses them, it says so.
+    """
+    signature = inspect.signature(function)
+    _, *parameters = signature.parameters.values()
+    positional = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    least = sum(item.default is item.empty for item in positional)
+    most = math.inf if any(item.kind is item.VAR_POSITIONAL for item in parameters) else len(positional)
+
+    def run(site: CallSite, args: list[Value], kwargs: Names) -> Value:
+        if kwargs:
+            try:
+                signature.bind(site, *args, **kwargs)
+            except TypeError:
+                return _misfit(original, args, kwargs)
+        elif not least <= len(args) <= most:
+            return _misfit(original, args, kwargs)
+        return function(site, *args, **kwargs)
+
+    return run
+
+
+def _misfit(original: Value, args: list[Value], kwargs: Names) -> Value:
+    """Raise Python's own TypeError for arguments that `original` has no parameters for; UNKNOWN for others."""
+    try:
+        signature = inspect.signature(original)
+    except (TypeError, ValueError):
+        return UNKNOWN
+    placeholders, names = [None] * len(args), dict.fromkeys(kwargs)
+    try:
+        signature.bind(*placeholders, **names)
+    except TypeError:
+        original(*placeholders, **names)
+    return UNKNOWN
+
+
+def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: Names) -> Value:
+    """Return the result of calling `callee`; it is unknown after a fault, which is reported at `node`."""
     kind = type(callee)
     if kind is Function:
-        return call_function(m, frame, node, callee, args, kwargs)
-    if kind in _OWN:
-        return _OWN[kind](m, frame, node, callee, args, kwargs)
-    native = natives.NATIVES.get(id(callee))
-    if native is not None:
-        return call_native(m, frame, node, native, args, kwargs)
-    if id(callee) in m.imports.doors:
-        return call_door(m, frame, node, callee, args, kwargs)
+        return call_function(frame, node, callee, args, kwargs)
+    if kind in CALLERS:
+        return CALLERS[kind](CallSite(frame, node), callee, args, kwargs)
+    known = NATIVES.get(id(callee))
+    if known is not None:
+        return call_native(frame, node, known, args, kwargs)
+    interpreter = frame.interpreter
+    if id(callee) in interpreter.imports.functions:
+        return call_nki(frame, node, callee, args, kwargs)
     if callee is UNKNOWN or callable(callee):
-        if any(type(value) is NkiTensor for value in (*args, *kwargs.values())):
-            m.miss(node, frame)
-        m.doubt([*args, *kwargs.values()])
+        values = [*args, *kwargs.values()]
+        if any(type(value) is NkiTensor for value in values):
+            interpreter.miss_operation(node, frame)
+        interpreter.doubt(values)
         return UNKNOWN
-    return m.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node, frame)
+    return frame.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node)
 
 
-def call_native(
-    m: Machine, frame: Frame, node: ast.AST, native: natives.Native, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    """Call a builtin, or an allowed function of a library."""
+def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], kwargs: Names) -> Value:
+    """Call a builtin, or a listed function of a library."""
+    interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
-    if native.deep:
-        if m.lacks(*values):
+    if known.deep:
+        if interpreter.holds_unknown(*values):
             return UNKNOWN
-    elif native.shallow and any(value is UNKNOWN for value in values):
+    elif known.shallow and any(value is UNKNOWN for value in values):
         return UNKNOWN
-    if native.reads and any(m.is_doubtful(value) for value in values):
+    if known.reads and any(interpreter.is_doubtful(value) for value in values):
         return UNKNOWN
-    if not native.own and any(type(value) in _OWN for value in values):
+    if not known.own and any(type(value) in CALLERS for value in values):
         return UNKNOWN
     try:
-        return native.run(m, frame, node, args, kwargs)
+        return known.run(CallSite(frame, node), args, kwargs)
     except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the call
-        return m.fault(error, node, frame)
+        return frame.fault(error, node)
 
 
-def call_door(
-    m: Machine, frame: Frame, node: ast.AST, door: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    """Call a function of this package: what it records stands at `node`."""
+def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: list[Value], kwargs: Names) -> Value:
+    """Call a function of this package; the instructions that it records stand at `node`."""
+    interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
-    doors = m.imports.doors
-    plain = not m.doubtful and all(type(value) in _PLAIN or id(value) in doors for value in values)
+    known = interpreter.imports.functions
+    plain = not interpreter.doubtful and all(type(value) in _PLAIN or id(value) in known for value in values)
     if not plain:
-        if m.lacks(*values) or any(m.is_doubtful(value) for value in values):
-            m.doubt(values, contents=False)
-            m.miss(node, frame)
+        if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
+            interpreter.doubt(values, contents=False)
+            interpreter.miss_operation(node, frame)
             return UNKNOWN
         if any(type(value) in _CODE for value in values):
-            args = [_callback(m, frame, node, value) for value in args]
-            kwargs = {name: _callback(m, frame, node, value) for name, value in kwargs.items()}
-    m.meter.node = node
-    m.pin(node, frame)
-    m.count(node, frame)
+            args = [_callback(frame, node, value) for value in args]
+            kwargs = {name: _callback(frame, node, value) for name, value in kwargs.items()}
+    frame.meter.node = node
+    interpreter.pin(node, frame)
+    interpreter.note_operation(node, frame)
     try:
         if not plain:
             for value in values:
-                m.meter.walked(value)
-        return door(*args, **kwargs)
+                frame.meter.walked(value)
+        return function(*args, **kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
-        m.doubt(values, contents=False)
-        misused = call_errors.of_call(error, door)
-        return m.fault(error if misused is None else error_of(misused), node, frame)
+        interpreter.doubt(values, contents=False)
+        misused = call_errors.of_call(error, function)
+        return frame.fault(error if misused is None else error_of(misused), node)
 
 
-def _callback(m: Machine, frame: Frame, node: ast.AST, value: Any) -> Any:
-    """A function of the user's as something that a declared function can call."""
-    if type(value) not in _CODE or id(value) in m.imports.doors:
+def _callback(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return a function of the user's as one that a function of NKI's can call."""
+    interpreter = frame.interpreter
+    if type(value) not in _CODE or id(value) in interpreter.imports.functions:
         return value
 
-    def callback(*args: Any, **kwargs: Any) -> Any:
-        result = call(m, frame, node, value, list(args), kwargs)
-        m.pin(node, frame)
+    def callback(*args: Value, **kwargs: Value) -> Value:
+        result = call(frame, node, value, list(args), kwargs)
+        interpreter.pin(node, frame)
         callback.lost = result is UNKNOWN  # type: ignore[attr-defined]
         return None if result is UNKNOWN else result
 
     function = value.function if isinstance(value, BoundMethod | Launch) else value
     if isinstance(function, Function):
         callback.__name__ = function.name
-        names = [arg.arg for arg in (*function.node.args.posonlyargs, *function.node.args.args)]
-        at = 1 if isinstance(value, BoundMethod) else 0
-        callback.parameter = names[at] if len(names) > at else ""  # type: ignore[attr-defined]
+        names = function.positional[1 if isinstance(value, BoundMethod) else 0 :]
+        callback.parameter = names[0] if names else ""  # type: ignore[attr-defined]
     else:
         callback.__name__ = str(getattr(value, "__name__", ""))
     return callback
 
 
-def call_function(
-    m: Machine, frame: Frame, node: ast.AST, function: Function, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
+def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Value], kwargs: Names) -> Value:
     """Enter a function of the user's."""
-    if function.entry and (m.host or frame.function is None):
-        if m.launched is not None:
-            m.launched(Launch(function), args, kwargs, node, frame)
+    interpreter = frame.interpreter
+    if function.entry and (interpreter.host or frame.function is None):
+        if interpreter.on_launch is not None:
+            interpreter.on_launch(Launch(function), args, kwargs, node, frame)
         return UNKNOWN
-    if function.closure is not None and function.closure.home is m.home:
-        m.called.add(function.qualname)
+    if function.closure.module is interpreter.main:
+        interpreter.called.add(function.qualname)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
-        m.doubt([*args, *kwargs.values()])
+        interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
     try:
-        names = bind(m, function, args, kwargs)
+        names = bind(function, args, kwargs)
     except TypeError as error:
-        return m.fault(error, node, frame)
-    if m.depth >= m.meter.budget.calls:
+        return frame.fault(error, node)
+    if interpreter.depth >= frame.meter.budget.calls:
         if not frame.doubtful:
-            m.record(budget_reached(f"calls are followed {m.meter.budget.calls} deep"), node, frame)
-        m.doubt([*args, *kwargs.values()])
+            text = f"calls are followed {frame.meter.budget.calls} deep"
+            interpreter.record(budget_reached(text), node, frame)
+        interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
-    m.meter.spend(1)
-    inner = Frame(m, function.closure, function, names)
-    m.depth += 1
-    m.calls.append((node, frame))
+    frame.meter.spend(1)
+    inner = Frame(interpreter, function.closure, function, names)
+    interpreter.depth += 1
+    interpreter.call_stack.append((node, frame))
     try:
         run_body(inner, function)
-    except Left:
-        m.doubt([*args, *kwargs.values()])
+    except FunctionExit:
+        interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
     finally:
-        m.depth -= 1
-        m.calls.pop()
+        interpreter.depth -= 1
+        interpreter.call_stack.pop()
     return UNKNOWN if inner.doubtful else inner.result
 
 
 def run_body(frame: Frame, function: Function) -> None:
-    """Evaluate a function's body; it is prepared when the function is first entered."""
+    """Evaluate a function's body; it is compiled when the function is first entered."""
     body = function.body
     if body is None:
-        from nki_lab.kernel_runtime.frontend.evaluator.statements import body_of
-
-        body = function.body = body_of(function)
-        if frame.home is frame.m.home:
-            frame.m.entered.add(function.qualname)
-            frame.m.called.add(function.qualname)
+        body = function.body = compile_function(function)
+        if frame.module is frame.interpreter.main:
+            frame.interpreter.entered.add(function.qualname)
+            frame.interpreter.called.add(function.qualname)
     body(frame)
 
 
-def bind(m: Machine, function: Function, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
-    arguments = function.node.args
-    positional = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+def bind(function: Function, args: list[Value], kwargs: Names) -> Names:
+    """Return the names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
+    arguments, positional = function.node.args, function.positional
     names = dict(zip(positional, args, strict=False))
     called = f"{function.qualname}()"
     if len(args) > len(positional):
@@ -188,7 +311,7 @@ def bind(m: Machine, function: Function, args: list[Any], kwargs: dict[str, Any]
     elif arguments.vararg is not None:
         names[arguments.vararg.arg] = ()
     keywords = {*positional[len(arguments.posonlyargs) :], *(arg.arg for arg in arguments.kwonlyargs)}
-    more: dict[str, Any] = {}
+    more: Names = {}
     for name, value in kwargs.items():
         if name in keywords:
             if name in names:
@@ -210,70 +333,53 @@ def bind(m: Machine, function: Function, args: list[Any], kwargs: dict[str, Any]
 
 
 def missing_text(called: str, names: list[str], kind: str) -> str:
-    """Python's words for arguments that a call lacks."""
+    """Return Python's words for arguments that a call lacks."""
     quoted = [repr(name) for name in names]
     text = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
     return f"{called} missing {len(names)} required {kind} argument{'s' * (len(names) > 1)}: {text}"
 
 
-def _special(m: Machine, frame: Frame, node: ast.AST, callee: Special, args: list[Any], kwargs: dict[str, Any]) -> Any:
+@caller(Special)
+def _special(site: CallSite, callee: Special, args: list[Value], kwargs: Names) -> Value:
     try:
-        return callee.run(m, frame, node, args, kwargs)
+        return callee.run(site, args, kwargs)
     except Exception as error:  # noqa: BLE001 - reported at the call
-        return m.fault(error, node, frame)
+        return site.fault(error)
 
 
-def _bound(
-    m: Machine, frame: Frame, node: ast.AST, callee: BoundMethod, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    return call(m, frame, node, callee.function, [callee.instance, *args], kwargs)
+@caller(BoundMethod)
+def _bound(site: CallSite, callee: BoundMethod, args: list[Value], kwargs: Names) -> Value:
+    return call(site.frame, site.node, callee.function, [callee.instance, *args], kwargs)
 
 
-def _partial(m: Machine, frame: Frame, node: ast.AST, callee: Partial, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return call(m, frame, node, callee.function, [*callee.args, *args], {**callee.kwargs, **kwargs})
+@caller(Partial)
+def _partial(site: CallSite, callee: Partial, args: list[Value], kwargs: Names) -> Value:
+    return call(site.frame, site.node, callee.function, [*callee.args, *args], {**callee.kwargs, **kwargs})
 
 
-def _native_method(
-    m: Machine, frame: Frame, node: ast.AST, callee: NativeMethod, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    return methods.call_method(m, frame, node, callee.value, callee.name, args, kwargs)
-
-
-def _launch(m: Machine, frame: Frame, node: ast.AST, callee: Launch, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if m.host or frame.function is None:
-        if m.launched is not None:
-            m.launched(callee, args, kwargs, node, frame)
+@caller(Launch)
+def _launch(site: CallSite, callee: Launch, args: list[Value], kwargs: Names) -> Value:
+    frame, interpreter = site.frame, site.interpreter
+    if interpreter.host or frame.function is None:
+        if interpreter.on_launch is not None:
+            interpreter.on_launch(callee, args, kwargs, site.node, frame)
         return UNKNOWN
     if callee.grid:
-        return m.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)), node, frame)
-    return call_function(m, frame, node, callee.function, args, kwargs)
+        return site.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)))
+    return call_function(frame, site.node, callee.function, args, kwargs)
 
 
-def _instance(
-    m: Machine, frame: Frame, node: ast.AST, callee: Instance, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
+@caller(Instance)
+def _instance(site: CallSite, callee: Instance, args: list[Value], kwargs: Names) -> Value:
     method = callee.cls.find("__call__")
     if method is MISSING:
         if callee.cls.kind == "unknown":
-            m.doubt([callee, *args, *kwargs.values()])
+            site.interpreter.doubt([callee, *args, *kwargs.values()])
             return UNKNOWN
-        return m.fault(TypeError(f"{callee.cls.name!r} object is not callable"), node, frame)
-    return call(m, frame, node, method, [callee, *args], kwargs)
+        return site.fault(TypeError(f"{callee.cls.name!r} object is not callable"))
+    return call(site.frame, site.node, method, [callee, *args], kwargs)
 
 
-def _class(m: Machine, frame: Frame, node: ast.AST, callee: UserClass, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return classes.instantiate(m, frame, node, callee, args, kwargs)
-
-
-_OWN: Final[dict[type, Callable[..., Any]]] = {
-    Special: _special,
-    BoundMethod: _bound,
-    Partial: _partial,
-    NativeMethod: _native_method,
-    Launch: _launch,
-    Instance: _instance,
-    UserClass: _class,
-}
 _PLAIN: Final = frozenset((NkiTensor, int, float, bool, str, type(None)))  # known as a whole, and nobody's container
 _CODE: Final = frozenset(
     {Function, BoundMethod, Partial, NativeMethod, Launch, Special, BuiltinFunctionType, FunctionType}

@@ -1,37 +1,37 @@
-"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the evaluator's own."""
+"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the interpreter's own."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any
 
-from nki_lab.kernel_runtime.frontend.evaluator import calls
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine
+from nki_lab.kernel_runtime.frontend.evaluator.calls import CallSite, call_function, caller, missing_text
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function
 from nki_lab.kernel_runtime.frontend.evaluator.values import (
     MISSING,
     UNKNOWN,
     EnumMember,
     Field,
-    Frame,
-    Function,
     Instance,
+    Names,
     Special,
     UserClass,
+    Value,
     has_unknown,
 )
 from nki_lab.kernel_runtime.language.objects import NKIObject
 
 AUTO = object()
-"""What `enum.auto()` gives until its class is made."""
+"""The value of `enum.auto()` until its class is made."""
 
 _ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum", "enum.Flag": "flag"}
 _PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
 """Bases that say something to type checkers, and nothing to a kernel."""
+BASES = (*_ENUM_BASES, *_PLAIN_BASES)
 ENUMS = frozenset({"enum", "intenum", "strenum", "flag"})
 
 
-def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], attributes: dict[str, Any]) -> UserClass:
-    """The class of a `class` statement, before its decorators."""
+def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes: Names) -> UserClass:
+    """Return the class of a `class` statement, before its decorators."""
     parents: list[UserClass] = []
     kind = "object"
     for base in bases:
@@ -59,12 +59,12 @@ def make_class(m: Machine, frame: Frame, node: ast.ClassDef, bases: list[Any], a
     elif kind == "namedtuple":
         cls.dataclass = {"frozen": True}
     elif kind in ENUMS:
-        _make_members(m, frame, node, cls)
+        _make_members(frame, node, cls)
     return cls
 
 
 def _complete_fields(cls: UserClass) -> None:
-    """As `NKIObject.__init_subclass__`: attributes without annotation are fields, fields without a value are None."""
+    """Make attributes without annotation fields, and values of other fields None, as `NKIObject.__init_subclass__`."""
     for name, value in cls.attributes.items():
         if (
             name.startswith("_")
@@ -78,7 +78,7 @@ def _complete_fields(cls: UserClass) -> None:
         cls.attributes.setdefault(name, None)
 
 
-def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
+def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
     by_value: list[EnumMember] = []
     for parent in cls.mro[1:]:
         cls.members |= parent.members
@@ -97,12 +97,12 @@ def _make_members(m: Machine, frame: Frame, node: ast.ClassDef, cls: UserClass) 
             by_value.append(same)
             made = cls.find("__init__")
             if isinstance(made, Function):
-                calls.call_function(m, frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
+                call_function(frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
         cls.members[name] = same
 
 
-def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
-    """`@dataclass(**options)`."""
+def decorate_dataclass(cls: Value, options: Names) -> Value:
+    """Return the class under `@dataclass(**options)`."""
     if not isinstance(cls, UserClass):
         return UNKNOWN
     cls.dataclass = options
@@ -112,38 +112,38 @@ def decorate_dataclass(cls: Any, options: dict[str, Any]) -> Any:
     return cls
 
 
-def instantiate(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    """`cls(*args, **kwargs)`."""
+@caller(UserClass)
+def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names) -> Value:
+    """Return `cls(*args, **kwargs)`."""
+    frame, node = site.frame, site.node
     if cls.kind in ENUMS:
-        return _member_of(m, frame, node, cls, args)
+        return _member_of(frame, node, cls, args)
     if any(item.kind == "unknown" for item in cls.mro):
-        m.doubt([*args, *kwargs.values()])
+        frame.interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
-    m.meter.spend(1)
+    frame.meter.spend(1)
     instance = Instance(cls, {})
     made = cls.find("__init__")
     if isinstance(made, Function) and not _generates(cls, made):
-        calls.call_function(m, frame, node, made, [instance, *args], kwargs)
+        call_function(frame, node, made, [instance, *args], kwargs)
         return instance
     try:
         if cls.kind == "nki":
-            _fill_nki(m, frame, node, cls, instance, args, kwargs)
+            _fill_nki(site, cls, instance, args, kwargs)
         elif any(item.dataclass is not None for item in cls.mro):
-            _fill_dataclass(m, frame, node, cls, instance, args, kwargs)
+            _fill_dataclass(site, cls, instance, args, kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.name}() takes no arguments")
     except TypeError as error:
-        return m.fault(error, node, frame)
+        return frame.fault(error, node)
     after = cls.find("__post_init__")
     if isinstance(after, Function) and (cls.kind == "nki" or any(item.dataclass is not None for item in cls.mro)):
-        calls.call_function(m, frame, node, after, [instance], {})
+        call_function(frame, node, after, [instance], {})
     return instance
 
 
 def _generates(cls: UserClass, made: Function) -> bool:
-    """Whether a dataclass decorator put an `__init__` before the inherited `made`."""
+    """Return whether a dataclass decorator put an `__init__` before the inherited `made`."""
     for item in cls.mro:
         if made is item.attributes.get("__init__"):
             return False
@@ -152,7 +152,7 @@ def _generates(cls: UserClass, made: Function) -> bool:
     return False
 
 
-def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: list[Any]) -> Any:
+def _member_of(frame: Frame, node: ast.AST, cls: UserClass, args: list[Value]) -> Value:
     if len(args) != 1 or has_unknown(args[0]) or isinstance(args[0], Instance):
         return UNKNOWN
     if isinstance(args[0], EnumMember) and args[0].cls is cls:
@@ -160,42 +160,43 @@ def _member_of(m: Machine, frame: Frame, node: ast.AST, cls: UserClass, args: li
     for member in cls.members.values():
         if member.value is UNKNOWN:
             return UNKNOWN
-        if m.meter.walked(member.value) == m.meter.walked(args[0]):
+        if frame.meter.walked(member.value) == frame.meter.walked(args[0]):
             return member
-    return m.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node, frame)
+    return frame.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node)
 
 
-def _fill_nki(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
-) -> None:
-    """As the constructor that `NKIObject` gives its subclasses."""
-    fields: dict[str, Any] = {}
+def _fill_nki(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `NKIObject` gives its subclasses."""
+    fields: Names = {}
     for item in reversed(cls.mro):
         for name, annotation in item.annotations.items():
             if name.startswith("__") or "ClassVar" in annotation:
                 continue
             found = cls.find(name)
             fields[name] = None if found is MISSING else found
-    names = list(fields)
-    if len(args) > len(names):
-        raise TypeError(f"{cls.name}() takes {len(names)} arguments, {len(args)} were given")
-    for name, value in fields.items():
-        if isinstance(value, Field):
-            made = None if value.default is MISSING else value.default
-            if value.factory is not MISSING:
-                made = calls.call(m, frame, node, value.factory, [], {})
-            instance.fields[name] = made
-            continue
-        instance.fields[name] = type(value)(value) if isinstance(value, list | dict | set) else value
-    for name, value in (dict(zip(names, args, strict=False)) | kwargs).items():
+    if len(args) > len(fields):
+        raise TypeError(f"{cls.name}() takes {len(fields)} arguments, {len(args)} were given")
+    given = dict(zip(fields, args, strict=False)) | kwargs
+    for name in given:
         if name not in fields:
             raise TypeError(f"{cls.name}() got an unexpected keyword argument {name!r}")
-        instance.fields[name] = value
+    for name, value in fields.items():
+        made = _default(site, value)
+        made = type(made)(made) if isinstance(made, list | dict | set) else made
+        instance.fields[name] = None if made is MISSING else made
+    instance.fields |= given
 
 
-def fields_of(cls: UserClass) -> dict[str, Any]:
-    """The fields of a dataclass with their defaults, MISSING for none."""
-    fields: dict[str, Any] = {}
+def _default(site: CallSite, value: Value) -> Value:
+    """Return the default of a field, MISSING for none."""
+    if not isinstance(value, Field):
+        return value
+    return value.default if value.factory is MISSING else site.call(value.factory)
+
+
+def fields_of(cls: UserClass) -> Names:
+    """Return the fields of a dataclass with their defaults, MISSING for none."""
+    fields: Names = {}
     for item in reversed(cls.mro):
         if item.dataclass is None:
             continue
@@ -205,12 +206,15 @@ def fields_of(cls: UserClass) -> dict[str, Any]:
     return fields
 
 
-def _fill_dataclass(
-    m: Machine, frame: Frame, node: ast.AST, cls: UserClass, instance: Instance, args: list[Any], kwargs: dict[str, Any]
-) -> None:
-    """As the constructor that `dataclasses.dataclass` generates."""
+def _parameters(fields: Names) -> Names:
+    """Return the fields that a constructor takes."""
+    return {name: value for name, value in fields.items() if not isinstance(value, Field) or value.init}
+
+
+def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `dataclasses.dataclass` generates."""
     fields = fields_of(cls)
-    taken = {name: value for name, value in fields.items() if not (isinstance(value, Field) and not value.init)}
+    taken = _parameters(fields)
     called = f"{cls.name}.__init__()"
     keyword_only = bool(cls.dataclass and cls.dataclass.get("kw_only"))
     places = [
@@ -227,29 +231,17 @@ def _fill_dataclass(
         given[name] = value
     missing = []
     for name, value in fields.items():
-        if name in given:
-            instance.fields[name] = given[name]
-        elif isinstance(value, Field):
-            if value.factory is not MISSING:
-                instance.fields[name] = calls.call(m, frame, node, value.factory, [], {})
-            elif value.default is not MISSING:
-                instance.fields[name] = value.default
-            elif value.init:
-                missing.append(name)
-        elif value is MISSING:
+        made = given[name] if name in given else _default(site, value)
+        if made is not MISSING:
+            instance.fields[name] = made
+        elif not isinstance(value, Field) or value.init:
             missing.append(name)
-        else:
-            instance.fields[name] = value
     if missing:
-        raise TypeError(calls.missing_text(called, missing, "positional"))
+        raise TypeError(missing_text(called, missing, "positional"))
 
 
-def replace_fields(m: Machine, frame: Frame, node: ast.AST, instance: Any, changes: dict[str, Any]) -> Any:
-    """`dataclasses.replace(instance, **changes)`."""
-    if not isinstance(instance, Instance) or m.is_doubtful(instance):
-        return UNKNOWN
-    taken = {
-        name for name, value in fields_of(instance.cls).items() if not (isinstance(value, Field) and not value.init)
-    }
+def replace_fields(site: CallSite, instance: Instance, changes: Names) -> Value:
+    """Return `dataclasses.replace(instance, **changes)`."""
+    taken = _parameters(fields_of(instance.cls))
     known = {name: value for name, value in instance.fields.items() if name in taken}
-    return instantiate(m, frame, node, instance.cls, [], known | changes)
+    return instantiate(site, instance.cls, [], known | changes)

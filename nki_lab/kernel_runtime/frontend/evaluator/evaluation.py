@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,21 +13,16 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.collectives.core_sync import join_cores
-from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
-from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake
-from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
-from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget
-from nki_lab.kernel_runtime.frontend.evaluator.machine import (
-    Left,
-    Machine,
-    Metered,
-    Thrown,
-    budget_reached,
-    metered_builder,
-)
-from nki_lab.kernel_runtime.frontend.evaluator.namespaces import Imports, legacy_dialect
-from nki_lab.kernel_runtime.frontend.evaluator.numpy_names import numpy_namespace
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Frame, Function, Instance, Launch
+from nki_lab.kernel_runtime.frontend.evaluator.assembly import assemble, run_module
+from nki_lab.kernel_runtime.frontend.evaluator.builder import MeteredBuilder, metered_builder
+from nki_lab.kernel_runtime.frontend.evaluator.calls import bind, run_body
+from nki_lab.kernel_runtime.frontend.evaluator.failures import FunctionExit, budget_reached, internal_error
+from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake, Signature
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.frontend.evaluator.limits import Budget, OverBudget, TooLarge
+from nki_lab.kernel_runtime.frontend.evaluator.module_finder import Library, Reads
+from nki_lab.kernel_runtime.frontend.evaluator.namespaces import legacy_dialect
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs
@@ -39,16 +34,13 @@ from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.source.module import ModuleSource
 
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.frontend.evaluator.signatures import Signature
-
 PROGRAMS: int = 16
 """Programs of a launch grid that are evaluated; what the others write is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a name stood for when it was first bound: `text` says it; the rest is known for tensors."""
+    """The value of a name when it was first bound, as `text`; the rest is known for tensors."""
 
     name: str
     text: str
@@ -60,7 +52,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What an evaluation left.
+    """The results of an evaluation.
 
     `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
     UTF-8 byte column of the place that binds them, and `expressions` what calls and subscripts were first, by the place
@@ -108,157 +100,141 @@ def evaluate(
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
     those are unknown. Does not raise for anything the module contains.
     """
-    m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}), library=library)
+    interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
     front_end = legacy_dialect() if dialect == "legacy" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
-    builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.Beta1Builder)
-    with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
+    kind = plain if front_end is None else front_end.Beta1Builder
+    builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
+    interpreter.builder = builder
+    with module.shown(), interpreter.modules.opened(), np.errstate(all="ignore"):
         try:
-            run_module(m)
-            function = m.globals.get(function_name, UNKNOWN)
+            run_module(interpreter)
+            function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 with recording(builder):
-                    _run_kernel(m, builder, function, arguments)
-                _join(m, program, function)
-                _obey(m, program, function, arguments)
+                    _run_kernel(interpreter, builder, function, arguments)
+                _join(interpreter, program, function)
+                _obey(interpreter, program, function, arguments)
             else:
-                _not_a_function(m, function_name)
+                _not_a_function(interpreter, function_name)
         except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
-            m.record(our_fault(error), m.meter.node, m.base)
-        types = {place: variable_of(name, value) for place, (name, value) in m.types.items() if _telling(value)}
-        types |= {place: Variable(item.name, str(item)) for place, item in m.ranges.items()}
+            interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
+        types = {
+            place: variable_of(name, value) for place, (name, value) in interpreter.types.items() if _telling(value)
+        }
+        types |= {place: Variable(item.name, str(item)) for place, item in interpreter.ranges.items()}
     return Evaluation(
         program=program,
-        diagnostics=tuple(m.findings),
+        diagnostics=tuple(interpreter.findings),
         types=types,
-        expressions=_summaries(m.tensors),
-        steps=m.meter.steps,
-        tainted=frozenset(buffer.id for buffer in m.tainted),
-        entered=frozenset(m.entered),
-        called=frozenset(m.called),
-        modules=tuple(home.module for home in m.shelf.homes.values() if home is not m.home),
-        origins=m.origins,
-        operations=frozenset(m.evaluated | m.missed),
-        unknown=frozenset(m.missed),
-        reads=m.shelf.reads,
+        expressions=_summaries(interpreter.tensors),
+        steps=interpreter.meter.steps,
+        tainted=frozenset(buffer.id for buffer in interpreter.tainted),
+        entered=frozenset(interpreter.entered),
+        called=frozenset(interpreter.called),
+        modules=tuple(scope.source for scope in interpreter.modules.scopes.values() if scope is not interpreter.main),
+        origins=interpreter.origins,
+        operations=frozenset(interpreter.operations | interpreter.missed),
+        unknown=frozenset(interpreter.missed),
+        reads=interpreter.modules.reads,
     )
 
 
 def _ends_early(item: Diagnostic) -> bool:
-    """Whether something of the kernel was not evaluated because of a finding."""
+    """Return whether something of the kernel was not evaluated because of a finding."""
     return item.outcome == "fault" or item.code in ("NKI120", "NKI122")
-
-
-def our_fault(error: Exception) -> Diagnostic:
-    """The finding of an error that is none of the user's."""
-    return diagnose(
-        "NKI901",
-        f"nki_lab failed with {type(error).__name__}: {error}",
-        limit="nothing that a file contains makes the evaluator fail",
-        help="report it with the kernel; a run is not affected",
-    )
-
-
-def run_module(m: Machine) -> None:
-    """Evaluate the statements of the module; where the budget ends, the names after it are unknown."""
-    try:
-        statements.build_block(m.module.tree.body, m.module.scope)(m.base)
-    except (Left, Thrown):
-        return
-    except OverBudget as end:
-        m.guards = 0
-        m.record(budget_reached(f"the module's own statements are evaluated up to {end.reason}"), end.node, m.base)
-    except RecursionError:
-        m.guards = 0
-        m.record(budget_reached("the module is nested too deeply to be evaluated"), None, m.base)
 
 
 @runtime_checkable
 class _Starting(Protocol):
-    """A builder that is told when the next program of a grid begins."""
+    """A builder that starts the next program of a grid."""
 
     def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
 
 
-def _join(m: Machine, program: Program, function: Function) -> None:
+def _join(interpreter: Interpreter, program: Program, function: Function) -> None:
     """Let the cores of a launch meet, where everything that both do was evaluated.
 
     Of cores that do not meet nothing is known of when they write what both see, and a kernel that was stopped may have
     been about to write its results.
     """
     joined = False
-    if any(map(_ends_early, m.findings)):
-        m.tainted |= {tensor._buffer for tensor in program.outputs}
+    if any(map(_ends_early, interpreter.findings)):
+        interpreter.tainted |= {tensor._buffer for tensor in program.outputs}
     else:
         try:
             join_cores(program)
             joined = True
         except NkiError as error:
             for item in error.diagnostics:
-                m.record(item, function.node, m.base)
+                interpreter.record(item, function.node, interpreter.base)
     if not joined and program.cores > 1:
-        m.tainted |= {buffer for buffer in program.buffers if buffer.space is MemoryRegion.shared_hbm}
+        interpreter.tainted |= {buffer for buffer in program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
 
-def _obey(m: Machine, program: Program, function: Function, arguments: Signature) -> None:
+def _obey(interpreter: Interpreter, program: Program, function: Function, arguments: Signature) -> None:
     """Enter the edges of `with_schedule`; a name is missed only where everything was evaluated."""
     edges, missing = edges_of(program, arguments.schedule)
     program.user_edges += edges
-    if not any(map(_ends_early, m.findings)):
+    if not any(map(_ends_early, interpreter.findings)):
         for item in missing:
-            m.record(item, function.node, m.base)
+            interpreter.record(item, function.node, interpreter.base)
 
 
-def _not_a_function(m: Machine, name: str) -> None:
-    node = m.module.function(name)
+def _not_a_function(interpreter: Interpreter, name: str) -> None:
+    node = interpreter.main.source.function(name)
     what = f"{name} is not known here: it is made by code that is not evaluated"
     item = diagnose("NKI122", what, limit="the editor evaluates functions that the module defines")
-    m.record(item, node, m.base)
+    interpreter.record(item, node, interpreter.base)
 
 
-def _run_kernel(m: Machine, builder: Metered, function: Function, arguments: Signature) -> None:
+def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Function, arguments: Signature) -> None:
     grid = arguments.grid
     shared = math.prod(grid) > 1
     builder.pinned = builder.site_of(Site("", 0, 0, 0, 0, ""))  # inputs are made by the caller
-    intake = Intake(m, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)
+    intake = Intake(interpreter, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)
     try:
         args = [intake.adopt(value) for value in arguments.args]
         kwargs = {name: intake.adopt(value) for name, value in arguments.kwargs.items()}
-        names = calls.bind(m, function, args, kwargs)
+        names = bind(function, args, kwargs)
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"
-        m.record(diagnose(code, str(error), help="call the kernel with the arguments that it declares"), None, m.base)
+        interpreter.record(
+            diagnose(code, str(error), help="call the kernel with the arguments that it declares"),
+            None,
+            interpreter.base,
+        )
         return
     names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
             if grid and isinstance(builder, _Starting):
                 builder.start(grid, _ids(grid, number))
-            frame = Frame(m, function.closure, function, dict(names))
-            _note_parameters(m, function, names)
-            calls.run_body(frame, function)
+            frame = Frame(interpreter, function.closure, function, dict(names))
+            _note_parameters(interpreter, function, names)
+            run_body(frame, function)
             builder.sync()
             control.finish(builder)
-            _collect(m, builder, UNKNOWN if frame.doubtful else frame.result)
+            _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
         for item in error.diagnostics:
-            m.record(item, function.node, m.base)
-    except Left:
+            interpreter.record(item, function.node, interpreter.base)
+    except FunctionExit:
         return
     except OverBudget as end:
-        m.guards = 0
-        m.record(budget_reached(f"evaluated up to {end.reason}: the rest is not checked"), end.node, frame)
+        interpreter.guards = 0
+        interpreter.record(budget_reached(f"evaluated up to {end.reason}: the rest is not checked"), end.node, frame)
     except RecursionError:
-        m.guards = 0
-        m.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
+        interpreter.guards = 0
+        interpreter.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
     if math.prod(grid) > PROGRAMS:
-        m.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
+        interpreter.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
 
-def _in_order(function: Function, names: dict[str, Any]) -> dict[str, Any]:
-    """The arguments in the order of the parameters: that is the order of the inputs."""
+def _in_order(function: Function, names: Names) -> Names:
+    """Return the arguments in the order of the parameters: that is the order of the inputs."""
     arguments = function.node.args
     groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
@@ -272,39 +248,25 @@ def _ids(grid: tuple[int, ...], number: int) -> tuple[int, ...]:
     return tuple(reversed(ids))
 
 
-def _note_parameters(m: Machine, function: Function, names: dict[str, Any]) -> None:
+def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:
     arguments = function.node.args
     for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        m.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
+        interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
 
 
-def _collect(m: Machine, builder: Metered, result: Any) -> None:
+def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -> None:
     """Enter the returned tensors, as far as they are known."""
     try:
-        if _count(result, 10_000) is None:
-            m.record(budget_reached("the result is too large to be looked at"), None, m.base)
-        else:
-            collect_outputs(_known(result), builder)
+        collect_outputs(_known(interpreter.meter.walked(result)), builder)
+    except TooLarge:
+        interpreter.record(budget_reached("the result is too large to be looked at"), None, interpreter.base)
     except NkiError as error:
         for item in error.diagnostics:
-            m.record(item, None, m.base)
+            interpreter.record(item, None, interpreter.base)
 
 
-def _count(value: Any, left: int) -> int | None:
-    """Items of a nested result; None beyond `left`."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        left -= 1
-        if left < 0:
-            return None
-        if isinstance(item, tuple | list | dict):
-            stack.extend(item.values() if isinstance(item, dict) else item)
-    return left
-
-
-def _known(value: Any) -> Any:
-    """A result without its unknown parts."""
+def _known(value: Value) -> Value:
+    """Return a result without its unknown parts."""
     if value is UNKNOWN or isinstance(value, EnumMember):
         return None
     if isinstance(value, tuple | list):
@@ -315,8 +277,8 @@ def _known(value: Any) -> Any:
 
 
 def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, int], Variable]:
-    """What expressions stand for; equal summaries are one object, which is small to send to an editor's server."""
-    known: dict[Any, Variable] = {}
+    """Return the summaries of expressions; equal ones are one object, which is small to send to a server."""
+    known: dict[tuple[object, ...], Variable] = {}
     found = {}
     for place, value in tensors.items():
         kind = (value._shape, value._dtype, value._buffer.space)
@@ -326,24 +288,22 @@ def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, 
     return found
 
 
-def _telling(value: Any) -> bool:
+def _telling(value: Value) -> bool:
     return isinstance(value, NkiTensor | int | float | str | tuple | list | dict | Instance | EnumMember | np.dtype)
 
 
-def variable_of(name: str, value: Any) -> Variable:
-    """The summary of a value for hovers."""
+def variable_of(name: str, value: Value) -> Variable:
+    """Return the summary of a value for hovers."""
     if isinstance(value, NkiTensor):
         buffer = value._buffer
         memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(buffer.space.value, "HBM")
         width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
         text = f"{value._shape} {value._dtype.name} in {memory}"
         return Variable(name, text, value._shape, value._dtype, memory, width)
-    if isinstance(value, list | tuple) and value and all(isinstance(item, NkiTensor) for item in value):
-        return Variable(name, f"{type(value).__name__} of {len(value)}: {variable_of('', value[0]).text}")
-    if isinstance(value, list | tuple | dict) and len(value) > 16:
-        return Variable(name, f"{type(value).__name__} of {len(value)}")
     if isinstance(value, list | tuple | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        if any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
-            return Variable(name, f"{type(value).__name__} of {len(value)}")
+        text, inner = f"{type(value).__name__} of {len(value)}", value.values() if isinstance(value, dict) else value
+        if inner is value and value and all(isinstance(item, NkiTensor) for item in value):
+            return Variable(name, f"{text}: {variable_of('', value[0]).text}")
+        if len(value) > 16 or any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
+            return Variable(name, text)
     return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])

@@ -1,4 +1,4 @@
-"""What a kernel is called with, as values of an evaluation: arrays become inputs, the user's objects their records."""
+"""A kernel's arguments as values of an evaluation: arrays become inputs, the user's objects their records."""
 
 from __future__ import annotations
 
@@ -6,27 +6,59 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any
 
 import numpy as np
 
+from nki_lab.diagnostic import Span
 from nki_lab.isa.dtype import DType, NamedDType
-from nki_lab.kernel_runtime.frontend.evaluator.machine import Machine, Metered
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Function, Instance, UserClass
+from nki_lab.kernel_runtime.frontend.evaluator.array_shapes import host_dtype
+from nki_lab.kernel_runtime.frontend.evaluator.builder import MeteredBuilder
+from nki_lab.kernel_runtime.frontend.evaluator.interpreter import Function, Interpreter
+from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, EnumMember, Instance, UserClass, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One way a kernel is called: TensorSpecs for arrays, other values as they are.
+
+    `grid` is the launch grid, `schedule` the edges of `with_schedule`, `span` the call in the source where it was
+    found.
+    """
+
+    args: tuple[Value, ...] = ()
+    kwargs: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    grid: tuple[int, ...] = ()
+    schedule: tuple[Pair, ...] = ()
+    span: Span | None = None
+
+    def __str__(self) -> str:
+        parts = [_shown(item) for item in self.args]
+        parts += [f"{name}={_shown(item)}" for name, item in self.kwargs.items()]
+        grid = f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
+        return f"{grid}({', '.join(parts)})"
+
+
+def _shown(value: Value) -> str:
+    if isinstance(value, tuple | list) and len(value) <= 8:
+        return f"({', '.join(_shown(item) for item in value)})"
+    if isinstance(value, np.dtype):
+        return value.name
+    return repr(value)[:60]
 
 
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
-    def __init__(self, m: Machine, builder: Metered, space: MemoryRegion) -> None:
-        self.m = m
+    def __init__(self, interpreter: Interpreter, builder: MeteredBuilder, space: MemoryRegion) -> None:
+        self.interpreter = interpreter
         self.builder = builder
         self.space = space
 
-    def adopt(self, value: Any) -> Any:
-        """A value from the caller, or from another evaluation, as a value of this one."""
+    def adopt(self, value: Value) -> Value:
+        """Return a value from the caller, or from another evaluation, as a value of this one."""
         match value:
             case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
                 if not _is_member(value):
@@ -59,25 +91,25 @@ class Intake:
             return self._record(type(value).__name__, dict(getattr(value, "__dict__", {})))
         return UNKNOWN
 
-    def _known(self, name: str, kind: type) -> Any:
-        """The class or function of that name: the module's, else one of a module that it imports."""
-        for home in (self.m.home, *self.m.shelf.homes.values()):
-            if isinstance(home.globals.get(name), kind):
-                return home.globals[name]
+    def _known(self, name: str, kind: type) -> Value:
+        """Return the class or function of that name: the module's, else one of a module that it imports."""
+        for module in (self.interpreter.main, *self.interpreter.modules.scopes.values()):
+            if isinstance(module.globals.get(name), kind):
+                return module.globals[name]
         return UNKNOWN
 
-    def _record(self, name: str, fields: Mapping[str, Any]) -> Any:
+    def _record(self, name: str, fields: Mapping[str, Value]) -> Value:
         cls = self._known(name, UserClass)
         if not isinstance(cls, UserClass):
             return UNKNOWN
         return Instance(cls, {key: self.adopt(item) for key, item in fields.items()})
 
-    def _member(self, cls: str, name: str) -> Any:
+    def _member(self, cls: str, name: str) -> Value:
         found = self._known(cls, UserClass)
         return found.members.get(name, UNKNOWN) if isinstance(found, UserClass) else UNKNOWN
 
-    def take(self, name: str, value: Any) -> Any:
-        """The argument `name` with input tensors in place of arrays."""
+    def take(self, name: str, value: Value) -> Value:
+        """Return the argument `name` with input tensors in place of arrays."""
         match value:
             case TensorSpec():
                 tensor = self.builder.allocate(value.shape, value.dtype, self.space, name=name, kind="input")
@@ -95,14 +127,12 @@ class Intake:
 
 
 def _is_member(value: object) -> bool:
-    """Whether a value is a member of an enumeration of the user's."""
+    """Return whether a value is a member of an enumeration of the user's."""
     return isinstance(value, enum.Enum) and not type(value).__module__.startswith("nki_lab.")
 
 
-def spec_of(value: Any) -> TensorSpec | None:
-    """The spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
-    from nki_lab.kernel_runtime.frontend.evaluator.host import host_dtype
-
+def spec_of(value: Value) -> TensorSpec | None:
+    """Return the spec of a NumPy, torch or jax array; None for other values. No method of the value's is called."""
     shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
     if isinstance(value, type) or shape is None or dtype is None or isinstance(value, NkiTensor):
         return None

@@ -14,7 +14,7 @@ _LOOK: int = 1024  # steps between two looks at the clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What one evaluation may use.
+    """The steps, time and sizes that one evaluation may use.
 
     `steps` counts statements, loop trips and calls, and large values by their size; `seconds` is wall time; `calls`
     the depth of inlined calls; `items`, `characters` and `bits` bound one container, text and integer. `stop` is asked
@@ -76,26 +76,26 @@ class Meter:
         self.look_at = min(self.steps + _LOOK, self.budget.steps)
 
     def sized(self, count: int) -> int:
-        """`count` items of a container, paid for; TooLarge beyond the budget."""
+        """Return `count` items of a container, paid for; TooLarge beyond the budget."""
         if count > self.budget.items:
             raise TooLarge(f"a container of {shown(count)} items")
         self.spend(count >> 3)
         return count
 
     def text(self, length: int) -> int:
-        """`length` characters of a text, paid for; TooLarge beyond the budget."""
+        """Return `length` characters of a text, paid for; TooLarge beyond the budget."""
         if length > self.budget.characters:
             raise TooLarge(f"a text of {shown(length)} characters")
         self.spend(length >> 6)
         return length
 
     def bits(self, count: int) -> None:
-        """TooLarge where an integer of `count` bits is beyond the budget."""
+        """Raise TooLarge where an integer of `count` bits is beyond the budget."""
         if count > self.budget.bits:
             raise TooLarge(f"an integer of {shown(count)} bits")
 
     def items(self, values: Any) -> list[Any]:
-        """The items of an iterable, which may be endless."""
+        """Return the items of an iterable, which may be endless."""
         found: list[Any] = []
         stream = iter(values)
         while part := list(islice(stream, 4096)):
@@ -105,7 +105,7 @@ class Meter:
         return found
 
     def walked(self, value: Any) -> Any:
-        """`value`, after paying for a walk through its containers.
+        """Return `value`, after paying for a walk through its containers.
 
         Lists that hold the same list twice, again and again, are small in memory and endless to print or compare.
         """
@@ -127,5 +127,5 @@ _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 
 
 def shown(count: int) -> str:
-    """A count in a message: huge ones as a power of two."""
+    """Return a count for a message: huge ones as a power of two."""
     return str(count) if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"

@@ -1,4 +1,4 @@
-"""What imports give inside an evaluation: this package's own namespaces, and nothing that would have to be loaded."""
+"""Modules that interpreted code can import: namespaces of this package's own, and nothing that has to be loaded."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN, Instance, Namespace, Special, UserClass
+from nki_lab.kernel_runtime.frontend.evaluator.values import (
+    UNKNOWN,
+    Instance,
+    Names,
+    Namespace,
+    Special,
+    UserClass,
+    Value,
+)
 from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -25,7 +33,7 @@ _LEGACY_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
 
 @cache
 def legacy_dialect() -> ModuleType | None:
-    """The front end of `neuronxcc.nki`; None where this installation has none."""
+    """Return the front end of `neuronxcc.nki`; None where this installation has none."""
     try:
         return importlib.import_module(_LEGACY_FRONT_END)
     except ModuleNotFoundError as error:
@@ -34,32 +42,47 @@ def legacy_dialect() -> ModuleType | None:
         return None
 
 
+SPECIALS: Final[dict[str, Special]] = {}
+"""Functions and classes with a meaning of the interpreter's own, by dotted name; modules of `builtins` enter them."""
+
+
+def special(name: str) -> Special:
+    """Return the function or class of that name; it is a mere marker until a module enters its meaning."""
+    return SPECIALS.setdefault(name, Special(name))
+
+
+TENSOR_TYPE: Final = special("nki.typing.tensor")
+
+
 class Imports:
-    """The modules one evaluation can import, by dotted name; their contents are made when first asked for."""
+    """Modules that one evaluation can import, by dotted name; their contents are made when first asked for.
 
-    def __init__(self, numpy: Namespace, host: Mapping[str, Any]) -> None:
-        self._made: dict[str, Any] = {"numpy": numpy, **host}
-        self.doors: dict[int, Any] = {}
+    `functions` has every function of NKI that one of them offers, by id. `given` are modules made by the caller.
+    """
 
-    def module(self, name: str) -> Any:
-        """The namespace of a module, UNKNOWN for one that is not ours to show."""
+    def __init__(self, given: Mapping[str, Value]) -> None:
+        self._made: Names = dict(given)
+        self.functions: dict[int, Value] = {}
+
+    def module(self, name: str) -> Value:
+        """Return the namespace of a module, UNKNOWN for one that has none here."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
 
     def missing(self, module: Namespace, name: str) -> Diagnostic:
-        """What is wrong with asking a closed module for a name that it does not have."""
+        """Return the finding for a name that a closed module does not have."""
         dialect = legacy_dialect() if module.name.startswith(f"{LEGACY}.") else nki_api_names
         found: Diagnostic = (dialect or nki_api_names).missing(module.name, name, module.names)
         return found
 
-    def _make(self, name: str) -> Any:
+    def _make(self, name: str) -> Value:
         hosts = {key: kind.host for key, kind in DTYPES.items()}
         match name:
             case "neuronxcc.nki":
-                return Namespace(name, {key: _marker(f"nki.{key}") for key in ENTRIES})
+                return Namespace(name, {key: special(f"nki.{key}") for key in ENTRIES})
             case "nki":
-                own = {key: _marker(f"nki.{key}") for key in ("jit", "simulate")}
+                own = {key: special(f"nki.{key}") for key in ("jit", "simulate")}
                 return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
             case "nki.collectives":
                 return self._closed(name, collective_names())
@@ -74,9 +97,9 @@ class Imports:
             case "nki.isa.constants":
                 return Namespace(name, self.module("nki.isa").names)
             case "nki.typing" | "neuronxcc.nki.typing":
-                return Namespace(name, {"tensor": _TENSOR, "mutable_tensor": _TENSOR})
+                return Namespace(name, {"tensor": TENSOR_TYPE, "mutable_tensor": TENSOR_TYPE})
             case "nki.tensor" | "nki.meta.tensor" | "neuronxcc.nki.tensor":
-                return Namespace(name, {"tensor": _TENSOR, "NkiTensor": NkiTensor})
+                return Namespace(name, {"tensor": TENSOR_TYPE, "NkiTensor": NkiTensor})
             case "nki.dtype":
                 return Namespace(name, hosts | {"bool": hosts["bool_"]})
             case "ml_dtypes":
@@ -84,19 +107,19 @@ class Imports:
             case "neuronxcc":
                 return Namespace(name, {})
             case "torch_neuronx" | "torch_neuronx.xla_impl.ops":
-                return Namespace(name, {"nki_jit": _marker("nki.jit")})
+                return Namespace(name, {"nki_jit": special("nki.jit")})
             case "jax_neuronx":
-                return Namespace(name, {"nki_call": _marker("nki.simulate_kernel")})
+                return Namespace(name, {"nki_call": special("nki.simulate_kernel")})
             case _ if name.startswith(f"{LEGACY}."):
                 return self._legacy(name)
             case _:
                 return _library(name)
 
-    def _closed(self, name: str, names: dict[str, Any]) -> Namespace:
-        self.doors |= {id(value): value for value in names.values() if callable(value)}
+    def _closed(self, name: str, names: Names) -> Namespace:
+        self.functions |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)
 
-    def _legacy(self, name: str) -> Any:
+    def _legacy(self, name: str) -> Value:
         dialect = legacy_dialect()
         if dialect is None:
             return UNKNOWN
@@ -113,47 +136,16 @@ class Imports:
                 return UNKNOWN
 
 
-SPECIALS: Final[dict[str, Special]] = {}
-"""Names that the evaluator gives a meaning of its own; `specials` says which."""
-
-
-def _marker(name: str) -> Special:
-    return SPECIALS.setdefault(name, Special(name, lambda *_: UNKNOWN))
-
-
-def _library(name: str) -> Any:
-    """A module of the standard library: the part of it that is pure, and the decorators that kernels' classes use."""
+def _library(name: str) -> Value:
+    """Return a module of the standard library: its pure part, and the decorators that kernels' classes use."""
     if name == "os":
-        variables = UserClass("environ", (), "unknown", {"get": _marker("os.getenv")})
-        return Namespace(name, {"environ": Instance(variables, {}), "getenv": _marker("os.getenv")})
+        variables = UserClass("environ", (), "unknown", {"get": special("os.getenv")})
+        return Namespace(name, {"environ": Instance(variables, {}), "getenv": special("os.getenv")})
     if name == "math":
-        return Namespace(name, {key: getattr(math, key) for key in _MATH}, real=math)
-    if name in _MARKED:
-        home = "typing" if name == "typing_extensions" else name
-        marked = {key: _marker(f"{home}.{key}") for key in _MARKED[name]}
-        more: dict[str, dict[str, Any]] = {
-            "typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict},
-        }  # fmt: skip
-        return Namespace(name, {**marked, **more.get(name, {})})
-    return UNKNOWN
+        return Namespace(name, vars(math), real=math)
+    home = "typing" if name == "typing_extensions" else name
+    names = {key.removeprefix(f"{home}."): value for key, value in SPECIALS.items() if key.rpartition(".")[0] == home}
+    return Namespace(name, names | _CONSTANTS.get(home, {})) if names and "nki" not in home else UNKNOWN
 
 
-_TENSOR: Final = _marker("nki.typing.tensor")
-_MARKED: Final = {
-    "dataclasses": ("dataclass", "field", "replace", "asdict"),
-    "enum": ("Enum", "IntEnum", "StrEnum", "Flag", "auto", "unique"),
-    "functools": ("partial", "lru_cache", "cache", "cached_property", "reduce", "wraps"),
-    "typing": ("cast", "NamedTuple", "Protocol", "Generic", "override", "final", "runtime_checkable", "no_type_check"),
-    "typing_extensions": ("NamedTuple", "Protocol", "Generic", "override", "final"),
-    "abc": ("ABC", "abstractmethod"),
-    "collections": ("namedtuple",),
-    "itertools": ("product", "chain"),
-    "copy": ("copy",),
-    "operator": ("add", "sub", "mul", "floordiv", "mod", "truediv"),
-}
-_MATH: Final = (
-    "acos", "asin", "atan", "atan2", "ceil", "copysign", "cos", "cosh", "degrees", "dist", "e", "erf", "erfc", "exp",
-    "expm1", "fabs", "floor", "fmod", "frexp", "gamma", "gcd", "hypot", "inf", "isclose", "isfinite", "isinf", "isnan",
-    "isqrt", "lcm", "lgamma", "log", "log10", "log1p", "log2", "modf", "nan", "pi", "pow", "prod", "radians", "sin",
-    "sinh", "sqrt", "tan", "tanh", "tau", "trunc", "fsum", "factorial", "comb", "perm",
-)  # fmt: skip
+_CONSTANTS: Final[dict[str, Names]] = {"typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict}}

@@ -1,4 +1,4 @@
-"""Where the modules that a file imports stand on the disk. They are read and parsed, never executed or imported."""
+"""Finding the modules that a file imports on the disk. They are read and parsed, never executed or imported."""
 
 # ruff: noqa: PTH100, PTH112, PTH116, PTH117, PTH118, PTH119, PTH120, PTH208
 # Paths are joined and compared by the thousand: as texts that takes a tenth of the time.
@@ -8,10 +8,8 @@ import os
 import re
 import stat
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -39,7 +37,7 @@ _USES_NKI: Final = re.compile(rb"\b(?:nki|nl|nisa|neuronxcc|nkilib)\b")
 Stamp = tuple[int, int, int] | None
 """Modification time, size and kind of a path; None where there is nothing."""
 Reads = dict[str, Stamp]
-"""What was looked at, with what stood there: as long as that is the same, a search has the same result."""
+"""Stamps of all paths that a search looked at: as long as they are the same, so is its result."""
 
 
 class Library:
@@ -47,13 +45,17 @@ class Library:
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
     NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
-    by the name of a file; `arrays` are what the module `NOTEBOOK` has. Stamps are taken anew after `refresh`.
+    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps.
     """
 
     def __init__(
-        self, paths: Iterable[str | Path] = (), site: Iterable[str | Path] = (), folder: str | Path = "",
-        given: Mapping[str, ModuleSource] | None = None, arrays: Mapping[str, TensorSpec] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        paths: Iterable[str | Path] = (),
+        site: Iterable[str | Path] = (),
+        folder: str | Path = "",
+        given: Mapping[str, ModuleSource] | None = None,
+        arrays: Mapping[str, TensorSpec] | None = None,
+    ) -> None:
         self.given = given or {}
         self.arrays = arrays or {}
         self.folder = os.path.abspath(folder) if folder else ""
@@ -63,16 +65,16 @@ class Library:
         self._near: dict[str, tuple[str, ...]] = {}
 
     def refresh(self) -> None:
-        """Forget what stood where: files may have changed."""
+        """Forget the stamps: files may have changed."""
         self._stamps.clear()
         self._near.clear()
 
     def holds(self, reads: Reads) -> bool:
-        """Whether everything that was looked at is as it was."""
+        """Return whether everything that was looked at is as it was."""
         return all(self.stamp(path) == then for path, then in reads.items())
 
     def stamp(self, path: str, reads: Reads | None = None) -> Stamp:
-        """What stands at `path`; entered into `reads`."""
+        """Return the stamp of `path` and enter it into `reads`."""
         if path not in self._stamps:
             try:
                 found = os.stat(path)
@@ -87,7 +89,7 @@ class Library:
         return self._stamps[path]
 
     def place(self, file: str) -> str:
-        """The full path of a file that is checked: one that exists, or, with the name of a text, one in `folder`."""
+        """Return the full path of a checked file: one that exists, or, with the name of a text, one in `folder`."""
         if os.path.isabs(file):
             return file
         path = os.path.abspath(file)
@@ -96,7 +98,7 @@ class Library:
         return os.path.join(self.folder, "text.py") if self.folder else ""
 
     def lacks(self, name: str, file: str) -> bool:
-        """Whether no module of that name is installed or stands beside `file`: Python would not find it either."""
+        """Return whether no module of that name is installed or beside `file`: Python would not find it either."""
         top = name.partition(".")[0]
         if not top or not self.site or top in _FOREIGN:
             return False
@@ -104,7 +106,7 @@ class Library:
         return all(self.inside(folder, (top,), {}) is None for folder in folders)
 
     def find(self, name: str, file: str, reads: Reads) -> str | None:
-        """The file (or the folder, of a package without one) of the module `name` that `file` imports by its full name.
+        """Return the file (or folder, of a package without one) of the module `name` that `file` imports absolutely.
 
         None where there is none, or where it is not to be read.
         """
@@ -125,7 +127,7 @@ class Library:
         return None
 
     def inside(self, folder: str, parts: Iterable[str], reads: Reads) -> str | None:
-        """The file of a module below `folder`, or the folder of a package without `__init__`."""
+        """Return the file of a module below `folder`, or the folder of a package without `__init__`."""
         place = folder
         parts = list(parts)
         for part in parts[:-1]:
@@ -139,8 +141,7 @@ class Library:
         return place if _is_folder(self.stamp(place, reads)) else None
 
     def near(self, file: str, reads: Reads) -> tuple[str, ...]:
-        """The folders that an import in `file` may start from: its own, that of its package, and those above it as far
-        as its project reaches."""
+        """Return the folders that an import in `file` may start from: its own and those above it in its project."""
         path = self.place(file)
         if not path:
             return ()
@@ -172,10 +173,10 @@ class Library:
         return text is not None and (_USES_NKI.search(text) is not None or len(text) < 4096)
 
     def load(self, path: str, reads: Reads, shown: str = "") -> ModuleSource | None:
-        """The module of a file, which findings call `shown`; None where it cannot be read as Python."""
+        """Return the module of a file, which findings call `shown`; None where it cannot be read as Python."""
         if path in self.given:
             return self.given[path]
-        return _loaded(path, self.stamp(path, reads), shown or path)
+        return _parsed(path, self.stamp(path, reads), shown or path)
 
 
 def _is_folder(found: Stamp) -> bool:
@@ -186,24 +187,7 @@ def _is_file(found: Stamp) -> bool:
     return found is not None and found[2] == 0
 
 
-_known: OrderedDict[tuple[str, Stamp, str], ModuleSource | None] = OrderedDict()
-_lock: Final = threading.Lock()
-
-
-def _loaded(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
-    key = (path, stamp, shown)
-    with _lock:
-        if key in _known:
-            _known.move_to_end(key)
-            return _known[key]
-    made = _parsed(path, stamp, shown)
-    with _lock:
-        _known[key] = made
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return made
-
-
+@lru_cache(KEPT)
 def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
     data = _bytes(path, stamp)
     if data is None:
@@ -225,7 +209,7 @@ def _bytes(path: str, stamp: Stamp) -> bytes | None:
 
 @cache
 def site_folders(interpreter: str | Path | None = None) -> tuple[str, ...]:
-    """Where an interpreter keeps installed packages, as its own or its environment's folder tells; it is not started.
+    """Return the folders of a Python's installed packages, by its own or its environment's folder; it is not started.
 
     Without one: those of this process. Folders that a `.pth` file in them names by path belong to it.
     """
@@ -240,7 +224,7 @@ def site_folders(interpreter: str | Path | None = None) -> tuple[str, ...]:
 
 
 def _linked(folder: str) -> list[str]:
-    """Folders that path files name: that is how a project is installed for editing."""
+    """Return the folders that path files name: that is how a project is installed for editing."""
     found = []
     try:
         names = sorted(item for item in os.listdir(folder) if item.endswith(".pth"))[:64]

@@ -1,0 +1,1 @@
+"""Builtins, decorators, NumPy and the standard library as interpreted code sees them; modules enter their own."""
