@@ -28,7 +28,7 @@ import numpy as np
 from nki_lab import query, session
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects.kernel import Kernel
-from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, signatures
+from nki_lab.kernel_runtime.interpreter import ModuleSource, signatures
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.query.fixing import fixed
 from nki_lab.rules import check_syntax

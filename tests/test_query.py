@@ -16,7 +16,7 @@ import pytest
 from nki_lab import query, spec
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.frontend.evaluator import Budget
+from nki_lab.kernel_runtime.interpreter import Budget
 from nki_lab.kernel_runtime.language import namespaces
 
 FAULTY = """import nki

@@ -16,7 +16,7 @@ from typing import Any
 
 from nki_lab import session, spec
 from nki_lab.diagnostic import Diagnostic, NkiError, Span
-from nki_lab.kernel_runtime.frontend.evaluator import Budget, Evaluation, ModuleSource, Signature, evaluate
+from nki_lab.kernel_runtime.interpreter import Budget, Evaluation, ModuleSource, Signature, evaluate
 
 KERNELS = Path(__file__).parent / "kernels"
 

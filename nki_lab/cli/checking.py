@@ -21,7 +21,7 @@ from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.collector import seldom_collected
-from nki_lab.kernel_runtime.frontend.evaluator import Library, Signature
+from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
 from nki_lab.query import Document, Examination, Question
 from nki_lab.query.fixing import fixed, no_worse
 from nki_lab.query.memory import Operation
@@ -44,7 +44,7 @@ class Job:
     target: str
     selection: Selection = field(default_factory=Selection)
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
-    library: Library = field(default_factory=Library)
+    library: ModuleFinder = field(default_factory=ModuleFinder)
     mends: bool = False
     writes: bool = False
 

@@ -159,7 +159,7 @@ class Worker:
 
     def _examine(self, job: Job) -> None:
         from nki_lab.isa.arch import arch_of
-        from nki_lab.kernel_runtime.frontend.evaluator import Budget, Stopped
+        from nki_lab.kernel_runtime.interpreter import Budget, Stopped
         from nki_lab.query import Question
 
         def stop() -> bool:

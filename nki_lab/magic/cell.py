@@ -19,7 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.kernel_runtime.frontend.evaluator import NOTEBOOK, Budget, spec_of
+from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.neighbours import Neighbours
 from nki_lab.source.module import ModuleSource, keep, tree_of

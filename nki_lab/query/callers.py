@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nki_lab.kernel_runtime.frontend.evaluator import Library, Reads, Signature, launches
-from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
+from nki_lab.kernel_runtime.interpreter import ModuleFinder, Reads, Signature, launches
+from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.query.memory import Memory
 from nki_lab.source_files import read_source
 
@@ -31,7 +31,7 @@ Found = Mapping[str, tuple[Signature, ...]]
 
 
 def called_elsewhere(
-    file: str, kernels: frozenset[str], library: Library, memory: Memory, stop: Callable[[], bool] | None
+    file: str, kernels: frozenset[str], library: ModuleFinder, memory: Memory, stop: Callable[[], bool] | None
 ) -> Found:
     """The signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
     path = library.place(file)
@@ -93,7 +93,7 @@ def _mirrored(tests: str, inner: list[str]) -> list[str]:
 
 
 def _telling(
-    path: str, kernels: frozenset[str], candidates: tuple[str, ...], library: Library, reads: Reads
+    path: str, kernels: frozenset[str], candidates: tuple[str, ...], library: ModuleFinder, reads: Reads
 ) -> list[str]:
     """The files that mention the module and one of its kernels, its own test first."""
     stem = os.path.splitext(os.path.basename(path))[0]

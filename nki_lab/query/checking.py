@@ -9,7 +9,7 @@ from pathlib import Path
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.collector import seldom_collected
-from nki_lab.kernel_runtime.frontend.evaluator import Budget, Library, Signature
+from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
@@ -34,7 +34,7 @@ def check(
     target: str | Arch | None = None,
     options: Options | None = None,
     budget: Budget | None = None,
-    library: Library | None = None,
+    library: ModuleFinder | None = None,
     judged: bool = True,
 ) -> list[Diagnostic]:
     """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
@@ -94,7 +94,7 @@ def _source_of(
     return "".join(lines), code.co_filename, code.co_name, code.co_firstlineno
 
 
-def _library_of(file: str) -> Library:
+def _library_of(file: str) -> ModuleFinder:
     """The modules that a file can import, as its project says; without one, as Python finds them."""
     try:
         return (configuration_of(Path(file)) if Path(file).is_file() else NONE).library()

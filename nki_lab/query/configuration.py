@@ -14,7 +14,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.frontend.evaluator import Library, ModuleSource, Signature, site_folders
+from nki_lab.kernel_runtime.interpreter import ModuleFinder, ModuleSource, Signature, site_folders
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
 from nki_lab.query.selecting import selectors
 from nki_lab.source_files import read_source
@@ -42,11 +42,11 @@ class Configuration:
     paths: tuple[str, ...] = ()
     python: str | None = None
 
-    def library(self, folder: str | Path = "") -> Library:
+    def library(self, folder: str | Path = "") -> ModuleFinder:
         """Where the modules that its kernels import are found; `folder` is where a text without a file stands."""
         own = self.folder or Path()
         interpreter = None if self.python is None else own / Path(self.python).expanduser()
-        return Library([own / item for item in self.paths], site_folders(interpreter), folder)
+        return ModuleFinder([own / item for item in self.paths], site_folders(interpreter), folder)
 
     def excludes(self, path: Path) -> bool:
         """Whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
@@ -87,12 +87,12 @@ NONE: Final = Configuration()
 
 def library(
     *, folder: Path, paths: Iterable[str], given: Mapping[str, ModuleSource], arrays: Mapping[str, TensorSpec]
-) -> Library:
+) -> ModuleFinder:
     """The modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports find.
 
     `arrays` are those of its variables.
     """
-    return Library([item for item in paths if Path(item).name not in _SITE], site_folders(), folder, given, arrays)
+    return ModuleFinder([item for item in paths if Path(item).name not in _SITE], site_folders(), folder, given, arrays)
 
 
 _SITE: Final = ("site-packages", "dist-packages")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.kernel_runtime.frontend.evaluator import Variable
+from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.query.issued import Issued
 from nki_lab.query.kernels import Question, evaluated
 from nki_lab.query.memory import Memory, Operation, Place

@@ -11,7 +11,7 @@ from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.spec import Instruction, Operand, show_value
-from nki_lab.kernel_runtime.frontend.evaluator import Variable
+from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.document import Document, Examination
 from nki_lab.query.issued import Instructed, Issued

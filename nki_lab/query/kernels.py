@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import allocate
-from nki_lab.kernel_runtime.frontend.evaluator import (
+from nki_lab.kernel_runtime.interpreter import (
     REACHED,
     UNKNOWN,
     Budget,
@@ -22,14 +22,14 @@ from nki_lab.kernel_runtime.frontend.evaluator import (
     Evaluation,
     Instance,
     Launches,
-    Library,
+    ModuleFinder,
     Signature,
     Variable,
     evaluate,
     launches,
     legacy_dialect,
 )
-from nki_lab.kernel_runtime.frontend.evaluator.signatures import HOST_BUDGET, MOST
+from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
@@ -56,7 +56,7 @@ class Question:
     budget: Budget = field(default_factory=Budget)
     seconds: float = 60.0
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
-    library: Library = field(default_factory=Library)
+    library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
 
 

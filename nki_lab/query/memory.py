@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span
-from nki_lab.kernel_runtime.frontend.evaluator import Launches, Reads, Variable
+from nki_lab.kernel_runtime.interpreter import Launches, Reads, Variable
 from nki_lab.query.issued import Issued
 from nki_lab.source.trees import first_line
 

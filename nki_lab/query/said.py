@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
-from nki_lab.kernel_runtime.frontend.evaluator import Signature
+from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.source import KernelFunction, SyntaxFacts
 
 

@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
         (f"{KR}.language", f"{KR}.path"),
         (f"{KR}.collectives",),
         (f"{KR}.beta1",),
-        (f"{KR}.tracer", f"{KR}.frontend"),
+        (f"{KR}.tracer", f"{KR}.interpreter"),
     ),
     ((f"{KR}.allocate", f"{KR}.coverage"),),
     ((f"{KR}.schedule",),),
@@ -244,7 +244,7 @@ def test_a_planted_offence_is_found(tmp_path: Path, file: str, text: str, compla
         ("kernel_runtime/tensor/view.py", "from nki_lab.kernel_runtime.options import Options"),
         ("kernel_runtime/tensor/view.py", "from nki_lab.kernel_runtime.tensor.pattern import Pattern"),
         ("isa/spec.py", "import numpy as np\nfrom ml_dtypes import bfloat16\nfrom nki_lab.isa.arch import ARCHES"),
-        ("query.py", "from nki_lab.kernel_runtime.frontend import evaluator"),
+        ("query.py", "from nki_lab.kernel_runtime import interpreter"),
         ("lsp/server.py", "from nki_lab import query\nfrom nki_lab.kernel_runtime.ir import Program"),
         ("result.py", "from nki_lab import testing\nimport nki_lab.widgets.timeline"),
         ("magic.py", "from nki_lab.result import Run"),
@@ -253,5 +253,5 @@ def test_a_planted_offence_is_found(tmp_path: Path, file: str, text: str, compla
     ],
 )
 def test_what_the_plan_allows_is_let_through(tmp_path: Path, file: str, text: str) -> None:
-    extra = {"kernel_runtime/tracer.py": "", "kernel_runtime/frontend/evaluator.py": ""}
+    extra = {"kernel_runtime/tracer.py": "", "kernel_runtime/interpreter.py": ""}
     assert not offences(plant(tmp_path, extra | {file: text}))

@@ -14,7 +14,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.coverage import Tracker, cover
 from nki_lab.kernel_runtime.footprint import WrittenPart
-from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, Signature, evaluate
+from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.numerics.machine import Machine
 from tests.calls import OUTPUTS, Case, contents, kernel_of, source, traced

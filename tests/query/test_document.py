@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.frontend.evaluator import Budget, Stopped
+from nki_lab.kernel_runtime.interpreter import Budget, Stopped
 from nki_lab.query import Document, Examination, Question
 from nki_lab.query import kernels as kernels_module
 

@@ -1,6 +1,6 @@
 """A whole check of hostile files: bounded in time and memory, a finding where something is not looked at, no failure.
 
-What single constructs can do is in tests/kernel_runtime/frontend/test_evaluator_hostile.py; here are whole files, of
+What single constructs can do is in tests/kernel_runtime/interpreter/test_evaluator_hostile.py; here are whole files, of
 both dialects, as an editor or a folder may hold them.
 """
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from nki_lab import cli, query
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.frontend.evaluator import Budget
+from nki_lab.kernel_runtime.interpreter import Budget
 from tests.snippets import snippets
 
 BUDGET = Budget(steps=50_000, seconds=0.5)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nki_lab import spec
-from nki_lab.kernel_runtime.frontend.evaluator import ModuleSource, Signature, evaluate
+from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.issue.iterations import loops_of
 from tests.calls import traced

@@ -1,0 +1,38 @@
+"""The safe evaluator: NKI's meta-language, interpreted over the syntax tree.
+
+It uses the tracer's tensors, functions and `Builder.issue`, so that its findings are the tracer's; it executes and
+imports nothing of the user's. What it does not know is unknown, and silent; what it cannot finish, it says.
+"""
+
+from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
+from nki_lab.kernel_runtime.interpreter.intake import Signature, spec_of
+from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
+from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
+from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder, Reads, site_folders
+from nki_lab.kernel_runtime.interpreter.namespaces import legacy_dialect
+from nki_lab.kernel_runtime.interpreter.signatures import Launches, launches, signatures
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance
+from nki_lab.source.module import ModuleSource
+
+__all__ = [
+    "NOTEBOOK",
+    "REACHED",
+    "UNKNOWN",
+    "Budget",
+    "EnumMember",
+    "Evaluation",
+    "Instance",
+    "Launches",
+    "ModuleFinder",
+    "ModuleSource",
+    "Reads",
+    "Signature",
+    "Stopped",
+    "Variable",
+    "evaluate",
+    "launches",
+    "legacy_dialect",
+    "signatures",
+    "site_folders",
+    "spec_of",
+]

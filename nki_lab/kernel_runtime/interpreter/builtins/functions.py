@@ -1,0 +1,351 @@
+"""Builtin functions and those of `math` that are computed: an allow-list, each with a bound on its cost."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable
+from itertools import starmap
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.interpreter import attributes
+from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
+from nki_lab.kernel_runtime.interpreter.interpreter import Function
+from nki_lab.kernel_runtime.interpreter.iteration import iterate
+from nki_lab.kernel_runtime.interpreter.limits import TooLarge
+from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import text_of, truth
+from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    EnumMember,
+    Instance,
+    NativeMethod,
+    Partial,
+    Raisable,
+    Special,
+    Super,
+    UserClass,
+    Value,
+    has_unknown,
+)
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def _enter_plain(function: Callable[..., Value]) -> None:
+    """Enter a function that is called as it is, on known arguments whose containers are paid for."""
+
+    @native(function, deep=True)
+    def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+        values = [unwrapped(value) for value in args]
+        for i, value in enumerate(values):
+            if isinstance(value, range) or hasattr(value, "__next__"):
+                values[i] = site.meter.items(value)
+            site.meter.walked(values[i])
+        return function(*values, **kwargs)
+
+
+_MATH: Final = [getattr(math, name) for name in dir(math) if not name.startswith("_")]
+_UNBOUNDED: Final = (math.factorial, math.comb, math.perm, math.lcm, math.prod)
+for _function in (abs, divmod, chr, ord, float, bin, hex, *_MATH):
+    if callable(_function) and _function not in _UNBOUNDED:
+        _enter_plain(_function)
+
+
+@native(math.lcm, deep=True)
+def _lcm(site: CallSite, *numbers: Value) -> Value:
+    site.meter.bits(sum(number.bit_length() for number in numbers if isinstance(number, int)))
+    return math.lcm(*numbers)
+
+
+@native(math.prod)
+def _prod(site: CallSite, values: Value, *, start: Value = 1) -> Value:
+    items = site.meter.items(values)
+    result = start
+    for item in items:
+        if isinstance(result, int) and isinstance(item, int):
+            site.meter.bits(result.bit_length() + item.bit_length())
+        elif not isinstance(item, int | float | np.generic):
+            return UNKNOWN
+        result = result * item
+    return result
+
+
+@native(int, deep=True)
+def _int(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    value = int(*(unwrapped(item) for item in args), **kwargs)
+    site.meter.bits(value.bit_length())
+    return value
+
+
+@native(round, deep=True)
+def _round(site: CallSite, number: Value, ndigits: Value = None) -> Value:
+    if isinstance(ndigits, int) and abs(ndigits) > 400:
+        raise TooLarge("a rounding beyond any digit")
+    return round(number, ndigits)
+
+
+@native(pow, deep=True)
+def _pow(site: CallSite, base: Value, exp: Value, mod: Value = None) -> Value:
+    return apply(ast.Pow, base, exp, site.meter) if mod is None else pow(base, exp, mod)
+
+
+@native(bool, own=True)
+def _bool(site: CallSite, value: Value = False) -> Value:
+    return truth(site.frame, site.node, value)
+
+
+# -- texts -------------------------------------------------------------------------------------------------------------
+
+
+@native(str, format, deep=True, own=True)
+def _str(site: CallSite, value: Value, *more: Value) -> Value:
+    if isinstance(value, Instance | EnumMember):
+        return UNKNOWN if more else text_of(value)
+    if not more:
+        return formatted(value, ord("s"), "", site.meter)
+    return formatted(value, -1, more[0], site.meter) if isinstance(more[0], str) else UNKNOWN
+
+
+@native(repr, deep=True, own=True)
+def _repr(site: CallSite, value: Value) -> Value:
+    if isinstance(value, EnumMember):
+        return text_of(value, ord("r"))
+    return UNKNOWN if isinstance(value, Instance) else formatted(value, ord("r"), "", site.meter)
+
+
+@native(print, shallow=False, reads=False, own=True)
+def _print(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    return None
+
+
+# -- containers and iteration ------------------------------------------------------------------------------------------
+
+
+@native(len, own=True)
+def _len(site: CallSite, value: Value) -> Value:
+    if isinstance(value, UserClass):
+        return len(value.members) if value.members else UNKNOWN
+    if isinstance(value, Instance):
+        if value.cls.kind == "namedtuple":
+            return len(value.fields)
+        method = value.cls.find("__len__")
+        if method is MISSING and value.cls.kind != "unknown":
+            raise TypeError(f"object of type {value.cls.name!r} has no len()")
+        return UNKNOWN if method is MISSING else site.call(method, value)
+    return len(value)
+
+
+def _items(site: CallSite, value: Value) -> Value:
+    """Return the items of an iterable as a list, or UNKNOWN."""
+    stream = iterate(site.frame, value)
+    return UNKNOWN if stream is UNKNOWN else site.meter.items(stream)
+
+
+def _enter_container(kind: type) -> None:
+    @native(kind, own=True)
+    def make(site: CallSite, values: Value = ()) -> Value:
+        found = _items(site, values)
+        if kind in (set, frozenset) and has_unknown(site.meter.walked(found)):
+            return UNKNOWN
+        return UNKNOWN if found is UNKNOWN else kind(found)
+
+
+for _kind in (list, tuple, set, frozenset):
+    _enter_container(_kind)
+
+
+@native(dict)
+def _dict(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    parts = [item if isinstance(item, dict) else site.meter.items(item) for item in args]
+    site.meter.sized(sum(len(part) for part in parts))
+    for part in parts:
+        site.meter.walked(part)
+    return dict(*parts, **kwargs)
+
+
+def _enter_as_it_is(function: Callable[..., Value]) -> None:
+    @native(function)
+    def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+        return function(*args, **kwargs)
+
+
+for _function in (range, reversed, slice):
+    _enter_as_it_is(_function)
+
+
+@native(enumerate, own=True)
+def _enumerate(site: CallSite, values: Value, start: Value = 0) -> Value:
+    stream = iterate(site.frame, values)
+    return UNKNOWN if stream is UNKNOWN else enumerate(stream, start)
+
+
+@native(zip, own=True)
+def _zip(site: CallSite, *values: Value, strict: Value = False) -> Value:
+    streams = [iterate(site.frame, item) for item in values]
+    return UNKNOWN if any(item is UNKNOWN for item in streams) else zip(*streams, strict=strict)
+
+
+@native(iter, own=True)
+def _iter(site: CallSite, value: Value) -> Value:
+    return iterate(site.frame, value)
+
+
+@native(next, own=True)
+def _next(site: CallSite, stream: Value, *default: Value) -> Value:
+    node = site.node
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
+        stream = iterate(site.frame, stream)  # the items of a generator expression are given at once
+    return UNKNOWN if stream is UNKNOWN or isinstance(stream, Instance) else next(stream, *default)
+
+
+@native(map, own=True)
+def _map(site: CallSite, function: Value, *values: Value) -> Value:
+    streams = [iterate(site.frame, item) for item in values]
+    if not streams or any(item is UNKNOWN for item in streams):
+        return UNKNOWN
+    rows = site.meter.items(zip(*streams, strict=False))
+    return list(starmap(site.call, ((function, *row) for row in rows)))
+
+
+@native(filter, own=True)
+def _filter(site: CallSite, function: Value, values: Value) -> Value:
+    items = _items(site, values)
+    if items is UNKNOWN:
+        return UNKNOWN
+    kept = [item if function is None else site.call(function, item) for item in items]
+    return UNKNOWN if has_unknown(kept) else [item for item, keep in zip(items, kept, strict=True) if keep]
+
+
+@native(sorted, own=True)
+def _sorted(site: CallSite, values: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
+    items = _items(site, values)
+    if items is UNKNOWN or has_unknown(site.meter.walked(items)):
+        return UNKNOWN
+    return sorted_values(site, items, key, reverse=reverse)
+
+
+def _known_items(site: CallSite, values: Value) -> Value:
+    """Return the items of an iterable as plain values; UNKNOWN where one of them is."""
+    items = _items(site, values)
+    if items is UNKNOWN:
+        return UNKNOWN
+    items = [unwrapped(item) for item in items]
+    return UNKNOWN if has_unknown(site.meter.walked(items)) else items
+
+
+@native(sum, own=True)
+def _sum(site: CallSite, values: Value, start: Value = 0) -> Value:
+    items = _known_items(site, values)
+    own = items is UNKNOWN or any(isinstance(item, list | tuple | Instance) for item in items)
+    return UNKNOWN if own else sum(items, start)
+
+
+def _enter_fold(function: Callable[..., Value]) -> None:
+    @native(function, own=True)
+    def fold(site: CallSite, *values: Value, key: Value = None, **options: Value) -> Value:
+        items = _known_items(site, values[0] if len(values) == 1 else values)
+        if items is UNKNOWN:
+            return UNKNOWN
+        if key is None or not items:
+            site.interpreter.pin(site.node, site.frame)  # the tensors among the items refuse or record here
+            return function(items, **options)
+        keys = [site.call(key, item) for item in items]
+        return UNKNOWN if has_unknown(keys) else items[function(range(len(keys)), key=keys.__getitem__)]
+
+
+for _function in (min, max, any, all):
+    _enter_fold(_function)
+
+
+# -- classes and attributes --------------------------------------------------------------------------------------------
+
+
+@native(issubclass, own=True)
+def _issubclass(site: CallSite, inner: Value, outer: Value) -> Value:
+    if not isinstance(inner, type | UserClass) or not isinstance(outer, type | UserClass):
+        return UNKNOWN
+    if isinstance(inner, type) and isinstance(outer, type):
+        return issubclass(inner, outer)
+    if isinstance(inner, type) or inner.kind != "object":
+        return UNKNOWN
+    return outer is object or outer in inner.mro
+
+
+@native(isinstance, own=True)
+def _isinstance(site: CallSite, value: Value, wanted: Value) -> Value:
+    answers = [attributes.is_a(value, item) for item in (wanted if type(wanted) is tuple else (wanted,))]
+    return True if True in answers else UNKNOWN if UNKNOWN in answers else False
+
+
+@native(getattr, shallow=False, reads=False, own=True)
+def _getattr(site: CallSite, value: Value, name: Value, *default: Value) -> Value:
+    if value is UNKNOWN or not isinstance(name, str):
+        return UNKNOWN
+    if default and attributes.has(site.frame, value, name) is False:
+        return default[0]
+    return attributes.get(site.frame, site.node, value, name)
+
+
+@native(hasattr, reads=False, own=True)
+def _hasattr(site: CallSite, value: Value, name: Value) -> Value:
+    return attributes.has(site.frame, value, name) if isinstance(name, str) else UNKNOWN
+
+
+@native(setattr, shallow=False, reads=False, own=True)
+def _setattr(site: CallSite, value: Value, name: Value, item: Value) -> Value:
+    if not isinstance(name, str):
+        site.interpreter.doubt([value, item])
+        return UNKNOWN
+    attributes.store(site.frame, site.node, value, name, item)
+    return None
+
+
+@native(callable, reads=False, own=True)
+def _callable(site: CallSite, value: Value) -> Value:
+    if isinstance(value, Instance):
+        return value.cls.find("__call__") is not MISSING
+    own = (Function, BoundMethod, NativeMethod, Partial, UserClass, Special)
+    return isinstance(value, own) or callable(value)
+
+
+@native(type, reads=False, own=True)
+def _type(site: CallSite, value: Value) -> Value:
+    if isinstance(value, Instance | EnumMember):
+        return value.cls
+    kind = type(value)
+    return kind if kind in (int, float, bool, str, tuple, list, dict, set, slice, range, type(None)) else UNKNOWN
+
+
+@native(super)
+def _super(site: CallSite) -> Value:
+    frame, function = site.frame, site.frame.function
+    if function is None or function.owner is None or not isinstance(function.node, ast.FunctionDef):
+        return UNKNOWN
+    first = function.positional[:1]
+    return Super(frame.locals.get(first[0], UNKNOWN), function.owner) if first else UNKNOWN
+
+
+@native(property, staticmethod, classmethod, shallow=False, own=True)
+def _descriptor(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    return UNKNOWN  # as decorators they are read off the tree
+
+
+# -- exceptions --------------------------------------------------------------------------------------------------------
+
+
+def _enter_exception(kind: type[BaseException]) -> None:
+    @native(kind, shallow=False, reads=False, own=True)
+    def make(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+        return Raisable(kind, list(args))
+
+
+for _error in vars(builtins).values():
+    if isinstance(_error, type) and issubclass(_error, BaseException):
+        _enter_exception(_error)

@@ -1,0 +1,176 @@
+"""Libraries of code that launches kernels: arrays are known by shape and dtype, and tests are followed, not run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.interpreter.array_shapes import array
+from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import ARRAY_FUNCTIONS, numpy_namespace
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted
+from nki_lab.kernel_runtime.interpreter.interpreter import Function, Interpreter
+from nki_lab.kernel_runtime.interpreter.namespaces import special
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Special, UserClass, Value
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+
+
+def _specials(functions: dict[str, Callable[..., Value]]) -> Names:
+    return {name: Special(name, adapted(function)) for name, function in functions.items()}
+
+
+# -- new arrays --------------------------------------------------------------------------------------------------------
+
+
+def _shaped(site: CallSite, shape: Value, dtype: Value = None, **_: Value) -> Value:
+    return array(shape, dtype)
+
+
+def _filled(site: CallSite, shape: Value, fill_value: Value = None, dtype: Value = None, **_: Value) -> Value:
+    return array(shape, dtype)
+
+
+def _like(site: CallSite, value: Value, *_: Value, dtype: Value = None, **__: Value) -> Value:
+    return array(value.shape, dtype or value.dtype) if isinstance(value, TensorSpec) else UNKNOWN
+
+
+def _counted(site: CallSite, *numbers: Value, dtype: Value = None, **_: Value) -> Value:
+    if not numbers or any(type(number) is not int for number in numbers):
+        return UNKNOWN
+    return array(len(range(*numbers[:3])), dtype, "int32")
+
+
+def _eye(site: CallSite, rows: Value, columns: Value = None, *_: Value, dtype: Value = None, **__: Value) -> Value:
+    return array((rows, rows if columns is None else columns), dtype)
+
+
+def _literal(site: CallSite, value: Value, *_: Value, dtype: Value = None, **__: Value) -> Value:
+    """Return `np.array([[1, 2], [3, 4]])`."""
+    if isinstance(value, TensorSpec):
+        return array(value.shape, dtype or value.dtype)
+    shape: list[int] = []
+    while isinstance(value, list | tuple) and value and len(shape) < 8:
+        shape.append(len(value))
+        value = value[0]
+    if not isinstance(value, int | float):
+        return UNKNOWN
+    return array(tuple(shape), dtype, "float32" if isinstance(value, float) else "int32")
+
+
+def _sizes(site: CallSite, *sizes: Value, size: Value = UNKNOWN, dtype: Value = None, **_: Value) -> Value:
+    """Return `rand(128, 512)`, and torch's `zeros(128, 512)`: sizes one by one, or in one tuple."""
+    given = sizes if sizes and isinstance(sizes[0], int) else sizes[0] if sizes and size is UNKNOWN else size
+    return array(given, dtype)
+
+
+def _drawn(site: CallSite, size: Value = UNKNOWN, dtype: Value = None, **_: Value) -> Value:
+    return array(size, dtype)
+
+
+def _between(site: CallSite, low: Value = 0, high: Value = 0, size: Value = UNKNOWN, **_: Value) -> Value:
+    return array(size, None)
+
+
+def _integers(
+    site: CallSite, low: Value = 0, high: Value = 0, size: Value = UNKNOWN, dtype: Value = None, **_: Value
+) -> Value:
+    size = next((item for item in (size, low, high) if isinstance(item, tuple | list)), size)  # torch: also first
+    return array(size, dtype, "int32")
+
+
+def _keyed(site: CallSite, key: Value, shape: Value = UNKNOWN, dtype: Value = None, **_: Value) -> Value:
+    """Return `jax.random.normal(key, shape, dtype)`."""
+    return array(shape, dtype)
+
+
+_DRAWS: Final = _specials({
+    "rand": _sizes, "randn": _sizes, "random": _drawn, "random_sample": _drawn, "standard_normal": _drawn,
+    "uniform": _between, "normal": _between, "randint": _integers, "integers": _integers,
+})  # fmt: skip
+_GENERATOR: Final = Special("generator", lambda *_: Namespace("generator", _DRAWS))
+_LIKES: Final = _specials(dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like"), _like))
+_NUMPY: Final = _LIKES | _specials({
+    "zeros": _shaped, "ones": _shaped, "empty": _shaped, "full": _filled, "arange": _counted, "eye": _eye,
+    "identity": _eye, "array": _literal, "asarray": _literal,
+})  # fmt: skip
+_TORCH: Final = _LIKES | _specials({
+    **dict.fromkeys(("zeros", "ones", "empty", "rand", "randn"), _sizes), "full": _filled, "arange": _counted,
+    "eye": _eye, "tensor": _literal, "randint": _integers,
+})  # fmt: skip
+_TORCH_DTYPES: Final = (
+    "float32", "float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2", "int8", "int16", "int32", "int64",
+    "uint8", "half", "float", "long",
+)  # fmt: skip
+
+
+def _spec(site: CallSite, shape: Value, dtype: Value = None) -> Value:
+    return array(shape, dtype)
+
+
+# -- tests -------------------------------------------------------------------------------------------------------------
+
+
+class _Row(list[Value]):
+    """The values of a `pytest.param`."""
+
+
+class _Raising:
+    """The context of `pytest.raises`: a kernel that is called in it is meant to be refused."""
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.on_launch = interpreter.on_launch
+
+    def __enter__(self) -> None:
+        self.on_launch, self.interpreter.on_launch = self.interpreter.on_launch, lambda *_: None
+
+    def __exit__(self, *error: object) -> None:
+        self.interpreter.on_launch = self.on_launch
+
+
+def _raises(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    return _Raising(site.interpreter)
+
+
+def _param(site: CallSite, *values: Value, **_: Value) -> Value:
+    return _Row(values)
+
+
+def _failing(site: CallSite, *args: Value, **_: Value) -> Value:
+    """Return `pytest.mark.xfail`, with and without reasons: the test is not followed."""
+    return UNKNOWN if args and isinstance(args[0], Function | UserClass) else Special("xfail")
+
+
+def _parametrize(site: CallSite, names: Value, rows: Value) -> Value:
+    """Return `pytest.mark.parametrize(names, values)`: the test is followed with the first row of values."""
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
+    if not isinstance(names, list | tuple) or not isinstance(rows, list | tuple) or not rows:
+        return UNKNOWN
+    row = rows[0] if len(names) > 1 or isinstance(rows[0], _Row) else [rows[0]]
+
+    def decorate(site: CallSite, function: Value) -> Value:
+        if isinstance(row, list | tuple) and len(row) == len(names) and isinstance(function, Function):
+            function.defaults |= dict(zip(names, row, strict=True))
+        return function
+
+    return Special("parametrize", adapted(decorate))
+
+
+def host_modules() -> Names:
+    """Return the modules that code which launches kernels imports, by dotted name."""
+    lab = {name: special(f"nki_lab.{name}") for name in ("run", "profile", "compile")}
+    torch = ARRAY_FUNCTIONS | {"cat": np.concatenate, "unsqueeze": np.expand_dims} | _TORCH
+    refusals = _specials(dict.fromkeys(("assertRaises", "assertRaisesRegex"), _raises))
+    mark = Namespace("pytest.mark", _specials({"parametrize": _parametrize, "xfail": _failing}))
+    return {
+        "numpy": numpy_namespace(_NUMPY),
+        "numpy.random": Namespace("numpy.random", _DRAWS | dict.fromkeys(("default_rng", "RandomState"), _GENERATOR)),
+        "torch": Namespace("torch", torch | {name: name for name in _TORCH_DTYPES}),
+        "jax.numpy": Namespace("jax.numpy", ARRAY_FUNCTIONS | _NUMPY),
+        "jax.random": Namespace("jax.random", _specials({"normal": _keyed, "uniform": _keyed})),
+        "nki_lab": Namespace("nki_lab", lab | _specials({"spec": _spec})),
+        "pytest": Namespace("pytest", _specials({"raises": _raises, "param": _param}) | {"mark": mark}),
+        "unittest": Namespace("unittest", {"TestCase": UserClass("TestCase", (), "unknown", refusals)}),
+    }

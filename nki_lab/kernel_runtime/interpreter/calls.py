@@ -1,0 +1,386 @@
+"""Calls: the user's functions are entered, NKI's are recorded, listed ones of Python's are computed, others unknown."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType
+from typing import Final, TypeVar
+
+from nki_lab.diagnostic import error_of
+from nki_lab.kernel_runtime.interpreter.compiler import compile_function
+from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.interpreter.limits import Meter
+from nki_lab.kernel_runtime.interpreter.namespaces import special
+from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    Instance,
+    Names,
+    NativeMethod,
+    Partial,
+    Special,
+    Unknown,
+    Value,
+)
+from nki_lab.kernel_runtime.issue import call_errors
+from nki_lab.kernel_runtime.issue.launching import grid_in_kernel
+from nki_lab.kernel_runtime.tensor import NkiTensor
+
+_F = TypeVar("_F", bound=Callable[..., Value])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CallSite:
+    """The place of a call: its node and the frame that it is evaluated in."""
+
+    frame: Frame
+    node: ast.AST
+
+    @property
+    def interpreter(self) -> Interpreter:
+        return self.frame.interpreter
+
+    @property
+    def meter(self) -> Meter:
+        return self.frame.meter
+
+    def call(self, callee: Value, *args: Value) -> Value:
+        """Return the result of calling `callee` from here."""
+        return call(self.frame, self.node, callee, list(args), {})
+
+    def fault(self, error: Exception) -> Unknown:
+        """Report an exception of the user's here."""
+        return self.frame.fault(error, self.node)
+
+
+Run = Callable[[CallSite, list[Value], Names], Value]
+Caller = Callable[[CallSite, Value, list[Value], Names], Value]
+
+CALLERS: Final[dict[type, Caller]] = {}
+"""How objects of the interpreter's own classes are called."""
+
+
+def caller(kind: type) -> Callable[[Caller], Caller]:
+    """Enter the function that calls objects of class `kind`."""
+
+    def enter(run: Caller) -> Caller:
+        CALLERS[kind] = run
+        return run
+
+    return enter
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A function that is computed. Unknown arguments, in containers too where `deep`, make the result unknown.
+
+    With `reads`, so do containers whose contents are in doubt; without `own`, so do objects of the user's classes.
+    """
+
+    run: Run
+    deep: bool = False
+    shallow: bool = True
+    reads: bool = True
+    own: bool = False
+
+
+NATIVES: Final[dict[int, Native]] = {}
+"""By id of the function or class; all of them live as long as the process."""
+
+
+def native(
+    *functions: Value, deep: bool = False, shallow: bool = True, reads: bool = True, own: bool = False
+) -> Callable[[_F], _F]:
+    """Enter the implementation `run(site, *arguments)` of `functions`: an allow-list, each with a bound on its cost."""
+
+    def enter(run: _F) -> _F:
+        for function in functions:
+            NATIVES[id(function)] = Native(adapted(run, function), deep, shallow, reads, own)
+        return run
+
+    return enter
+
+
+def library_function(*names: str) -> Callable[[_F], _F]:
+    """Enter the implementation `run(site, *arguments)` of functions that `namespaces` shows under these full names."""
+
+    def enter(run: _F) -> _F:
+        for name in names:
+            special(name).run = adapted(run)
+        return run
+
+    return enter
+
+
+def adapted(function: Callable[..., Value], original: Value = None) -> Run:
+    """Return `function(site, *arguments)` as a function of argument lists.
+
+    Arguments that it has no parameters for make the result unknown; where `original` refuses them, it says so.
+    """
+    signature = inspect.signature(function)
+    _, *parameters = signature.parameters.values()
+    positional = [item for item in parameters if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)]
+    least = sum(item.default is item.empty for item in positional)
+    most = math.inf if any(item.kind is item.VAR_POSITIONAL for item in parameters) else len(positional)
+
+    def run(site: CallSite, args: list[Value], kwargs: Names) -> Value:
+        if kwargs:
+            try:
+                signature.bind(site, *args, **kwargs)
+            except TypeError:
+                return _misfit(original, args, kwargs)
+        elif not least <= len(args) <= most:
+            return _misfit(original, args, kwargs)
+        return function(site, *args, **kwargs)
+
+    return run
+
+
+def _misfit(original: Value, args: list[Value], kwargs: Names) -> Value:
+    """Raise Python's own TypeError for arguments that `original` has no parameters for; UNKNOWN for others."""
+    try:
+        signature = inspect.signature(original)
+    except (TypeError, ValueError):
+        return UNKNOWN
+    placeholders, names = [None] * len(args), dict.fromkeys(kwargs)
+    try:
+        signature.bind(*placeholders, **names)
+    except TypeError:
+        original(*placeholders, **names)
+    return UNKNOWN
+
+
+def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: Names) -> Value:
+    """Return the result of calling `callee`; it is unknown after a fault, which is reported at `node`."""
+    kind = type(callee)
+    if kind is Function:
+        return call_function(frame, node, callee, args, kwargs)
+    if kind in CALLERS:
+        return CALLERS[kind](CallSite(frame, node), callee, args, kwargs)
+    known = NATIVES.get(id(callee))
+    if known is not None:
+        return call_native(frame, node, known, args, kwargs)
+    interpreter = frame.interpreter
+    if id(callee) in interpreter.imports.functions:
+        return call_nki(frame, node, callee, args, kwargs)
+    if callee is UNKNOWN or callable(callee):
+        values = [*args, *kwargs.values()]
+        if any(type(value) is NkiTensor for value in values):
+            interpreter.miss_operation(node, frame)
+        interpreter.doubt(values)
+        return UNKNOWN
+    return frame.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node)
+
+
+def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], kwargs: Names) -> Value:
+    """Call a builtin, or a listed function of a library."""
+    interpreter = frame.interpreter
+    values = [*args, *kwargs.values()]
+    if known.deep:
+        if interpreter.holds_unknown(*values):
+            return UNKNOWN
+    elif known.shallow and any(value is UNKNOWN for value in values):
+        return UNKNOWN
+    if known.reads and any(interpreter.is_doubtful(value) for value in values):
+        return UNKNOWN
+    if not known.own and any(type(value) in CALLERS for value in values):
+        return UNKNOWN
+    try:
+        return known.run(CallSite(frame, node), args, kwargs)
+    except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the call
+        return frame.fault(error, node)
+
+
+def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: list[Value], kwargs: Names) -> Value:
+    """Call a function of this package; the instructions that it records stand at `node`."""
+    interpreter = frame.interpreter
+    values = [*args, *kwargs.values()]
+    known = interpreter.imports.functions
+    plain = not interpreter.doubtful and all(type(value) in _PLAIN or id(value) in known for value in values)
+    if not plain:
+        if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
+            interpreter.doubt(values, contents=False)
+            interpreter.miss_operation(node, frame)
+            return UNKNOWN
+        if any(type(value) in _CODE for value in values):
+            args = [_callback(frame, node, value) for value in args]
+            kwargs = {name: _callback(frame, node, value) for name, value in kwargs.items()}
+    frame.meter.node = node
+    interpreter.pin(node, frame)
+    interpreter.note_operation(node, frame)
+    try:
+        if not plain:
+            for value in values:
+                frame.meter.walked(value)
+        return function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - reported at the call
+        interpreter.doubt(values, contents=False)
+        misused = call_errors.of_call(error, function)
+        return frame.fault(error if misused is None else error_of(misused), node)
+
+
+def _callback(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return a function of the user's as one that a function of NKI's can call."""
+    interpreter = frame.interpreter
+    if type(value) not in _CODE or id(value) in interpreter.imports.functions:
+        return value
+
+    def callback(*args: Value, **kwargs: Value) -> Value:
+        result = call(frame, node, value, list(args), kwargs)
+        interpreter.pin(node, frame)
+        callback.lost = result is UNKNOWN  # type: ignore[attr-defined]
+        return None if result is UNKNOWN else result
+
+    function = value.function if isinstance(value, BoundMethod | Launch) else value
+    if isinstance(function, Function):
+        callback.__name__ = function.name
+        names = function.positional[1 if isinstance(value, BoundMethod) else 0 :]
+        callback.parameter = names[0] if names else ""  # type: ignore[attr-defined]
+    else:
+        callback.__name__ = str(getattr(value, "__name__", ""))
+    return callback
+
+
+def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Value], kwargs: Names) -> Value:
+    """Enter a function of the user's."""
+    interpreter = frame.interpreter
+    if function.entry and (interpreter.host or frame.function is None):
+        if interpreter.on_launch is not None:
+            interpreter.on_launch(Launch(function), args, kwargs, node, frame)
+        return UNKNOWN
+    if function.closure.module is interpreter.main:
+        interpreter.called.add(function.qualname)
+    if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
+        interpreter.doubt([*args, *kwargs.values()])
+        return UNKNOWN
+    try:
+        names = bind(function, args, kwargs)
+    except TypeError as error:
+        return frame.fault(error, node)
+    if interpreter.depth >= frame.meter.budget.calls:
+        if not frame.doubtful:
+            text = f"calls are followed {frame.meter.budget.calls} deep"
+            interpreter.record(budget_reached(text), node, frame)
+        interpreter.doubt([*args, *kwargs.values()])
+        return UNKNOWN
+    frame.meter.spend(1)
+    inner = Frame(interpreter, function.closure, function, names)
+    interpreter.depth += 1
+    interpreter.call_stack.append((node, frame))
+    try:
+        run_body(inner, function)
+    except FunctionExit:
+        interpreter.doubt([*args, *kwargs.values()])
+        return UNKNOWN
+    finally:
+        interpreter.depth -= 1
+        interpreter.call_stack.pop()
+    return UNKNOWN if inner.doubtful else inner.result
+
+
+def run_body(frame: Frame, function: Function) -> None:
+    """Evaluate a function's body; it is compiled when the function is first entered."""
+    body = function.body
+    if body is None:
+        body = function.body = compile_function(function)
+        if frame.module is frame.interpreter.main:
+            frame.interpreter.entered.add(function.qualname)
+            frame.interpreter.called.add(function.qualname)
+    body(frame)
+
+
+def bind(function: Function, args: list[Value], kwargs: Names) -> Names:
+    """Return the names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
+    arguments, positional = function.node.args, function.positional
+    names = dict(zip(positional, args, strict=False))
+    called = f"{function.qualname}()"
+    if len(args) > len(positional):
+        if arguments.vararg is None:
+            plural = "" if len(positional) == 1 else "s"
+            verb = "was" if len(args) == 1 else "were"
+            raise TypeError(
+                f"{called} takes {len(positional)} positional argument{plural} but {len(args)} {verb} given"
+            )
+        names[arguments.vararg.arg] = tuple(args[len(positional) :])
+    elif arguments.vararg is not None:
+        names[arguments.vararg.arg] = ()
+    keywords = {*positional[len(arguments.posonlyargs) :], *(arg.arg for arg in arguments.kwonlyargs)}
+    more: Names = {}
+    for name, value in kwargs.items():
+        if name in keywords:
+            if name in names:
+                raise TypeError(f"{called} got multiple values for argument {name!r}")
+            names[name] = value
+        elif arguments.kwarg is None:
+            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
+        else:
+            more[name] = value
+    for name, value in function.defaults.items():
+        names.setdefault(name, value)
+    if arguments.kwarg is not None:
+        names[arguments.kwarg.arg] = more
+    for group, kind in ((positional, "positional"), ([arg.arg for arg in arguments.kwonlyargs], "keyword-only")):
+        missing = [name for name in group if name not in names]
+        if missing:
+            raise TypeError(missing_text(called, missing, kind))
+    return names
+
+
+def missing_text(called: str, names: list[str], kind: str) -> str:
+    """Return Python's words for arguments that a call lacks."""
+    quoted = [repr(name) for name in names]
+    text = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
+    return f"{called} missing {len(names)} required {kind} argument{'s' * (len(names) > 1)}: {text}"
+
+
+@caller(Special)
+def _special(site: CallSite, callee: Special, args: list[Value], kwargs: Names) -> Value:
+    try:
+        return callee.run(site, args, kwargs)
+    except Exception as error:  # noqa: BLE001 - reported at the call
+        return site.fault(error)
+
+
+@caller(BoundMethod)
+def _bound(site: CallSite, callee: BoundMethod, args: list[Value], kwargs: Names) -> Value:
+    return call(site.frame, site.node, callee.function, [callee.instance, *args], kwargs)
+
+
+@caller(Partial)
+def _partial(site: CallSite, callee: Partial, args: list[Value], kwargs: Names) -> Value:
+    return call(site.frame, site.node, callee.function, [*callee.args, *args], {**callee.kwargs, **kwargs})
+
+
+@caller(Launch)
+def _launch(site: CallSite, callee: Launch, args: list[Value], kwargs: Names) -> Value:
+    frame, interpreter = site.frame, site.interpreter
+    if interpreter.host or frame.function is None:
+        if interpreter.on_launch is not None:
+            interpreter.on_launch(callee, args, kwargs, site.node, frame)
+        return UNKNOWN
+    if callee.grid:
+        return site.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)))
+    return call_function(frame, site.node, callee.function, args, kwargs)
+
+
+@caller(Instance)
+def _instance(site: CallSite, callee: Instance, args: list[Value], kwargs: Names) -> Value:
+    method = callee.cls.find("__call__")
+    if method is MISSING:
+        if callee.cls.kind == "unknown":
+            site.interpreter.doubt([callee, *args, *kwargs.values()])
+            return UNKNOWN
+        return site.fault(TypeError(f"{callee.cls.name!r} object is not callable"))
+    return call(site.frame, site.node, method, [callee, *args], kwargs)
+
+
+_PLAIN: Final = frozenset((NkiTensor, int, float, bool, str, type(None)))  # known as a whole, and nobody's container
+_CODE: Final = frozenset(
+    {Function, BoundMethod, Partial, NativeMethod, Launch, Special, BuiltinFunctionType, FunctionType}
+)

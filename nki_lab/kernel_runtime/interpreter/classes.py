@@ -1,0 +1,247 @@
+"""Classes of the user's: NKIObjects, dataclasses, enumerations and plain ones, as records of the interpreter's own."""
+
+from __future__ import annotations
+
+import ast
+
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, call_function, caller, missing_text
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
+    UNKNOWN,
+    EnumMember,
+    Field,
+    Instance,
+    Names,
+    Special,
+    UserClass,
+    Value,
+    has_unknown,
+)
+from nki_lab.kernel_runtime.language.objects import NKIObject
+
+AUTO = object()
+"""The value of `enum.auto()` until its class is made."""
+
+_ENUM_BASES = {"enum.Enum": "enum", "enum.IntEnum": "intenum", "enum.StrEnum": "strenum", "enum.Flag": "flag"}
+_PLAIN_BASES = frozenset({"abc.ABC", "typing.Protocol", "typing.Generic"})
+"""Bases that say something to type checkers, and nothing to a kernel."""
+BASES = (*_ENUM_BASES, *_PLAIN_BASES)
+ENUMS = frozenset({"enum", "intenum", "strenum", "flag"})
+
+
+def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes: Names) -> UserClass:
+    """Return the class of a `class` statement, before its decorators."""
+    parents: list[UserClass] = []
+    kind = "object"
+    for base in bases:
+        if isinstance(base, UserClass):
+            parents.append(base)
+            kind = base.kind if base.kind != "object" else kind
+        elif base is NKIObject:
+            kind = "nki"
+        elif isinstance(base, Special) and base.name in _ENUM_BASES:
+            mixed = int in bases or str in bases
+            kind = _ENUM_BASES[base.name] if not mixed else ("intenum" if int in bases else "strenum")
+        elif isinstance(base, Special) and base.name == "typing.NamedTuple":
+            kind = "namedtuple"
+        elif not (isinstance(base, Special) and base.name in _PLAIN_BASES) and base not in (int, str, object):
+            kind = "unknown"
+    cls = UserClass(node.name, tuple(parents), kind, attributes)
+    for item in node.body:
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name):
+            cls.annotations[item.target.id] = ast.unparse(item.annotation)[:200]
+    for value in attributes.values():
+        if isinstance(value, Function) and value.owner is None:
+            value.owner = cls
+    if kind == "nki":
+        _complete_fields(cls)
+    elif kind == "namedtuple":
+        cls.dataclass = {"frozen": True}
+    elif kind in ENUMS:
+        _make_members(frame, node, cls)
+    return cls
+
+
+def _complete_fields(cls: UserClass) -> None:
+    """Make attributes without annotation fields, and values of other fields None, as `NKIObject.__init_subclass__`."""
+    for name, value in cls.attributes.items():
+        if (
+            name.startswith("_")
+            or name in cls.annotations
+            or isinstance(value, Function | UserClass)
+            or callable(value)
+        ):
+            continue
+        cls.annotations[name] = ""
+    for name in cls.annotations:
+        cls.attributes.setdefault(name, None)
+
+
+def _make_members(frame: Frame, node: ast.ClassDef, cls: UserClass) -> None:
+    by_value: list[EnumMember] = []
+    for parent in cls.mro[1:]:
+        cls.members |= parent.members
+    for name, value in list(cls.attributes.items()):
+        if name.startswith("_") or isinstance(value, Function | UserClass):
+            continue
+        del cls.attributes[name]
+        if value is AUTO:
+            numbers = [item.value for item in by_value if isinstance(item.value, int)]
+            highest = max(numbers, default=0)
+            following = 1 << highest.bit_length() if cls.kind == "flag" else highest + 1
+            value = name.lower() if cls.kind == "strenum" else following  # noqa: PLW2901
+        same = next((item for item in by_value if type(item.value) is type(value) and item.value == value), None)
+        if same is None:
+            same = EnumMember(cls, name, value)
+            by_value.append(same)
+            made = cls.find("__init__")
+            if isinstance(made, Function):
+                call_function(frame, node, made, [same, *(value if type(value) is tuple else (value,))], {})
+        cls.members[name] = same
+
+
+def decorate_dataclass(cls: Value, options: Names) -> Value:
+    """Return the class under `@dataclass(**options)`."""
+    if not isinstance(cls, UserClass):
+        return UNKNOWN
+    cls.dataclass = options
+    for name, value in list(cls.attributes.items()):
+        if isinstance(value, Field) and cls.kind == "nki" and value.factory is MISSING:
+            cls.attributes[name] = None if value.default is MISSING else value.default
+    return cls
+
+
+@caller(UserClass)
+def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names) -> Value:
+    """Return `cls(*args, **kwargs)`."""
+    frame, node = site.frame, site.node
+    if cls.kind in ENUMS:
+        return _member_of(frame, node, cls, args)
+    if any(item.kind == "unknown" for item in cls.mro):
+        frame.interpreter.doubt([*args, *kwargs.values()])
+        return UNKNOWN
+    frame.meter.spend(1)
+    instance = Instance(cls, {})
+    made = cls.find("__init__")
+    if isinstance(made, Function) and not _generates(cls, made):
+        call_function(frame, node, made, [instance, *args], kwargs)
+        return instance
+    try:
+        if cls.kind == "nki":
+            _fill_nki(site, cls, instance, args, kwargs)
+        elif any(item.dataclass is not None for item in cls.mro):
+            _fill_dataclass(site, cls, instance, args, kwargs)
+        elif args or kwargs:
+            raise TypeError(f"{cls.name}() takes no arguments")
+    except TypeError as error:
+        return frame.fault(error, node)
+    after = cls.find("__post_init__")
+    if isinstance(after, Function) and (cls.kind == "nki" or any(item.dataclass is not None for item in cls.mro)):
+        call_function(frame, node, after, [instance], {})
+    return instance
+
+
+def _generates(cls: UserClass, made: Function) -> bool:
+    """Return whether a dataclass decorator put an `__init__` before the inherited `made`."""
+    for item in cls.mro:
+        if made is item.attributes.get("__init__"):
+            return False
+        if item.dataclass is not None and cls.kind != "nki":
+            return item.dataclass.get("init", True) is not False
+    return False
+
+
+def _member_of(frame: Frame, node: ast.AST, cls: UserClass, args: list[Value]) -> Value:
+    if len(args) != 1 or has_unknown(args[0]) or isinstance(args[0], Instance):
+        return UNKNOWN
+    if isinstance(args[0], EnumMember) and args[0].cls is cls:
+        return args[0]
+    for member in cls.members.values():
+        if member.value is UNKNOWN:
+            return UNKNOWN
+        if frame.meter.walked(member.value) == frame.meter.walked(args[0]):
+            return member
+    return frame.fault(ValueError(f"{args[0]!r} is not a valid {cls.name}"), node)
+
+
+def _fill_nki(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `NKIObject` gives its subclasses."""
+    fields: Names = {}
+    for item in reversed(cls.mro):
+        for name, annotation in item.annotations.items():
+            if name.startswith("__") or "ClassVar" in annotation:
+                continue
+            found = cls.find(name)
+            fields[name] = None if found is MISSING else found
+    if len(args) > len(fields):
+        raise TypeError(f"{cls.name}() takes {len(fields)} arguments, {len(args)} were given")
+    given = dict(zip(fields, args, strict=False)) | kwargs
+    for name in given:
+        if name not in fields:
+            raise TypeError(f"{cls.name}() got an unexpected keyword argument {name!r}")
+    for name, value in fields.items():
+        made = _default(site, value)
+        made = type(made)(made) if isinstance(made, list | dict | set) else made
+        instance.fields[name] = None if made is MISSING else made
+    instance.fields |= given
+
+
+def _default(site: CallSite, value: Value) -> Value:
+    """Return the default of a field, MISSING for none."""
+    if not isinstance(value, Field):
+        return value
+    return value.default if value.factory is MISSING else site.call(value.factory)
+
+
+def fields_of(cls: UserClass) -> Names:
+    """Return the fields of a dataclass with their defaults, MISSING for none."""
+    fields: Names = {}
+    for item in reversed(cls.mro):
+        if item.dataclass is None:
+            continue
+        for name, annotation in item.annotations.items():
+            if "ClassVar" not in annotation and name != "_":
+                fields[name] = item.attributes.get(name, MISSING)
+    return fields
+
+
+def _parameters(fields: Names) -> Names:
+    """Return the fields that a constructor takes."""
+    return {name: value for name, value in fields.items() if not isinstance(value, Field) or value.init}
+
+
+def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: list[Value], kwargs: Names) -> None:
+    """Set the fields as the constructor that `dataclasses.dataclass` generates."""
+    fields = fields_of(cls)
+    taken = _parameters(fields)
+    called = f"{cls.name}.__init__()"
+    keyword_only = bool(cls.dataclass and cls.dataclass.get("kw_only"))
+    places = [
+        name for name, value in taken.items() if not keyword_only and not (isinstance(value, Field) and value.kw_only)
+    ]
+    if len(args) > len(places):
+        raise TypeError(f"{called} takes {len(places) + 1} positional arguments but {len(args) + 1} were given")
+    given = dict(zip(places, args, strict=False))
+    for name, value in kwargs.items():
+        if name not in taken:
+            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
+        if name in given:
+            raise TypeError(f"{called} got multiple values for argument {name!r}")
+        given[name] = value
+    missing = []
+    for name, value in fields.items():
+        made = given[name] if name in given else _default(site, value)
+        if made is not MISSING:
+            instance.fields[name] = made
+        elif not isinstance(value, Field) or value.init:
+            missing.append(name)
+    if missing:
+        raise TypeError(missing_text(called, missing, "positional"))
+
+
+def replace_fields(site: CallSite, instance: Instance, changes: Names) -> Value:
+    """Return `dataclasses.replace(instance, **changes)`."""
+    taken = _parameters(fields_of(instance.cls))
+    known = {name: value for name, value in instance.fields.items() if name in taken}
+    return instantiate(site, instance.cls, [], known | changes)

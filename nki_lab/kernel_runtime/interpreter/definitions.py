@@ -1,0 +1,126 @@
+"""`def`, `class` and `import`: they bind functions, classes and modules of the interpreter's own; none is executed."""
+
+from __future__ import annotations
+
+import ast
+
+from nki_lab.kernel_runtime.interpreter.attributes import get
+from nki_lab.kernel_runtime.interpreter.builtins.decorators import decorated
+from nki_lab.kernel_runtime.interpreter.classes import make_class
+from nki_lab.kernel_runtime.interpreter.compiler import (
+    Statement,
+    compile_binding,
+    compile_block,
+    compile_defaults,
+    compile_expression,
+    statement,
+)
+from nki_lab.kernel_runtime.interpreter.failures import PendingException
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.modules import public_names
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespace, Value
+from nki_lab.source.scopes import Scope, class_scope, function_scope
+
+
+@statement(ast.FunctionDef, ast.AsyncFunctionDef)
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Statement:
+    """Compile a `def` statement."""
+    inner, defaults = function_scope(node, node.name, scope), compile_defaults(node.args, scope)
+    decorators = [(item, compile_expression(item, scope)) for item in reversed(node.decorator_list)]
+    store = compile_binding(node.name, node, scope)
+
+    def run(frame: Frame) -> None:
+        value: Value = Function(node, node.name, inner, defaults(frame), frame)
+        for place, decorator in decorators:
+            value = decorated(frame, place, decorator(frame), value)
+        store(frame, value)
+
+    return run
+
+
+@statement(ast.ClassDef)
+def _class(node: ast.ClassDef, scope: Scope) -> Statement:
+    """Compile a `class` statement: its body runs in a frame whose names become the attributes."""
+    inner = class_scope(node, scope)
+    bases = [compile_expression(item, scope) for item in node.bases]
+    decorators = [(item, compile_expression(item, scope)) for item in reversed(node.decorator_list)]
+    body, store = compile_block(node.body, inner), compile_binding(node.name, node, scope)
+
+    def run(frame: Frame) -> None:
+        parents = [base(frame) for base in bases]
+        own = Frame(frame.interpreter, frame, frame.function, {})
+        body(own)
+        if node.keywords:
+            parents.append(UNKNOWN)
+        value: Value = make_class(frame, node, parents, own.locals)
+        for place, decorator in decorators:
+            value = decorated(frame, place, decorator(frame), value)
+        store(frame, value)
+
+    return run
+
+
+@statement(ast.Import)
+def _import(node: ast.Import, scope: Scope) -> Statement:
+    """Carry out `import a.b as c`."""
+    stores = [(item, compile_binding(item.asname or item.name.partition(".")[0], node, scope)) for item in node.names]
+
+    def run(frame: Frame) -> None:
+        for item, store in stores:
+            store(frame, (_package if item.asname is None else _module)(frame, item.name))
+
+    return run
+
+
+@statement(ast.ImportFrom)
+def _import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
+    """Carry out `from a.b import c`."""
+    stores = [(item.name, compile_binding(item.asname or item.name, node, scope)) for item in node.names]
+    level, name = node.level, node.module or ""
+
+    def run(frame: Frame) -> None:
+        module = _module(frame, name) if not level else frame.interpreter.modules.relative(level, name, frame.module)
+        module = UNKNOWN if module is MISSING else module
+        for wanted, store in stores:
+            if wanted != "*":
+                store(frame, _member(frame, node, module, "" if level else name, wanted))
+            elif isinstance(module, Namespace):
+                frame.module.open_stars.discard("." * level + name)
+                frame.module.globals.update({key: module.names[key] for key in public_names(module.names)})
+
+    return run
+
+
+def _module(frame: Frame, name: str) -> Value:
+    """Return the module `name`; UNKNOWN for one that cannot be shown."""
+    interpreter = frame.interpreter
+    found = interpreter.imports.module(name)
+    if found is not UNKNOWN:
+        return found
+    found = interpreter.modules.absolute(name, frame.module)
+    if found is MISSING and interpreter.guards and interpreter.modules.is_absent(name):
+        raise PendingException(ModuleNotFoundError(f"No module named {name!r}"), ())  # a handler has another way
+    return UNKNOWN if found is MISSING else found
+
+
+def _package(frame: Frame, name: str) -> Value:
+    """Return the first of the packages in `name`, each of which has the next one."""
+    parts = name.split(".")
+    first = outer = _module(frame, parts[0])
+    for i in range(1, len(parts)):
+        inner = _module(frame, ".".join(parts[: i + 1]))
+        if isinstance(outer, Namespace) and outer.place and isinstance(outer.names, dict) and inner is not UNKNOWN:
+            outer.names[parts[i]] = inner
+        outer = inner
+    return first
+
+
+def _member(frame: Frame, node: ast.AST, module: Value, name: str, wanted: str) -> Value:
+    """Return `wanted` of `from module import wanted`; `name` is the module's full name, empty for a relative one."""
+    interpreter = frame.interpreter
+    if isinstance(module, Namespace) and module.place:
+        found = module.names.get(wanted, MISSING)
+        found = interpreter.modules.member(module, wanted) if found is MISSING else found
+        return UNKNOWN if found is MISSING else found
+    inner = interpreter.imports.module(f"{name}.{wanted}") if name else UNKNOWN
+    return get(frame, node, module, wanted) if inner is UNKNOWN else inner

@@ -1,0 +1,309 @@
+"""Evaluating a kernel without running it: from a module, a name and a signature to a program and findings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.isa.dtype import DType
+from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
+from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
+from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
+from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached, internal_error
+from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, TooLarge
+from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
+from nki_lab.kernel_runtime.interpreter.namespaces import legacy_dialect
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
+from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.issue.context import recording
+from nki_lab.kernel_runtime.issue.outputs import collect_outputs
+from nki_lab.kernel_runtime.language import control
+from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.scheduling import edges_of
+from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.source.module import ModuleSource
+
+PROGRAMS: int = 16
+"""Programs of a launch grid that are evaluated; what the others write is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """The value of a name when it was first bound, as `text`; the rest is known for tensors."""
+
+    name: str
+    text: str
+    shape: tuple[int, ...] = ()
+    dtype: DType | None = None
+    memory: str = ""
+    partition_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The results of an evaluation.
+
+    `diagnostics` are in the order they were found. `types` tells what names stood for, by 1-based line and 0-based
+    UTF-8 byte column of the place that binds them, and `expressions` what calls and subscripts were first, by the place
+    where they end. `tainted` are numbers of buffers that code which was not evaluated
+    may have written; nothing is concluded from their being unwritten. `entered` are the functions, by qualified name,
+    whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
+    were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
+    `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
+    place; those among the `unknown` could not be evaluated, or not every time.
+    """
+
+    program: Program
+    diagnostics: tuple[Diagnostic, ...]
+    types: Mapping[tuple[int, int], Variable]
+    expressions: Mapping[tuple[int, int], Variable]
+    steps: int
+    tainted: frozenset[int] = frozenset()
+    entered: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
+    modules: tuple[ModuleSource, ...] = ()
+    origins: Mapping[tuple[str, int], Span] = field(default_factory=dict)
+    operations: frozenset[tuple[str, int, int]] = frozenset()
+    unknown: frozenset[tuple[str, int, int]] = frozenset()
+    reads: Reads = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that the kernel does is in the program."""
+        return not self.tainted and not self.unknown and not any(_ends_early(item) for item in self.diagnostics)
+
+
+def evaluate(
+    module: ModuleSource,
+    function_name: str,
+    arguments: Signature,
+    *,
+    arch: Arch | str,
+    options: Options | None = None,
+    budget: Budget | None = None,
+    dialect: str = "current",
+    library: ModuleFinder | None = None,
+) -> Evaluation:
+    """Evaluate the function `function_name` of `module` as called with `arguments`.
+
+    Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
+    those are unknown. Does not raise for anything the module contains.
+    """
+    interpreter = assemble(module, budget or Budget(), library=library)
+    program = Program(function_name, arch_of(arch), options or Options(), dialect)
+    front_end = legacy_dialect() if dialect == "legacy" else None
+    plain = GridBuilder if arguments.grid else KernelBuilder
+    kind = plain if front_end is None else front_end.Beta1Builder
+    builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
+    interpreter.builder = builder
+    with module.shown(), interpreter.modules.opened(), np.errstate(all="ignore"):
+        try:
+            run_module(interpreter)
+            function = interpreter.main.globals.get(function_name, UNKNOWN)
+            function = function.function if isinstance(function, Launch) else function
+            if isinstance(function, Function):
+                with recording(builder):
+                    _run_kernel(interpreter, builder, function, arguments)
+                _join(interpreter, program, function)
+                _obey(interpreter, program, function, arguments)
+            else:
+                _not_a_function(interpreter, function_name)
+        except Exception as error:  # noqa: BLE001 - an editor goes on after a mistake of ours, and says so
+            interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
+        types = {
+            place: variable_of(name, value) for place, (name, value) in interpreter.types.items() if _telling(value)
+        }
+        types |= {place: Variable(item.name, str(item)) for place, item in interpreter.ranges.items()}
+    return Evaluation(
+        program=program,
+        diagnostics=tuple(interpreter.findings),
+        types=types,
+        expressions=_summaries(interpreter.tensors),
+        steps=interpreter.meter.steps,
+        tainted=frozenset(buffer.id for buffer in interpreter.tainted),
+        entered=frozenset(interpreter.entered),
+        called=frozenset(interpreter.called),
+        modules=tuple(scope.source for scope in interpreter.modules.scopes.values() if scope is not interpreter.main),
+        origins=interpreter.origins,
+        operations=frozenset(interpreter.operations | interpreter.missed),
+        unknown=frozenset(interpreter.missed),
+        reads=interpreter.modules.reads,
+    )
+
+
+def _ends_early(item: Diagnostic) -> bool:
+    """Return whether something of the kernel was not evaluated because of a finding."""
+    return item.outcome == "fault" or item.code in ("NKI120", "NKI122")
+
+
+@runtime_checkable
+class _Starting(Protocol):
+    """A builder that starts the next program of a grid."""
+
+    def start(self, grid: tuple[int, ...], ids: tuple[int, ...]) -> None: ...
+
+
+def _join(interpreter: Interpreter, program: Program, function: Function) -> None:
+    """Let the cores of a launch meet, where everything that both do was evaluated.
+
+    Of cores that do not meet nothing is known of when they write what both see, and a kernel that was stopped may have
+    been about to write its results.
+    """
+    joined = False
+    if any(map(_ends_early, interpreter.findings)):
+        interpreter.tainted |= {tensor._buffer for tensor in program.outputs}
+    else:
+        try:
+            join_cores(program)
+            joined = True
+        except NkiError as error:
+            for item in error.diagnostics:
+                interpreter.record(item, function.node, interpreter.base)
+    if not joined and program.cores > 1:
+        interpreter.tainted |= {buffer for buffer in program.buffers if buffer.space is MemoryRegion.shared_hbm}
+
+
+def _obey(interpreter: Interpreter, program: Program, function: Function, arguments: Signature) -> None:
+    """Enter the edges of `with_schedule`; a name is missed only where everything was evaluated."""
+    edges, missing = edges_of(program, arguments.schedule)
+    program.user_edges += edges
+    if not any(map(_ends_early, interpreter.findings)):
+        for item in missing:
+            interpreter.record(item, function.node, interpreter.base)
+
+
+def _not_a_function(interpreter: Interpreter, name: str) -> None:
+    node = interpreter.main.source.function(name)
+    what = f"{name} is not known here: it is made by code that is not evaluated"
+    item = diagnose("NKI122", what, limit="the editor evaluates functions that the module defines")
+    interpreter.record(item, node, interpreter.base)
+
+
+def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Function, arguments: Signature) -> None:
+    grid = arguments.grid
+    shared = math.prod(grid) > 1
+    builder.pinned = builder.site_of(Site("", 0, 0, 0, 0, ""))  # inputs are made by the caller
+    intake = Intake(interpreter, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)
+    try:
+        args = [intake.adopt(value) for value in arguments.args]
+        kwargs = {name: intake.adopt(value) for name, value in arguments.kwargs.items()}
+        names = bind(function, args, kwargs)
+    except TypeError as error:
+        code = "NKI003" if "missing" in str(error) else "NKI002"
+        interpreter.record(
+            diagnose(code, str(error), help="call the kernel with the arguments that it declares"),
+            None,
+            interpreter.base,
+        )
+        return
+    names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
+    try:
+        for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
+            if grid and isinstance(builder, _Starting):
+                builder.start(grid, _ids(grid, number))
+            frame = Frame(interpreter, function.closure, function, dict(names))
+            _note_parameters(interpreter, function, names)
+            run_body(frame, function)
+            builder.sync()
+            control.finish(builder)
+            _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
+    except NkiError as error:  # what the builder had held back
+        for item in error.diagnostics:
+            interpreter.record(item, function.node, interpreter.base)
+    except FunctionExit:
+        return
+    except OverBudget as end:
+        interpreter.guards = 0
+        interpreter.record(budget_reached(f"evaluated up to {end.reason}: the rest is not checked"), end.node, frame)
+    except RecursionError:
+        interpreter.guards = 0
+        interpreter.record(budget_reached("nested too deeply to be evaluated"), function.node, frame)
+    if math.prod(grid) > PROGRAMS:
+        interpreter.tainted |= {buffer for buffer in builder.program.buffers if buffer.space is MemoryRegion.shared_hbm}
+
+
+def _in_order(function: Function, names: Names) -> Names:
+    """Return the arguments in the order of the parameters: that is the order of the inputs."""
+    arguments = function.node.args
+    groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+    return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
+
+
+def _ids(grid: tuple[int, ...], number: int) -> tuple[int, ...]:
+    ids: list[int] = []
+    for size in reversed(grid):
+        number, index = divmod(number, size)
+        ids.append(index)
+    return tuple(reversed(ids))
+
+
+def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:
+    arguments = function.node.args
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        interpreter.types.setdefault((arg.lineno, arg.col_offset), (arg.arg, names.get(arg.arg, UNKNOWN)))
+
+
+def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -> None:
+    """Enter the returned tensors, as far as they are known."""
+    try:
+        collect_outputs(_known(interpreter.meter.walked(result)), builder)
+    except TooLarge:
+        interpreter.record(budget_reached("the result is too large to be looked at"), None, interpreter.base)
+    except NkiError as error:
+        for item in error.diagnostics:
+            interpreter.record(item, None, interpreter.base)
+
+
+def _known(value: Value) -> Value:
+    """Return a result without its unknown parts."""
+    if value is UNKNOWN or isinstance(value, EnumMember):
+        return None
+    if isinstance(value, tuple | list):
+        return tuple(_known(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    return value
+
+
+def _summaries(tensors: Mapping[tuple[int, int], NkiTensor]) -> dict[tuple[int, int], Variable]:
+    """Return the summaries of expressions; equal ones are one object, which is small to send to a server."""
+    known: dict[tuple[object, ...], Variable] = {}
+    found = {}
+    for place, value in tensors.items():
+        kind = (value._shape, value._dtype, value._buffer.space)
+        if kind not in known:
+            known[kind] = variable_of("", value)
+        found[place] = known[kind]
+    return found
+
+
+def _telling(value: Value) -> bool:
+    return isinstance(value, NkiTensor | int | float | str | tuple | list | dict | Instance | EnumMember | np.dtype)
+
+
+def variable_of(name: str, value: Value) -> Variable:
+    """Return the summary of a value for hovers."""
+    if isinstance(value, NkiTensor):
+        buffer = value._buffer
+        memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(buffer.space.value, "HBM")
+        width = math.prod(value._shape[1:]) * value._dtype.nbytes if buffer.on_chip else 0
+        text = f"{value._shape} {value._dtype.name} in {memory}"
+        return Variable(name, text, value._shape, value._dtype, memory, width)
+    if isinstance(value, list | tuple | dict):
+        text, inner = f"{type(value).__name__} of {len(value)}", value.values() if isinstance(value, dict) else value
+        if inner is value and value and all(isinstance(item, NkiTensor) for item in value):
+            return Variable(name, f"{text}: {variable_of('', value[0]).text}")
+        if len(value) > 16 or any(isinstance(item, list | tuple | dict | NkiTensor) for item in inner):
+            return Variable(name, text)
+    return Variable(name, str(value) if isinstance(value, np.dtype) else repr(value)[:200])

@@ -1,0 +1,149 @@
+"""`assert`, `raise` and `try`: failures that the user's own code raises, and the handlers that catch them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final, NamedTuple
+
+from nki_lab.kernel_runtime.interpreter.compiler import (
+    Expression,
+    Signal,
+    Statement,
+    Store,
+    compile_binding,
+    compile_block,
+    compile_expression,
+    compile_optional,
+    statement,
+)
+from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Raisable, Value
+from nki_lab.source.positions import assertion_place
+from nki_lab.source.scopes import Scope
+
+
+@statement(ast.Assert)
+def _assert(node: ast.Assert, scope: Scope) -> Statement:
+    """Report a false assert and leave the function."""
+    test, place = compile_condition(node.test, node, scope), assertion_place(node)
+    message = compile_optional(node.msg, scope)
+
+    def run(frame: Frame) -> Signal:
+        if test(frame) is not False:
+            return None
+        text = message(frame)
+        error = AssertionError() if text is None or text is UNKNOWN else AssertionError(text)
+        frame.fault(error, place)
+        return _leave(frame)
+
+    return run
+
+
+def _leave(frame: Frame) -> Signal:
+    """Leave the function after a fault that its own code raised."""
+    if frame.function is None or frame.doubtful:
+        return None
+    raise FunctionExit
+
+
+@statement(ast.Raise)
+def _raise(node: ast.Raise, scope: Scope) -> Statement:
+    """Report a raise and leave the function."""
+    value = None if node.exc is None else compile_expression(node.exc, scope)
+
+    def run(frame: Frame) -> Signal:
+        made = UNKNOWN if value is None else value(frame)
+        kind: type[BaseException] = RuntimeError
+        args: list[Value] = []
+        if isinstance(made, Raisable):
+            kind, args = made.kind, made.args
+        elif isinstance(made, type) and issubclass(made, BaseException):
+            kind = made
+        texts = [item for item in args if item is not UNKNOWN]
+        if not issubclass(kind, Exception):
+            return _leave(frame)
+        try:
+            error = kind(*texts)
+        except TypeError:
+            error = RuntimeError(*texts)
+        frame.fault(error, node)
+        return _leave(frame)
+
+    return run
+
+
+@statement(ast.Try)
+def _try(node: ast.Try, scope: Scope) -> Statement:
+    """Hand faults in the body of a try to the handlers that would catch them in a run."""
+    body, orelse, final = (compile_block(part, scope) for part in (node.body, node.orelse, node.finalbody))
+    handlers = [_handler(item, scope) for item in node.handlers]
+    expected = any(_is_refusal(item.type) for item in node.handlers)
+
+    def run(frame: Frame) -> Signal:
+        interpreter = frame.interpreter
+        interpreter.guards += bool(handlers)
+        signal: Signal = None
+        pending: PendingException | None = None
+        on_launch = interpreter.on_launch
+        if expected and on_launch is not None:
+            interpreter.on_launch = lambda *_: None  # a kernel that is launched in there is meant to be refused
+        try:
+            signal = body(frame)
+        except PendingException as caught:
+            pending = caught
+        finally:
+            interpreter.guards -= bool(handlers)
+            interpreter.on_launch = on_launch
+        if pending is None:
+            signal = orelse(frame) if signal is None else signal
+        else:
+            signal = _handle(frame, handlers, pending)
+        return final(frame) or signal
+
+    return run
+
+
+def _is_refusal(kinds: ast.expr | None) -> bool:
+    """Return whether a handler names an error with which kernels are refused; one that catches all expects none."""
+    if isinstance(kinds, ast.Tuple):
+        return any(_is_refusal(item) for item in kinds.elts)
+    name = kinds.attr if isinstance(kinds, ast.Attribute) else getattr(kinds, "id", "")
+    return name in _REFUSALS
+
+
+_REFUSALS: Final = frozenset(
+    {"AssertionError", "IndexError", "NkiError", "RuntimeError", "SyntaxError", "TypeError", "ValueError"}
+)
+
+
+class _Handler(NamedTuple):
+    """One `except` clause; without `kinds` it catches every exception."""
+
+    kinds: Expression | None
+    store: Store
+    body: Statement
+
+
+def _handle(frame: Frame, handlers: list[_Handler], pending: PendingException) -> Signal:
+    for kinds, store, body in handlers:
+        if kinds is None or _catches(kinds(frame), pending.error):
+            store(frame, UNKNOWN)
+            return body(frame)
+    if frame.interpreter.guards:
+        raise pending
+    for item in pending.findings:
+        frame.interpreter.record(item, None, frame)
+    return None
+
+
+def _catches(kinds: Value, error: Exception) -> bool:
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    return any(not isinstance(kind, type) or isinstance(error, kind) for kind in wanted)
+
+
+def _handler(node: ast.ExceptHandler, scope: Scope) -> _Handler:
+    kinds = None if node.type is None else compile_expression(node.type, scope)
+    store = (lambda frame, error: None) if node.name is None else compile_binding(node.name, node, scope)
+    return _Handler(kinds, store, compile_block(node.body, scope))

@@ -1,0 +1,414 @@
+"""The interpreter: the state of one evaluation, its frames and functions, its findings, and its doubts."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.interpreter.failures import (
+    PendingException,
+    Unobservable,
+    budget_reached,
+    kernel_raised,
+)
+from nki_lab.kernel_runtime.interpreter.limits import Budget, Meter, OverBudget, TooLarge
+from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder
+from nki_lab.kernel_runtime.interpreter.modules import ModuleCache, ModuleScope
+from nki_lab.kernel_runtime.interpreter.namespaces import Imports
+from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    Instance,
+    Names,
+    Partial,
+    Unknown,
+    UserClass,
+    Value,
+    has_unknown,
+)
+from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.source.module import ModuleSource
+from nki_lab.source.positions import place_of
+from nki_lab.source.scopes import Scope
+
+REACHED: Final = "reached from this call"
+_MOST_DOUBTED: Final = 10_000
+
+
+class Frame:
+    """Names of one running function, comprehension, class body or module."""
+
+    __slots__ = ("doubtful", "function", "interpreter", "locals", "meter", "module", "parent", "result")
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        parent: Frame | None,
+        function: Function | None,
+        names: Names,
+        module: ModuleScope | None = None,
+    ) -> None:
+        self.interpreter = interpreter
+        self.meter = interpreter.meter
+        self.parent = parent
+        self.module: ModuleScope = parent.module if module is None and parent is not None else module  # type: ignore[assignment]
+        self.function = function
+        self.locals = names
+        self.result: Value = None
+        self.doubtful = False  # an unknown condition may have left the function already
+
+    def fault(self, error: Exception, node: ast.AST) -> Unknown:
+        """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        return self.interpreter.fault(error, node, self)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Function:
+    """A function of the user's: its tree, its defaults and the frame it was made in; `body` runs it in a frame."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    name: str
+    scope: Scope
+    defaults: Names
+    closure: Frame
+    kind: str = ""  # "static", "class", "property" in a class body
+    owner: UserClass | None = None
+    entry: bool = False  # decorated as a kernel
+    setter: Function | None = None  # of a property
+    body: Callable[[Frame], object] | None = None
+
+    def __repr__(self) -> str:
+        return f"<function {self.qualname}>"
+
+    @property
+    def qualname(self) -> str:
+        return self.scope.qualname
+
+    @property
+    def positional(self) -> list[str]:
+        """The parameters that take positional arguments."""
+        arguments = self.node.args
+        return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Launch:
+    """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it."""
+
+    function: Function
+    grid: tuple[int, ...] = ()
+    schedule: tuple[Value, ...] = ()
+
+
+class LoopRange:
+    """The values of a loop's variable, over all times that the loop was entered."""
+
+    __slots__ = ("high", "low", "name", "step", "trips")
+
+    def __init__(self, name: str, walked: range) -> None:
+        self.name = name
+        self.low, self.high = min(walked[0], walked[-1]), max(walked[0], walked[-1])
+        self.step = abs(walked.step)
+        self.trips = len(walked)
+
+    def widen(self, walked: range) -> None:
+        """Take in another time."""
+        self.low, self.high = min(self.low, walked[0], walked[-1]), max(self.high, walked[0], walked[-1])
+        self.trips = max(self.trips, len(walked))
+
+    def __str__(self) -> str:
+        steps = f" in steps of {self.step}" if self.step != 1 else ""
+        return f"{self.low} to {self.high}{steps}, {self.trips} trip{'s' * (self.trips != 1)}"
+
+
+class Interpreter:
+    """One evaluation of a module, and of those that it imports.
+
+    `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered. `doubtful`
+    holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
+    `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
+    evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be;
+    `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
+    `run` runs the statements of a module.
+    """
+
+    def __init__(
+        self,
+        module: ModuleSource,
+        budget: Budget,
+        imports: Imports,
+        *,
+        run: Callable[[Frame], object],
+        host: bool = False,
+        library: ModuleFinder | None = None,
+    ) -> None:
+        self.meter = Meter(budget)
+        self.imports = imports
+        self.host = host
+        self.on_launch: Callable[[Launch, list[Value], Names, ast.AST, Frame], None] | None = None
+        self._run = run
+        self.main = self._scope(module, "__main__" if host else module.name)
+        self.base = Frame(self, None, None, self.main.globals, self.main)
+        self.modules = ModuleCache(library, self.main, self._scope, self._evaluate)
+        self.builder: Builder | None = None
+        self.findings: list[Diagnostic] = []
+        self.types: dict[tuple[int, int], tuple[str, Value]] = {}
+        self.ranges: dict[tuple[int, int], LoopRange] = {}
+        self.tensors: dict[tuple[int, int], NkiTensor] = {}
+        self.doubtful: dict[int, Value] = {}
+        self.tainted: set[Buffer] = set()
+        self.entered: set[str] = set()
+        self.called: set[str] = set()
+        self.guards = 0
+        self.depth = 0
+        self.call_stack: list[tuple[ast.AST, Frame]] = []
+        self.operations: set[tuple[str, int, int]] = set()
+        self.missed: set[tuple[str, int, int]] = set()
+        self._counted: set[int] = set()
+        self.origins: dict[tuple[str, int], Span] = {}
+        self._reported: set[object] = set()
+        self._sites: dict[int, int] = {}
+
+    # -- modules ---------------------------------------------------------------------------------------------------
+
+    def _scope(self, module: ModuleSource, name: str) -> ModuleScope:
+        return ModuleScope(module, name, lambda star: self.imports.module(star) is not UNKNOWN)
+
+    def _evaluate(self, module: ModuleScope) -> None:
+        """Run the statements of an imported module; its faults are not for the importer's handlers."""
+        guards, self.guards = self.guards, 0
+        stack, self.call_stack = self.call_stack, []
+        try:
+            self._run(Frame(self, None, None, module.globals, module))
+        finally:
+            self.guards, self.call_stack = guards, stack
+
+    def run_main(self) -> None:
+        """Run the statements of the evaluated module itself."""
+        self._run(self.base)
+
+    # -- findings --------------------------------------------------------------------------------------------------
+
+    def site(self, node: ast.AST, frame: Frame) -> Site:
+        """Return the place of an expression."""
+        name = frame.function.qualname if frame.function is not None else "<module>"
+        return Site(frame.module.file, *place_of(node), name)
+
+    def pin(self, node: ast.AST, frame: Frame) -> None:
+        """Make `node` the call site of the instructions recorded next."""
+        builder = self.builder
+        if builder is not None:
+            number = self._sites.get(id(node))
+            if number is None:
+                site = self.site(node, frame)
+                number = self._sites[id(node)] = builder.site_of(site)
+                if frame.module is not self.main and (origin := self.origin()) is not None:
+                    self.origins.setdefault((site.file, site.line), origin)
+            builder.pinned = number
+
+    def start_iteration(self, node: ast.For, frame: Frame, variable: str, value: int, around: int) -> None:
+        """Record from now on in a new iteration of a loop, inside iteration `around`."""
+        builder = self.builder
+        if builder is not None:
+            number = self._sites.get(id(node))
+            if number is None:
+                place = self.site(node, frame)
+                head = place._replace(end_line=place.line, end_column=place.column + len("for"))
+                number = self._sites[id(node)] = builder.site_of(head)
+            builder.pinned_pass = len(builder.program.passes)
+            builder.program.passes.append(Pass(around, variable, value, number))
+
+    def mark_temporary(self, value: ast.expr | None) -> None:
+        """Let a Beta 1 builder know whether the value it is about to be assigned was made by the statement itself."""
+        builder = self.builder
+        if builder is not None and hasattr(builder, "temporary"):
+            builder.temporary = isinstance(value, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare)
+
+    def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
+        """Keep a finding, once for each code and place. The top level of an imported module is not judged."""
+        if frame.module is not self.main and frame.function is None:
+            return
+        if node is not None:
+            item = placed(item, self.site(node, frame))
+            if frame.module is not self.main and (origin := self.origin()) is not None:
+                item = replace(item, related=(*item.related, Related(REACHED, origin)))
+        key = (item.code, item.span or item.message)
+        if key not in self._reported:
+            self._reported.add(key)
+            self.findings.append(item)
+
+    def origin(self) -> Span | None:
+        """Return the call in the evaluated module itself that led to the current one."""
+        for node, frame in reversed(self.call_stack):
+            if frame.module is self.main:
+                return Span.from_bytes(self.main.file, *place_of(node))
+        return None
+
+    def note_range(self, node: ast.Name, frame: Frame, walked: range) -> None:
+        """Keep the values of a loop's variable, for a hover."""
+        if frame.module is self.main and walked:
+            key = (node.lineno, node.col_offset)
+            known = self.ranges.get(key)
+            if known is None:
+                self.ranges[key] = LoopRange(node.id, walked)
+            else:
+                known.widen(walked)
+
+    def note_tensor(self, node: ast.expr, frame: Frame, tensor: NkiTensor) -> None:
+        """Keep the value of an expression, by its end: `x`, `x[0]` and `x[0].T` begin at one place."""
+        if frame.module is self.main:
+            self.tensors.setdefault((node.end_lineno or 0, node.end_col_offset or 0), tensor)
+
+    def note_operation(self, node: ast.AST, frame: Frame) -> None:
+        """Count an operation of NKI that was evaluated at `node`."""
+        if id(node) not in self._counted:
+            self._counted.add(id(node))
+            self.operations.add(_operation(node, frame))
+
+    def miss_operation(self, node: ast.AST, frame: Frame) -> None:
+        """Count an operation at `node` that could not be evaluated."""
+        self.missed.add(_operation(node, frame))
+
+    def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
+        """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        match error:
+            case NkiError():
+                found = error.diagnostics
+            case TooLarge():
+                self.record(budget_reached(f"{error} is not built"), node, frame)
+                return UNKNOWN
+            case Unobservable():
+                return UNKNOWN
+            case RecursionError() | MemoryError():
+                raise OverBudget("the nesting", node) from None
+            case _:
+                found = (kernel_raised(error),)
+        if self.guards:
+            raise PendingException(error, tuple(placed(item, self.site(node, frame)) for item in found))
+        for item in found:
+            if item.code == "NKI007" and (frame.doubtful or frame.function is None):
+                continue  # may not be reached; or host code, which is not judged
+            self.record(item, node, frame)
+        return UNKNOWN
+
+    def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Value:
+        """Report a name that nothing has bound when it is read (NKI102), unless it may have been bound unseen."""
+        module = frame.module
+        if frame.function is None or (not local and (module.open_stars or name in module.source.scope.names)):
+            return UNKNOWN
+        if local:
+            text = f"cannot access local variable {name!r} where it is not associated with a value"
+            error: NameError = UnboundLocalError(text)
+        else:
+            error = NameError(f"name {name!r} is not defined")
+        near = did_you_mean(name, [*frame.locals, *module.globals])
+        item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
+        if self.guards:
+            raise PendingException(error, (placed(item, self.site(node, frame)),))
+        self.record(item, node, frame)
+        return UNKNOWN
+
+    def report_unevaluated(self, message: str, node: ast.AST, frame: Frame) -> None:
+        """Report code that is skipped because a value is unknown, unless an earlier fault explains it."""
+        faults = any(item.outcome == "fault" for item in self.findings)
+        if frame.function is not None and not self.host and not faults:
+            limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
+            self.record(diagnose("NKI122", message, limit=limit), node, frame)
+
+    # -- names -----------------------------------------------------------------------------------------------------
+
+    def global_value(self, name: str, node: ast.AST, frame: Frame) -> Value:
+        """Return the value of a global or builtin name."""
+        found = frame.module.globals.get(name, MISSING)
+        if found is not MISSING:
+            return found
+        if name in _BUILTINS and name not in frame.module.source.scope.names:
+            return _MODELLED.get(name, UNKNOWN)
+        return self.undefined(name, node, frame)
+
+    # -- skipped code ----------------------------------------------------------------------------------------------
+
+    def doubt(self, values: Iterable[Value], *, contents: bool = True) -> None:
+        """Mark values that skipped code may have changed: tensors count as written, containers as unknown."""
+        stack = list(values)
+        seen: set[int] = set()
+        while stack and len(seen) < _MOST_DOUBTED:
+            value = stack.pop()
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            match value:
+                case NkiTensor():
+                    self.tainted.add(value._buffer)
+                case list() | dict() | set():
+                    stack.extend(value.values() if isinstance(value, dict) else value)
+                    if contents:
+                        self.doubtful[id(value)] = value
+                case tuple():
+                    stack.extend(value)
+                case Instance():
+                    stack.extend(value.fields.values())
+                    if contents:
+                        self.doubtful[id(value)] = value
+                case BoundMethod():
+                    stack.append(value.instance)
+                case Partial():
+                    stack.extend((*value.args, *value.kwargs.values()))
+                case Function() if value.closure.parent is not None:
+                    stack.extend(value.closure.locals.values())
+                case DynamicSlice():
+                    stack.append(value.start)
+                case UserClass():
+                    stack.extend(value.attributes.values())
+                case _:
+                    pass
+        self.meter.spend(len(seen))
+
+    def holds_unknown(self, *values: Value) -> bool:
+        """Return whether one of `values` is unknown, or has an unknown part."""
+        for value in values:
+            if value is UNKNOWN:
+                return True
+            kind = type(value)
+            if kind is list or kind is tuple or kind is dict:
+                self.meter.spend(len(value) >> 4)
+                if has_unknown(value):
+                    return True
+            elif kind is slice and has_unknown(value):
+                return True
+        return False
+
+    def is_doubtful(self, value: Value) -> bool:
+        """Return whether the contents of a container or object are unknown."""
+        return bool(self.doubtful) and id(value) in self.doubtful
+
+
+def _operation(node: ast.AST, frame: Frame) -> tuple[str, int, int]:
+    return frame.module.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+
+_BUILTINS: Final = frozenset(dir(builtins))
+# Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
+_MODELLED: Final[Names] = {
+    name: value
+    for name, value in vars(builtins).items()
+    if isinstance(value, type) and issubclass(value, BaseException)
+} | {
+    name: getattr(builtins, name)
+    for name in (
+        "abs", "all", "any", "bin", "bool", "callable", "chr", "classmethod", "dict", "divmod", "Ellipsis", "enumerate",
+        "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass",
+        "iter", "len", "list", "map", "max", "min", "next", "NotImplemented", "object", "ord", "pow", "print",
+        "property", "range", "repr", "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str",
+        "sum", "super", "tuple", "type", "zip",
+    )
+}  # fmt: skip

@@ -1,0 +1,140 @@
+"""Modules of the user's inside one evaluation: each is evaluated once, from its text, when it is first imported."""
+
+# ruff: noqa: PTH109, PTH117, PTH119, PTH120
+# Paths are joined and compared by the thousand: as texts that takes a tenth of the time.
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Names, Namespace, Value
+from nki_lab.source.module import ModuleSource
+
+MOST: Final = 256
+"""Modules that one evaluation reads."""
+DEEPEST: Final = 32
+"""Imports inside imports."""
+
+_OWN_NAMES: Final = ("__builtins__", "__doc__", "__file__", "__loader__", "__package__", "__spec__", "__annotations__")
+
+
+class ModuleScope:
+    """A module that is being evaluated: its text and its names.
+
+    Modules among `open_stars` may have bound any name here: everything is imported from them, and they are not known.
+    """
+
+    __slots__ = ("file", "globals", "open_stars", "source")
+
+    def __init__(self, source: ModuleSource, name: str, is_known: Callable[[str], bool]) -> None:
+        self.source = source
+        self.file = source.file
+        self.globals: Names = dict.fromkeys(_OWN_NAMES, UNKNOWN) | {"__name__": name, "__debug__": True}
+        self.open_stars = {name for name in source.stars if name.startswith(".") or not is_known(name)}
+
+
+class ModuleCache:
+    """The user's modules that an evaluation has imported; `reads` is everything that the search for them looked at.
+
+    `enter` makes the scope of a module, `evaluate` runs its statements.
+    """
+
+    def __init__(
+        self,
+        library: ModuleFinder | None,
+        main: ModuleScope,
+        enter: Callable[[ModuleSource, str], ModuleScope],
+        evaluate: Callable[[ModuleScope], None],
+    ) -> None:
+        self._library = library
+        self._main = main
+        self._enter = enter
+        self._evaluate = evaluate
+        self._open = ExitStack()
+        self._found: dict[str, Namespace] = {}
+        self._depth = 0
+        self.scopes: dict[str, ModuleScope] = {}
+        self.reads: Reads = {}
+        own = "" if library is None else library.place(main.file)
+        if own:  # a module that imports the evaluated one has that
+            self._found[own] = Namespace(main.source.name, main.globals, place=own)
+            self.scopes[own] = main
+
+    def absolute(self, name: str, importer: ModuleScope) -> Value:
+        """Return the module `name`; MISSING where no file is it."""
+        if self._library is None:
+            return MISSING
+        return self._module(self._library.find(name, importer.file, self.reads), name)
+
+    def relative(self, level: int, name: str, importer: ModuleScope) -> Value:
+        """Return the module `name`, `level - 1` packages above that of `importer`; MISSING for none."""
+        folder = "" if self._library is None else self._library.place(importer.file)
+        if self._library is None or not folder or level > 16:
+            return MISSING
+        for _ in range(level):
+            folder = os.path.dirname(folder)
+        path = self._library.inside(folder, name.split(".") if name else (), self.reads)
+        return self._module(path, name or os.path.basename(folder))
+
+    def member(self, module: Namespace, name: str) -> Value:
+        """Return the module `name` of a package; MISSING where it has none."""
+        if self._library is None or not name.isidentifier():
+            return MISSING
+        key = module.place
+        folder = os.path.dirname(key) if os.path.basename(key) == "__init__.py" else key
+        if folder.endswith(".py"):
+            return MISSING
+        return self._module(self._library.inside(folder, (name,), self.reads), f"{module.name}.{name}")
+
+    def source_of(self, file: str) -> ModuleSource:
+        """Return the module that findings call `file`."""
+        return next(scope.source for scope in self.scopes.values() if scope.file == file)
+
+    def _module(self, path: str | None, name: str) -> Value:
+        if path is None:
+            return MISSING
+        if path in self._found:
+            return self._found[path]
+        assert self._library is not None
+        source = self._library.load(path, self.reads, self._shown(path)) if path.endswith(".py") else None
+        full = len(self._found) >= MOST or self._depth >= DEEPEST
+        if full or (source is None and path.endswith(".py")):
+            return UNKNOWN
+        if source is None:
+            return self._found.setdefault(path, Namespace(name, {}, place=path))
+        scope = self.scopes[path] = self._enter(source, name)
+        module = self._found[path] = Namespace(name, scope.globals, place=path)
+        self._open.enter_context(source.shown())
+        self._depth += 1
+        try:
+            self._evaluate(scope)
+        finally:
+            self._depth -= 1
+        return module
+
+    def _shown(self, path: str) -> str:
+        """Return a file's name in findings: from the working directory where the evaluated one is named so."""
+        here = os.getcwd() + os.sep
+        inside = not os.path.isabs(self._main.file) and path.startswith(here)
+        return path.removeprefix(here) if inside else path
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Let places in the modules be read in the texts that were evaluated, while this lasts."""
+        with self._open:
+            yield
+
+    def is_absent(self, name: str) -> bool:
+        """Return whether Python would find no module of that name."""
+        return self._library is not None and self._library.lacks(name, self._main.file)
+
+
+def public_names(names: Mapping[str, Value]) -> list[str]:
+    """Return the names that `from module import *` binds."""
+    listed = names.get("__all__")
+    if isinstance(listed, list | tuple) and all(isinstance(item, str) for item in listed):
+        return [item for item in listed if item in names]
+    return [name for name in names if not name.startswith("_")]

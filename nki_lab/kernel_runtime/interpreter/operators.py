@@ -1,0 +1,271 @@
+"""Operators, comparisons and truth of any two values; objects of the user's classes decide by their own methods."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.interpreter import array_shapes
+from nki_lab.kernel_runtime.interpreter.calls import call_function
+from nki_lab.kernel_runtime.interpreter.classes import ENUMS, fields_of
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.operations import (
+    BINARY,
+    ORDER,
+    apply,
+    contains,
+    fits,
+    unwrapped,
+)
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, UserClass, Value
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.tensor import NkiTensor
+
+# -- arithmetic --------------------------------------------------------------------------------------------------------
+
+
+def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: Value) -> Value:
+    """Return `a <operator> b`; a fault is reported at `node`."""
+    if a is UNKNOWN or b is UNKNOWN:
+        return UNKNOWN
+    interpreter = frame.interpreter
+    if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
+        return array_shapes.operate(kind, a, b)
+    if isinstance(a, Instance) or isinstance(b, Instance):
+        return _operate(frame, node, kind, a, b)
+    if isinstance(a, EnumMember) and isinstance(b, EnumMember) and a.cls.kind == "flag":
+        return _combine_flags(kind, a, b)
+    if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+        interpreter.pin(node, frame)
+    elif interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or _is_large(kind, a, b):
+        return UNKNOWN
+    try:
+        return apply(kind, unwrapped(a), unwrapped(b), frame.meter)
+    except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the operator
+        return frame.fault(error, node)
+
+
+def _is_large(kind: type[ast.operator], a: Value, b: Value) -> bool:
+    """Return whether an operator would make a large array, or take long."""
+    return np.ndarray in (type(a), type(b)) and (kind is ast.MatMult or not fits(a, b))
+
+
+def _operate(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: Value) -> Value:
+    """Return a binary operator's result with an object of the user's on one side."""
+    name = BINARY[kind].__name__.rstrip("_")
+    for value, other, method in ((a, b, f"__{name}__"), (b, a, f"__r{name}__")):
+        found = value.cls.find(method) if isinstance(value, Instance) else MISSING
+        if isinstance(found, Function):
+            return call_function(frame, node, found, [value, other], {})
+        if isinstance(value, Instance) and (frame.interpreter.is_doubtful(value) or value.cls.kind == "unknown"):
+            return UNKNOWN
+    if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+        frame.interpreter.pin(node, frame)
+        try:
+            return BINARY[kind](a, b)  # a tensor's own answer to an object that is none
+        except Exception as error:  # noqa: BLE001 - reported at the operator
+            return frame.fault(error, node)
+    names = _kinds(a, b)
+    return frame.fault(TypeError(f"unsupported operand type(s) for {name}: {names[0]!r} and {names[1]!r}"), node)
+
+
+def _kinds(a: Value, b: Value) -> list[str]:
+    return [value.cls.name if isinstance(value, Instance) else type(value).__name__ for value in (a, b)]
+
+
+def _combine_flags(kind: type[ast.operator], a: EnumMember, b: EnumMember) -> Value:
+    """Return `a | b`, `a & b` or `a ^ b` of members of one flag enumeration."""
+    operation = {ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor}.get(kind)
+    if operation is None or a.cls is not b.cls or not isinstance(a.value, int) or not isinstance(b.value, int):
+        return UNKNOWN
+    value = operation(a.value, b.value)
+    same = next((item for item in a.cls.members.values() if item.value == value), None)
+    if same is None:
+        name = "|".join(key for key, item in a.cls.members.items() if item.value and item.value & value == item.value)
+        same = a.cls.members.setdefault(f"<{value}>", EnumMember(a.cls, name, value))
+    return same
+
+
+# -- comparisons -------------------------------------------------------------------------------------------------------
+
+
+def compare(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value, b: Value) -> Value:
+    """Return `a <comparison> b`; a fault is reported at `node`."""
+    if type(a) is int and type(b) is int and kind in ORDER:
+        return ORDER[kind](a, b)
+    if a is UNKNOWN or b is UNKNOWN:
+        return UNKNOWN
+    interpreter = frame.interpreter
+    if kind is ast.Is or kind is ast.IsNot:
+        return (a is b) is (kind is ast.Is)
+    if interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or interpreter.holds_unknown(a, b):
+        return UNKNOWN
+    if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
+        return UNKNOWN
+    try:
+        if kind is ast.In or kind is ast.NotIn:
+            answer = _within(frame, node, b, a)
+            return answer if answer is UNKNOWN else bool(answer) is (kind is ast.In)
+        if isinstance(a, Instance) or isinstance(b, Instance):
+            return _compare_objects(frame, node, kind, a, b)
+        if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+            interpreter.pin(node, frame)
+        else:
+            frame.meter.walked(a)
+            frame.meter.walked(b)
+        return ORDER[kind](unwrapped(a), unwrapped(b))
+    except Exception as error:  # noqa: BLE001 - reported at the comparison
+        return frame.fault(error, node)
+
+
+_REFLECTED: Final = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__"}
+
+
+def _compare_objects(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value, b: Value) -> Value:
+    """Return a comparison with an object of the user's on one side."""
+    method = f"__{ORDER[kind].__name__}__"
+    for value, other, name in ((a, b, method), (b, a, _REFLECTED.get(method, method))):
+        found = value.cls.find(name) if isinstance(value, Instance) else MISSING
+        if isinstance(found, Function):
+            return call_function(frame, node, found, [value, other], {})
+    if method in _REFLECTED:
+        ordered = _ordered(a, b)
+        if ordered is not None:
+            return compare(frame, node, kind, *ordered)
+        known = [value for value in (a, b) if isinstance(value, Instance)]
+        if any(item.kind == "unknown" or item.dataclass is not None for value in known for item in value.cls.mro):
+            return UNKNOWN
+        if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+            frame.interpreter.pin(node, frame)
+            return ORDER[kind](a, b)
+        names = _kinds(a, b)
+        raise TypeError(f"{method} not supported between instances of {names[0]!r} and {names[1]!r}")
+    if _is_named_tuple(a) or _is_named_tuple(b):
+        return compare(frame, node, kind, plain_tuple(a), plain_tuple(b))
+    same: Value = a is b
+    if isinstance(a, Instance) and isinstance(b, Instance) and a.cls is b.cls and not same:
+        equal = a.cls.find("__eq__") if kind is ast.NotEq else MISSING
+        if isinstance(equal, Function):
+            same = call_function(frame, node, equal, [a, b], {})
+        elif a.cls.dataclass is not None and a.cls.dataclass.get("eq", True) is not False:
+            same = _equal_fields(frame, node, a, b)
+    return UNKNOWN if same is UNKNOWN else bool(same) is (kind is ast.Eq)
+
+
+def _ordered(a: Value, b: Value) -> tuple[Value, Value] | None:
+    """Return the tuples that objects are ordered by: named tuples themselves, fields of dataclasses with an order."""
+    if _is_named_tuple(a) or _is_named_tuple(b):
+        return plain_tuple(a), plain_tuple(b)
+    if not isinstance(a, Instance) or not isinstance(b, Instance) or a.cls is not b.cls:
+        return None
+    if a.cls.dataclass is None or a.cls.dataclass.get("order") is not True:
+        return None
+    names = list(fields_of(a.cls))
+    return tuple(a.fields.get(name, UNKNOWN) for name in names), tuple(b.fields.get(name, UNKNOWN) for name in names)
+
+
+def _is_named_tuple(value: Value) -> bool:
+    return type(value) is Instance and value.cls.kind == "namedtuple"
+
+
+def plain_tuple(value: Value) -> Value:
+    """Return a named tuple as a plain one; other values as they are."""
+    return tuple(value.fields.values()) if _is_named_tuple(value) else value
+
+
+def _equal_fields(frame: Frame, node: ast.AST, a: Instance, b: Instance) -> Value:
+    answer: Value = True
+    frame.meter.spend(len(a.fields))
+    for name in fields_of(a.cls):
+        same = compare(frame, node, ast.Eq, a.fields.get(name, UNKNOWN), b.fields.get(name, UNKNOWN))
+        if same is False:
+            return False
+        answer = UNKNOWN if same is UNKNOWN else answer
+    return answer
+
+
+def _within(frame: Frame, node: ast.AST, container: Value, item: Value) -> Value:
+    """Return whether `item in container`."""
+    if isinstance(container, Instance):
+        answer = call_method_of(frame, node, container, "__contains__", [item])
+        return UNKNOWN if answer is UNKNOWN else truth(frame, node, answer)
+    if isinstance(container, _SIZED):
+        return contains(container, unwrapped(item), frame.meter)
+    if type(container) is type and isinstance(item, EnumMember):
+        return UNKNOWN
+    if is_enum(container):
+        return isinstance(item, EnumMember) and item in container.members.values()
+    if not hasattr(container, "__contains__") and not hasattr(container, "__iter__"):
+        raise TypeError(f"argument of type {type(container).__name__!r} is not iterable")
+    return item in container if isinstance(container, NkiTensor) else UNKNOWN
+
+
+_SIZED: Final = (list, tuple, dict, set, frozenset, str, range, *map(type, ({}.keys(), {}.values(), {}.items())))
+
+
+def is_enum(value: Value) -> bool:
+    """Return whether `value` is an enumeration of the user's."""
+    return isinstance(value, UserClass) and value.kind in ENUMS
+
+
+def call_method_of(frame: Frame, node: ast.AST, value: Instance, name: str, args: list[Value]) -> Value:
+    """Return the result of an object's special method; a class without it refuses."""
+    method = value.cls.find(name)
+    if isinstance(method, Function):
+        return call_function(frame, node, method, [value, *args], {})
+    if frame.interpreter.is_doubtful(value) or value.cls.kind == "unknown":
+        return UNKNOWN
+    lack = {"__getitem__": "subscriptable", "__setitem__": "open to item assignment"}.get(name, f"fit for {name}")
+    return frame.fault(TypeError(f"{value.cls.name!r} object is not {lack}"), node)
+
+
+# -- truth and text ----------------------------------------------------------------------------------------------------
+
+
+def truth(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return whether a value counts as true: True, False, or UNKNOWN; refusals are reported at `node`."""
+    if value is True or value is False or value is None:
+        return bool(value)
+    if value is UNKNOWN or frame.interpreter.is_doubtful(value) or isinstance(value, TensorSpec):
+        return UNKNOWN
+    if isinstance(value, EnumMember) and value.cls.kind == "flag" and isinstance(value.value, int):
+        return bool(value.value)
+    if isinstance(value, Instance):
+        return _object_truth(frame, node, value)
+    if isinstance(value, NkiTensor):
+        frame.interpreter.pin(node, frame)
+    try:
+        return bool(unwrapped(value))
+    except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
+        return frame.fault(error, node)
+
+
+def _object_truth(frame: Frame, node: ast.AST, value: Instance) -> Value:
+    if value.cls.kind == "namedtuple":
+        return bool(value.fields)
+    for name in ("__bool__", "__len__"):
+        found = value.cls.find(name)
+        if isinstance(found, Function):
+            return truth(frame, node, call_function(frame, node, found, [value], {}))
+    return UNKNOWN if value.cls.kind == "unknown" else True
+
+
+def decide(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return the truth of a value that Python branches on; tensors, true as operands of `and`, refuse this."""
+    refusal = getattr(value, "refuse_condition", None)
+    return truth(frame, node, value) if refusal is None else frame.fault(refusal(), node)
+
+
+def text_of(value: Instance | EnumMember, conversion: int = ord("s")) -> Value:
+    """Return `str(value)`, or `repr`: known to be some text where the class leaves it to Python."""
+    own = any(value.cls.find(name) is not MISSING for name in ("__str__", "__repr__", "__format__"))
+    if isinstance(value, EnumMember):
+        if own or value.cls.kind != "enum":
+            return UNKNOWN
+        return f"<{value!r}: {value.value!r}>" if conversion == ord("r") else repr(value)
+    if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
+        return UNKNOWN
+    return f"<{value.cls.name} object>"

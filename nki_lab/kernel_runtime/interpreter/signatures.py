@@ -1,0 +1,198 @@
+"""How kernels are called, as far as the source says: annotations, and calls in the same module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.kernel_runtime.interpreter.array_shapes import array
+from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
+from nki_lab.kernel_runtime.interpreter.calls import call_function
+from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
+from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException, internal_error
+from nki_lab.kernel_runtime.interpreter.intake import Signature
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
+from nki_lab.kernel_runtime.interpreter.modules import ModuleScope
+from nki_lab.kernel_runtime.interpreter.values import (
+    UNKNOWN,
+    Annotation,
+    Instance,
+    Names,
+    UserClass,
+    Value,
+    has_unknown,
+)
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.language.scheduling import pairs_of
+from nki_lab.source.module import ModuleSource
+from nki_lab.source.trees import extent
+
+HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
+MOST: Final = 4
+"""Distinct signatures that are evaluated for one function."""
+MOST_LOOKED_AT: Final = 16
+"""Distinct signatures of one function that are collected, for the best of them."""
+MOST_OTHERS: Final = 32
+"""Kernels of other modules whose calls are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """How a module calls kernels: its `own` by name, those of `other` modules by file and name.
+
+    `called` are the functions, by qualified name, whose bodies that depends on; `reads` is what the search for other
+    modules depends on, `modules` are those of `other` by file. `failures` say where the evaluation itself failed: what
+    is launched after that is not known.
+    """
+
+    own: Mapping[str, tuple[Signature, ...]]
+    other: Mapping[tuple[str, str], tuple[Signature, ...]]
+    called: frozenset[str]
+    reads: Reads
+    modules: Mapping[str, ModuleSource] = field(default_factory=dict)
+    failures: tuple[Diagnostic, ...] = ()
+
+
+def signatures(
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None
+) -> dict[str, tuple[Signature, ...]]:
+    """Return the signatures of the named top-level functions, at most `MOST` each."""
+    return dict(launches(module, names, budget, library).own)
+
+
+def launches(
+    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None
+) -> Launches:
+    """Return the signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
+
+    What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
+    arrays that are shapes; nothing is executed.
+    """
+    wanted = set(names)
+    found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
+    other: dict[tuple[str, str], dict[str, Signature]] = {}
+    last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
+    interpreter = assemble(module, budget, host=True, library=library)
+
+    def launched(launch: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> None:
+        function, home = launch.function, _home_of(launch.function)
+        own = function.name in wanted and function.closure is interpreter.base and function.node is last[function.name]
+        if not own and (
+            home is None or home is interpreter.main or home.source.function(function.name) is not function.node
+        ):
+            return
+        span = _span(module, node) if frame.module is interpreter.main else interpreter.origin()
+        schedule = pairs_of(launch.schedule)
+        made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span)
+        if own:
+            _enter(found[function.name], made)
+        elif home is not None and len(other) < MOST_OTHERS:
+            _enter(other.setdefault((home.file, function.name), {}), made)
+
+    interpreter.on_launch = launched
+    with module.shown(), interpreter.modules.opened(), np.errstate(all="ignore"):
+        try:
+            run_module(interpreter)
+            for name in wanted:
+                function = interpreter.main.globals.get(name)
+                function = function.function if isinstance(function, Launch) else function
+                if isinstance(function, Function):
+                    annotated = _from_annotations(interpreter, function)
+                    if annotated is not None:
+                        found[name] = {str(annotated): annotated, **found[name]}
+            for name, value in list(interpreter.main.globals.items()):
+                if isinstance(value, UserClass):
+                    for method, item in value.attributes.items():
+                        if method.startswith("test"):
+                            _call_test(interpreter, item, Instance(value, {}))
+                elif name.startswith("test"):  # as pytest collects them
+                    _call_test(interpreter, value)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs what comes after it
+            interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
+    return Launches(
+        own={name: _best(table) for name, table in found.items()},
+        other={key: _best(table) for key, table in other.items() if table},
+        called=frozenset(interpreter.called),
+        reads=interpreter.modules.reads,
+        modules={file: interpreter.modules.source_of(file) for file, _ in other},
+        failures=tuple(item for item in interpreter.findings if item.code == "NKI901"),
+    )
+
+
+def _best(table: Mapping[str, Signature]) -> tuple[Signature, ...]:
+    """Return the signatures of a kernel: those that are known as a whole, where some are."""
+    whole = [item for item in table.values() if not has_unknown([*item.args, *item.kwargs.values()])]
+    return tuple(whole or table.values())[:MOST]
+
+
+def _home_of(function: Function) -> ModuleScope | None:
+    """Return the module at whose top level a function stands."""
+    closure = function.closure
+    return closure.module if closure.parent is None else None
+
+
+def _span(module: ModuleSource, node: ast.AST) -> Span:
+    return Span.from_bytes(module.file, *extent(node))
+
+
+def _enter(table: dict[str, Signature], signature: Signature) -> None:
+    values = [*signature.args, *signature.kwargs.values()]
+    if any(_holds_array(value) for value in values) and len(table) < MOST_LOOKED_AT:
+        table.setdefault(f"{signature}{signature.schedule or ''}", signature)
+
+
+def _holds_array(value: Value) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_holds_array(item) for item in value)
+    return isinstance(value, TensorSpec)
+
+
+def _call_test(interpreter: Interpreter, function: Value, *args: Value) -> None:
+    """Follow a test; its fixtures are unknown."""
+    if not isinstance(function, Function):
+        return
+    arguments = function.node.args
+    names = [arg.arg for arg in (*arguments.args[len(args) :], *arguments.kwonlyargs)]
+    fixtures = {name: UNKNOWN for name in names if name not in function.defaults}
+    try:
+        call_function(interpreter.base, function.node, function, list(args), fixtures)
+    except (OverBudget, FunctionExit, PendingException, RecursionError):
+        interpreter.guards = 0
+
+
+def _from_annotations(interpreter: Interpreter, function: Function) -> Signature | None:
+    """Return the signature that `nki.typing` annotations declare; parameters without one are unknown."""
+    arguments = function.node.args
+    values: Names = {}
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        declared = _declared(interpreter, arg.annotation)
+        if declared is not None:
+            values[arg.arg] = declared
+        elif arg.arg not in function.defaults:
+            values[arg.arg] = UNKNOWN
+    return Signature(kwargs=values) if any(_holds_array(value) for value in values.values()) else None
+
+
+def _declared(interpreter: Interpreter, annotation: ast.expr | None) -> TensorSpec | None:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) and len(annotation.value) < 200:
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if not isinstance(annotation, ast.Subscript):
+        return None
+    try:
+        value = compile_expression(annotation, interpreter.main.source.scope)(interpreter.base)
+    except (OverBudget, RecursionError):
+        return None
+    if not isinstance(value, Annotation) or not value.shape:
+        return None
+    declared = array(value.shape, value.dtype)
+    return declared if isinstance(declared, TensorSpec) else None

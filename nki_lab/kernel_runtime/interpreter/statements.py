@@ -1,0 +1,250 @@
+"""Statements: each becomes a function of a frame that says how its block goes on."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Final
+
+from nki_lab.diagnostic import diagnose
+from nki_lab.kernel_runtime.interpreter.calls import call
+from nki_lab.kernel_runtime.interpreter.compiler import (
+    BREAK,
+    CONTINUE,
+    RETURN,
+    Expression,
+    Signal,
+    Statement,
+    compile_block,
+    compile_expression,
+    compile_optional,
+    statement,
+)
+from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame
+from nki_lab.kernel_runtime.interpreter.operators import binary
+from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
+from nki_lab.kernel_runtime.interpreter.subscripts import load_item, store_item
+from nki_lab.kernel_runtime.interpreter.targets import compile_removal, compile_target
+from nki_lab.kernel_runtime.interpreter.values import (
+    UNKNOWN,
+    Annotation,
+    Instance,
+    NativeMethod,
+    Value,
+    has_unknown,
+)
+from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.source.scopes import Scope
+
+
+@statement(ast.Expr)
+def _expression(node: ast.Expr, scope: Scope) -> Statement:
+    if isinstance(node.value, ast.Constant):
+        return lambda frame: None
+    value = compile_expression(node.value, scope)
+
+    def run(frame: Frame) -> Signal:
+        value(frame)
+        return None
+
+    return run
+
+
+@statement(ast.Assign)
+def _assign(node: ast.Assign, scope: Scope) -> Statement:
+    value, places = compile_expression(node.value, scope), [compile_target(item, scope) for item in node.targets]
+    made = node.value if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript) else None
+
+    def run(frame: Frame) -> Signal:
+        found = value(frame)
+        frame.interpreter.mark_temporary(made)
+        for place in places:
+            place(frame, found)
+        return None
+
+    return run
+
+
+@statement(ast.AnnAssign)
+def _annotated(node: ast.AnnAssign, scope: Scope) -> Statement:
+    if node.value is None:
+        return lambda frame: None
+    value, place = compile_expression(node.value, scope), compile_target(node.target, scope)
+    declared = _declared_shape(node.annotation, scope)
+
+    def run(frame: Frame) -> Signal:
+        found = value(frame)
+        frame.interpreter.mark_temporary(node.value)
+        place(frame, found)
+        if declared is not None and type(found) is NkiTensor and not frame.interpreter.host:
+            _compare_shape(frame, node, found, declared(frame))
+        return None
+
+    return run
+
+
+def _declared_shape(annotation: ast.expr, scope: Scope) -> Expression | None:
+    """Return the function that evaluates `nt.tensor[...]`; None for annotations of other types."""
+    base = annotation.value if isinstance(annotation, ast.Subscript) else None
+    name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+    return compile_expression(annotation, scope) if name == "tensor" else None
+
+
+def _compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Value) -> None:
+    """Report a tensor of another shape than the annotation has; sizes that are no numbers are not compared."""
+    shape = tuple(declared.shape) if isinstance(declared, Annotation) else ()
+    if not shape or any(type(size) is not int for size in shape):
+        return
+    if shape != tuple(tensor._shape):
+        name = ast.unparse(node.target)
+        frame.interpreter.record(
+            diagnose(
+                "NKI123",
+                f"{name} is annotated with the shape {shape} and bound to a tensor of shape {tuple(tensor._shape)}",
+                limit="the annotation of a local tensor is its shape",
+                help="correct the annotation or the expression",
+            ),
+            node.annotation,
+            frame,
+        )
+
+
+@statement(ast.AugAssign)
+def _augmented(node: ast.AugAssign, scope: Scope) -> Statement:
+    kind, value, target = type(node.op), compile_expression(node.value, scope), node.target
+    if isinstance(target, ast.Subscript):
+        owner, key = compile_expression(target.value, scope), compile_expression(target.slice, scope)
+
+        def change_item(frame: Frame) -> Signal:
+            container, place = owner(frame), key(frame)
+            old = load_item(frame, target, container, place)
+            new = _changed(frame, node, kind, old, value(frame))
+            frame.interpreter.mark_temporary(None)
+            store_item(frame, target, container, place, new)
+            return None
+
+        return change_item
+    loaded = ast.copy_location(_as_load(target), target)
+    load, store = compile_expression(loaded, scope), compile_target(target, scope)
+
+    def run(frame: Frame) -> Signal:
+        old = load(frame)
+        store(frame, _changed(frame, node, kind, old, value(frame)))
+        return None
+
+    return run
+
+
+def _as_load(target: ast.expr) -> ast.expr:
+    if isinstance(target, ast.Name):
+        return ast.Name(id=target.id, ctx=ast.Load())
+    assert isinstance(target, ast.Attribute)
+    return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
+
+
+_IN_PLACE: Final[dict[type[ast.operator], Callable[[Value, Value], Value]]] = {
+    ast.Add: operator.iadd,
+    ast.Sub: operator.isub,
+    ast.Mult: operator.imul,
+    ast.Div: operator.itruediv,
+}
+
+
+def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: Value, new: Value) -> Value:
+    """Return `old <operator>= new`: lists grow in place, and so do the tiles of Beta 1."""
+    if kind is ast.Add and type(old) is list:
+        call(frame, node, NativeMethod(old, "extend"), [new], {})
+        return old
+    if isinstance(old, NkiTensor) and kind in _IN_PLACE:
+        if has_unknown(new) or isinstance(new, Instance):
+            frame.interpreter.doubt([old, new])
+            return UNKNOWN
+        frame.interpreter.pin(node, frame)
+        frame.interpreter.mark_temporary(node.value)
+        try:
+            return _IN_PLACE[kind](old, new)
+        except Exception as error:  # noqa: BLE001 - reported at the statement
+            frame.interpreter.doubt([old], contents=False)
+            return frame.fault(error, node)
+    return binary(frame, node, kind, old, new)
+
+
+@statement(ast.If)
+def _if(node: ast.If, scope: Scope) -> Statement:
+    test = compile_condition(node.test, node, scope)
+    body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
+    skip = compile_skip([*node.body, *node.orelse], scope)
+
+    def run(frame: Frame) -> Signal:
+        answer = test(frame)
+        if answer is UNKNOWN:
+            text = "the condition is not known here: neither branch is evaluated"
+            frame.interpreter.report_unevaluated(text, node.test, frame)
+            return skip(frame)
+        return body(frame) if answer else orelse(frame)
+
+    return run
+
+
+@statement(ast.Return)
+def _return(node: ast.Return, scope: Scope) -> Statement:
+    value = compile_optional(node.value, scope)
+
+    def run(frame: Frame) -> Signal:
+        frame.result = value(frame)
+        return RETURN
+
+    return run
+
+
+@statement(ast.With)
+def _with(node: ast.With, scope: Scope) -> Statement:
+    managers = []
+    for item in node.items:
+        store = None if item.optional_vars is None else compile_target(item.optional_vars, scope)
+        managers.append((compile_expression(item.context_expr, scope), store))
+    body = compile_block(node.body, scope)
+
+    def run(frame: Frame) -> Signal:
+        opened: list[Value] = []
+        for make, store in managers:
+            manager = make(frame)
+            if type(manager).__module__.startswith(("nki_lab.kernel_runtime.", "contextlib")):
+                enter = getattr(manager, "__enter__", None)
+                if enter is not None:
+                    frame.interpreter.pin(node, frame)
+                    try:
+                        enter()
+                    except Exception as error:  # noqa: BLE001 - it stands outside of every kernel
+                        frame.fault(error, node)
+                    else:
+                        opened.append(manager)
+            if store is not None:
+                store(frame, UNKNOWN)
+        try:
+            return body(frame)
+        finally:
+            for manager in reversed(opened):
+                manager.__exit__(None, None, None)
+
+    return run
+
+
+@statement(ast.Delete)
+def _delete(node: ast.Delete, scope: Scope) -> Statement:
+    removals = [compile_removal(item, scope) for item in node.targets]
+
+    def run(frame: Frame) -> Signal:
+        for remove in removals:
+            remove(frame)
+        return None
+
+    return run
+
+
+@statement(ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
+def _jump(node: ast.stmt, scope: Scope) -> Statement:
+    signal = {ast.Break: BREAK, ast.Continue: CONTINUE}.get(type(node))
+    return lambda frame: signal
