@@ -12,14 +12,15 @@ import nki_lab.isa.ops  # noqa: F401 - fills the table
 from nki_lab.isa.spec import TABLE
 
 NAMES = frozenset(TABLE)
-FRONTEND = "nki_lab/kernel_runtime/frontend"
+RUNTIME = "nki_lab/kernel_runtime"
 # Names that stand for something else, by file and name. What composites issue, `isa("tensor_copy")(...)` or
 # TABLE["dma_copy"], is no decision.
 ALLOWED: dict[tuple[str, str], str] = {
-    (f"{FRONTEND}/evaluator/host_arrays.py", "reciprocal"): "the function of NumPy",
-    (f"{FRONTEND}/evaluator/numpy_names.py", "reciprocal"): "the function of NumPy",
-    (f"{FRONTEND}/language.py", "reciprocal"): "the function of nki.language",
-    (f"{FRONTEND}/legality.py", "activation"): "a kind of attribute",
+    (f"{RUNTIME}/frontend/evaluator/host_arrays.py", "reciprocal"): "the function of NumPy",
+    (f"{RUNTIME}/frontend/evaluator/numpy_names.py", "reciprocal"): "the function of NumPy",
+    (f"{RUNTIME}/language/operations.py", "reciprocal"): "the function of nki.language",
+    (f"{RUNTIME}/issue/legality.py", "activation"): "a kind of attribute",
+    ("nki_lab/testing.py", "quantize_mx"): "a function of this module",
 }
 
 
