@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.codebase.test_floor_plan import imports_of, target_of
+from tests.codebase.test_layers import imports_of, target_of
 
 
 def graph_of(package: Path) -> dict[str, set[str]]:

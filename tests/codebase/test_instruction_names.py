@@ -12,12 +12,13 @@ import nki_lab.isa.ops  # noqa: F401 - fills the table
 from nki_lab.isa.spec import TABLE
 
 NAMES = frozenset(TABLE)
+RUNTIME = "nki_lab/kernel_runtime"
 # Names that stand for something else, by file and name. What composites issue, `isa("tensor_copy")(...)` or
 # TABLE["dma_copy"], is no decision.
 ALLOWED: dict[tuple[str, str], str] = {
-    ("nki_lab/kernel_runtime/issue/legality.py", "activation"): "a kind of attribute",
-    ("nki_lab/kernel_runtime/language/operations.py", "reciprocal"): "the function of nki.language",
-    ("nki_lab/testing.py", "quantize_mx"): "the reference function of the module",
+    (f"{RUNTIME}/language/operations.py", "reciprocal"): "the function of nki.language",
+    (f"{RUNTIME}/issue/legality.py", "activation"): "a kind of attribute",
+    ("nki_lab/testing.py", "quantize_mx"): "a function of this module",
 }
 
 

@@ -173,7 +173,7 @@ CORNER = np.s_[:, 0:2, 0:2, 0:2, 0:2, 0:2]
 def test_clones_are_split_and_spelled_in_beta_1_as_the_originals_are(clones: None) -> None:
     x = np.random.default_rng(2).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
     done = [
-        session.execute(function_of(text), (x,), {}, target="trn2", dialect="legacy")
+        session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {})
         for text in (LEGACY, renamed(LEGACY))
     ]
     programs = [original(run.program.text()) for run in done]
@@ -217,7 +217,7 @@ def routed(call: str, target: str) -> Program | None:
     """The program of a call; None where the target or the call refuses the mode."""
     kernel = function_of(ROUTED.format(call=call))
     try:
-        return session.specialise(kernel, (nki_lab.spec((16, 64), "bfloat16"),), target=target)[0]
+        return session.specialise(session.Launch(kernel, target), (nki_lab.spec((16, 64), "bfloat16"),))[0]
     except nki_lab.NkiError:
         return None
 
@@ -285,7 +285,7 @@ def kernel(x):
 @pytest.mark.parametrize(("engine", "trigger"), [("dma", "sync"), ("gpsimd_dma", "gpsimd")])
 def test_lane_and_cost_of_an_exchange_agree(engine: str, trigger: str) -> None:
     kernel = function_of(EXCHANGE.format(engine=engine))
-    program, _ = session.specialise(kernel, (nki_lab.spec((16, 64), "float32"),), target="trn2", grid=(2,))
+    program, _ = session.specialise(session.Launch(kernel, "trn2", grid=(2,)), (nki_lab.spec((16, 64), "float32"),))
     assert generation_of(program)[:2] == (trigger, trigger)
 
 
@@ -365,7 +365,7 @@ def test_a_limit_and_a_cost_tell_a_number_from_a_tile(limited: Instruction) -> N
     durations = []
     for most in ("0.25", "column"):
         kernel = function_of(LIMITED.format(most=most, factor=""))
-        program, _ = session.specialise(kernel, (nki_lab.spec((128, 64), "float32"),), target="trn2")
+        program, _ = session.specialise(session.Launch(kernel, "trn2"), (nki_lab.spec((128, 64), "float32"),))
         costs = costs_of(program)
         durations.append(next(costs[v.id].interval for v in program.variants if v.instruction is limited))
     assert durations[0] < durations[1]
@@ -378,7 +378,7 @@ def test_a_declared_elementwise_instruction_takes_either_form_in_beta_1(limited:
         "    part =", "    column = nl.full((nl.par_dim(128), 1), 0.25, dtype=nl.float32, buffer=nl.sbuf)\n    part ="
     )
     x = np.random.default_rng(4).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
-    (output,) = session.execute(function_of(text), (x,), {}, target="trn2", dialect="legacy").flat
+    (output,) = session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {}).flat
     wanted = x.copy()
     wanted[CORNER] = np.minimum(x[CORNER], np.float32(0.25)) * 2
     np.testing.assert_array_equal(output, wanted)
@@ -406,7 +406,7 @@ def kernel(x):
 
 
 def test_instructions_count_their_work_in_their_own_unit() -> None:
-    program, _ = session.specialise(function_of(WORK), (nki_lab.spec((16, 64), "float32"),), target="trn2")
+    program, _ = session.specialise(session.Launch(function_of(WORK), "trn2"), (nki_lab.spec((16, 64), "float32"),))
     found = {
         variant.instruction.name: (face.work(variant.use), face.work_unit, face.flops(variant.use),
                                    face.transpose_flops(variant.use))

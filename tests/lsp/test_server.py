@@ -170,7 +170,7 @@ def test_a_hover_over_a_fault_says_what_its_code_means(client: Client, uri: str)
     client.until(uri, ["NKI201"])
     shown = client.hover(uri, LINE, 35)
     assert "`x`: (128, 64) float32 in HBM" in shown
-    assert "**NKI201** An operand lies in a memory that the instruction cannot reach" in shown
+    assert "**NKI201** The instruction cannot access the memory of an operand" in shown
 
 
 def test_a_hover_does_not_wait_for_a_long_evaluation(patient: Client, uri: str) -> None:

@@ -1,7 +1,7 @@
-"""Imports run downstairs: a room may use rooms on lower floors; on its own floor only those drawn before it.
+"""Imports run downward: a package may use packages of lower layers, and of its own layer only those drawn before it.
 
-The plan is that of docs/house.md. Every import counts: at the top, inside a function, under TYPE_CHECKING, and by a
-literal name given to `import_module`. A module that belongs to no room fails: give it one here and in docs/house.md.
+The plan is that of docs/architecture.md. Every import counts: at the top, inside a function, under TYPE_CHECKING, and by a
+literal name given to `import_module`. A module that belongs to no package of the plan fails: enter it here and in docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 
 KR = "kernel_runtime"
-# Ground floor first. A floor is a row of groups: rooms of one group are strangers, a later group may use an earlier.
-FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
+# Lowest layer first. A layer is a row of groups: packages of one group are independent, a later group may use an earlier.
+LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes", "source_files"), ("diagnostic",)),
     (("isa",), ("source",)),
     ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
@@ -38,9 +38,11 @@ FLOORS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("widgets", "export", "lsp"),),
     (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),
 )
-PLACE = {room: (floor, group) for floor, row in enumerate(FLOORS) for group, rooms in enumerate(row) for room in rooms}
-# Downstairs, and shut all the same. The right side may name a part of a room.
-SHUT = (
+PLACE = {
+    part: (layer, group) for layer, row in enumerate(LAYERS) for group, packages in enumerate(row) for part in packages
+}
+# Downward, and forbidden all the same. The right side may name a part of a package.
+FORBIDDEN = (
     ("lsp", "session"),
     ("query", f"{KR}.numerics"),
     ("query", f"{KR}.tracer"),
@@ -49,9 +51,9 @@ SHUT = (
     ("wire", "session"),
     ("widgets", f"{KR}.ir"),
 )
-# Packages that only hold rooms: their __init__ imports nothing, and nobody imports from them.
-STAIRWELLS = {KR}
-# What the lowest rooms may use from outside, beside the standard library.
+# Namespace packages: their __init__ imports nothing, and nobody imports from them.
+NAMESPACES = {KR}
+# Third-party packages that the lowest packages may use.
 OUTSIDE = {
     "codes": frozenset(),
     "source_files": frozenset(),
@@ -85,10 +87,10 @@ def imports_of(tree: ast.AST) -> Iterator[Import]:
                 yield Import(node.lineno, name, "", 0)
 
 
-def room_of(dotted: str) -> str:
-    """The room of a module below the package, given without the package's name: `isa.ops.move` is in `isa`."""
+def package_of(dotted: str) -> str:
+    """The package of a module below the package, given without the package's name: `isa.ops.move` is in `isa`."""
     parts = dotted.split(".")
-    return ".".join(parts[: 2 if parts[0] in STAIRWELLS else 1]) or "__init__"
+    return ".".join(parts[: 2 if parts[0] in NAMESPACES else 1]) or "__init__"
 
 
 def target_of(package: Path, found: Import) -> str:
@@ -99,24 +101,24 @@ def target_of(package: Path, found: Import) -> str:
     below = found.module.removeprefix(package.name).removeprefix(".")
     longer = f"{below}.{found.name}".strip(".")
     file = package.joinpath(*longer.split("."))
-    is_module = file.is_dir() or file.with_suffix(".py").is_file() or (room_of(longer) in PLACE and not below)
+    is_module = file.is_dir() or file.with_suffix(".py").is_file() or (package_of(longer) in PLACE and not below)
     return longer if found.name and is_module else below
 
 
 def offence(here: str, target: str) -> str:
-    """Why a module of room `here` may not import the module `target`; empty where it may."""
-    there = room_of(target)
+    """Why a module of package `here` may not import the module `target`; empty where it may."""
+    there = package_of(target)
     if here == there:
         return ""
     if there not in PLACE:
-        reason = "holds rooms and nothing else" if there in STAIRWELLS else "is in no room of the plan"
+        reason = "is a namespace package" if there in NAMESPACES else "is in no layer of the plan"
         return f"{here} imports {there}, which {reason}"
-    for room, shut in SHUT:
-        if here == room and f"{target}.".startswith(f"{shut}."):
-            return f"{here} imports {target}: that door is shut"
+    for part, forbidden in FORBIDDEN:
+        if here == part and f"{target}.".startswith(f"{forbidden}."):
+            return f"{here} imports {target}, which is forbidden"
     if PLACE[there] < PLACE[here]:
         return ""
-    direction = "its neighbour" if PLACE[there][0] == PLACE[here][0] else "upstairs"
+    direction = "of its own layer" if PLACE[there][0] == PLACE[here][0] else "a higher layer"
     return f"{here} imports {there}, {direction}"
 
 
@@ -125,10 +127,10 @@ def offences(package: Path) -> list[str]:
     out = []
     for file in sorted(package.rglob("*.py")):
         parts = file.relative_to(package).with_suffix("").parts
-        here = room_of(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+        here = package_of(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
         where = file.relative_to(package.parent)
-        if here not in PLACE and here not in STAIRWELLS:
-            out.append(f"{where}: no room of the plan is called {here}")
+        if here not in PLACE and here not in NAMESPACES:
+            out.append(f"{where}: no package of the plan is called {here}")
             continue
         for found in imports_of(ast.parse(file.read_text(encoding="utf-8"))):
             reason = ""
@@ -137,7 +139,7 @@ def offences(package: Path) -> list[str]:
                 reason = "relative import"
             elif top == package.name:
                 target = target_of(package, found)
-                reason = f"{here} imports {target}" if here in STAIRWELLS else offence(here, target)
+                reason = f"{here} imports {target}" if here in NAMESPACES else offence(here, target)
             elif here in OUTSIDE and top not in sys.stdlib_module_names | OUTSIDE[here]:
                 reason = f"{here} imports {top} from outside"
             if reason:
@@ -145,27 +147,29 @@ def offences(package: Path) -> list[str]:
     return out
 
 
-def test_imports_run_downstairs(root: Path) -> None:
+def test_imports_run_downward(root: Path) -> None:
     assert not offences(root / "nki_lab")
 
 
-def test_the_house_is_drawn_with_every_room(root: Path) -> None:
-    drawing = (root / "docs" / "house.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
-    floors = {int(row[:3]): row for row in drawing.splitlines() if row[:3].strip().isdigit()}
-    assert sorted(floors) == list(range(len(FLOORS)))
-    rooms = {room: floor for room, (floor, _) in PLACE.items() if room != "__main__"}
+def test_every_package_is_in_the_picture(root: Path) -> None:
+    drawing = (
+        (root / "docs" / "architecture.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    )
+    layers = {int(row[:3]): row for row in drawing.splitlines() if row[:3].strip().isdigit()}
+    assert sorted(layers) == list(range(len(LAYERS)))
+    packages = {part: layer for part, (layer, _) in PLACE.items() if part != "__main__"}
     assert not [
-        room for room, floor in rooms.items() if not re.search(rf"\b{room.removeprefix(f'{KR}.')}\b", floors[floor])
+        part for part, layer in packages.items() if not re.search(rf"\b{part.removeprefix(f'{KR}.')}\b", layers[layer])
     ]
 
 
-def test_every_shut_door_leads_downstairs() -> None:
-    # `wire` and `session` are neighbours, closed already; the door is listed because the plan lists it.
-    assert not [door for door in SHUT if PLACE[room_of(door[1])][0] > PLACE[door[0]][0]]
+def test_every_forbidden_import_leads_downward() -> None:
+    # `wire` and `session` are of one layer, forbidden already; listed because the plan lists it.
+    assert not [pair for pair in FORBIDDEN if PLACE[package_of(pair[1])][0] > PLACE[pair[0]][0]]
 
 
 def plant(folder: Path, files: dict[str, str]) -> Path:
-    """A package called nki_lab in `folder`, with `files` beside empty modules for some rooms."""
+    """A package called nki_lab in `folder`, with `files` beside empty modules for some packages."""
     package = folder / "nki_lab"
     empty = ("__init__.py", "session.py", "kernel_runtime/__init__.py", "kernel_runtime/ir.py")
     for name, text in (dict.fromkeys(empty, "") | files).items():
@@ -177,56 +181,56 @@ def plant(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize(
     ("file", "text", "complaint"),
     [
-        ("isa/spec.py", "from nki_lab.kernel_runtime import ir", "isa imports kernel_runtime.ir, upstairs"),
-        ("isa/spec.py", "import nki_lab.kernel_runtime.ir as graph", "isa imports kernel_runtime.ir, upstairs"),
-        ("isa/spec.py", "from nki_lab import run", "isa imports __init__, upstairs"),
-        ("isa/spec.py", "import nki_lab", "isa imports __init__, upstairs"),
-        ("isa/spec.py", "from nki_lab import session", "isa imports session, upstairs"),
-        ("isa/spec.py", "def f():\n    from nki_lab.session import run", "isa imports session, upstairs"),
+        ("isa/spec.py", "from nki_lab.kernel_runtime import ir", "isa imports kernel_runtime.ir, a higher layer"),
+        ("isa/spec.py", "import nki_lab.kernel_runtime.ir as graph", "isa imports kernel_runtime.ir, a higher layer"),
+        ("isa/spec.py", "from nki_lab import run", "isa imports __init__, a higher layer"),
+        ("isa/spec.py", "import nki_lab", "isa imports __init__, a higher layer"),
+        ("isa/spec.py", "from nki_lab import session", "isa imports session, a higher layer"),
+        ("isa/spec.py", "def f():\n    from nki_lab.session import run", "isa imports session, a higher layer"),
         (
             "isa/spec.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from nki_lab.session import Run",
-            "isa imports session, upstairs",
+            "isa imports session, a higher layer",
         ),
         (
             "isa/spec.py",
             "import importlib\nimportlib.import_module('nki_lab.session')",
-            "isa imports session, upstairs",
+            "isa imports session, a higher layer",
         ),
-        ("isa/spec.py", "__import__('nki_lab.session')", "isa imports session, upstairs"),
+        ("isa/spec.py", "__import__('nki_lab.session')", "isa imports session, a higher layer"),
         ("isa/spec.py", "from . import dtype", "relative import"),
         ("isa/spec.py", "import pandas", "isa imports pandas from outside"),
         ("codes/__init__.py", "import numpy", "codes imports numpy from outside"),
-        ("codes/__init__.py", "from nki_lab.diagnostic import Span", "codes imports diagnostic, its neighbour"),
+        ("codes/__init__.py", "from nki_lab.diagnostic import Span", "codes imports diagnostic, of its own layer"),
         (
             "kernel_runtime/options.py",
             "from nki_lab.kernel_runtime.tensor import NkiTensor",
-            "kernel_runtime.options imports kernel_runtime.tensor, its neighbour",
+            "kernel_runtime.options imports kernel_runtime.tensor, of its own layer",
         ),
         (
             "kernel_runtime/tensor/view.py",
             "from nki_lab.kernel_runtime import recording",
-            "kernel_runtime.tensor imports kernel_runtime.recording, its neighbour",
+            "kernel_runtime.tensor imports kernel_runtime.recording, of its own layer",
         ),
         (
             "kernel_runtime/timing/walk.py",
             "import nki_lab.kernel_runtime.numerics.plan",
-            "kernel_runtime.timing imports kernel_runtime.numerics, its neighbour",
+            "kernel_runtime.timing imports kernel_runtime.numerics, of its own layer",
         ),
-        ("query.py", "from nki_lab.session import run", "query imports session, its neighbour"),
-        ("export/html.py", "from nki_lab.widgets import timeline", "export imports widgets, its neighbour"),
-        ("dialects/nki/__init__.py", "import nki_lab.testing", "dialects imports testing, its neighbour"),
-        ("result.py", "from nki_lab.cli import main", "result imports cli, its neighbour"),
-        ("lsp/server.py", "from nki_lab.session import run", "lsp imports session: that door is shut"),
-        ("widgets/memory.py", "from nki_lab.kernel_runtime.ir import Program", "that door is shut"),
-        ("query.py", "from nki_lab.kernel_runtime.numerics import plan", "that door is shut"),
-        ("query.py", "from nki_lab.kernel_runtime.tracer import Tracer", "that door is shut"),
-        ("query.py", "from nki_lab.kernel_runtime import tracer", "that door is shut"),
-        ("session.py", "from nki_lab.kernel_runtime import Program", "holds rooms and nothing else"),
+        ("query.py", "from nki_lab.session import run", "query imports session, of its own layer"),
+        ("export/html.py", "from nki_lab.widgets import timeline", "export imports widgets, of its own layer"),
+        ("dialects/nki/__init__.py", "import nki_lab.testing", "dialects imports testing, of its own layer"),
+        ("result.py", "from nki_lab.cli import main", "result imports cli, of its own layer"),
+        ("lsp/server.py", "from nki_lab.session import run", "lsp imports session, which is forbidden"),
+        ("widgets/memory.py", "from nki_lab.kernel_runtime.ir import Program", "which is forbidden"),
+        ("query.py", "from nki_lab.kernel_runtime.numerics import plan", "which is forbidden"),
+        ("query.py", "from nki_lab.kernel_runtime.tracer import Tracer", "which is forbidden"),
+        ("query.py", "from nki_lab.kernel_runtime import tracer", "which is forbidden"),
+        ("session.py", "from nki_lab.kernel_runtime import Program", "is a namespace package"),
         ("kernel_runtime/__init__.py", "from nki_lab.kernel_runtime.ir import Program", "kernel_runtime imports"),
-        ("session.py", "from nki_lab.attic import box", "attic, which is in no room of the plan"),
-        ("attic.py", "", "no room of the plan is called attic"),
-        ("kernel_runtime/attic.py", "", "no room of the plan is called kernel_runtime.attic"),
+        ("session.py", "from nki_lab.attic import box", "attic, which is in no layer of the plan"),
+        ("attic.py", "", "no package of the plan is called attic"),
+        ("kernel_runtime/attic.py", "", "no package of the plan is called kernel_runtime.attic"),
     ],
 )
 def test_a_planted_offence_is_found(tmp_path: Path, file: str, text: str, complaint: str) -> None:
