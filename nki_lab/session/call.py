@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
@@ -60,7 +60,7 @@ class Call:
         self.program = launch.program()
         self.builder = launch.builder(self.program)
         self.tracker = Tracker(self.program)
-        self.machine: Machine | None = None
+        self.machine: Executor | None = None
         self.inputs: list[Input] = []
         self.structure: Any = None
         self.outputs: Any = None
@@ -291,19 +291,19 @@ class Call:
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def _machine(self) -> Machine:
+    def _machine(self) -> Executor:
         if self.machine is None:
             values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-            self.machine = Machine(self.program, values, self.tracker)
+            self.machine = Executor(self.program, values, self.tracker)
         return self.machine
 
-    def _physical_machine(self) -> Machine:
+    def _physical_machine(self) -> Executor:
         """A machine with every tensor at its address, for the whole program from its start."""
         values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-        self.machine = Machine(self.program, values, self.tracker, self.allocation)
+        self.machine = Executor(self.program, values, self.tracker, self.allocation)
         return self.machine
 
-    def _read_outputs(self, machine: Machine) -> None:
+    def _read_outputs(self, machine: Executor) -> None:
         flat: list[np.ndarray[Any, Any]] = []
 
         def read(leaf: Any) -> Any:

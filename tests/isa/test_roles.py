@@ -40,7 +40,7 @@ from nki_lab.isa.spec import (
     out,
 )
 from nki_lab.kernel_runtime.issue.nisa_functions import door_of
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path as ProgramPath
 from nki_lab.kernel_runtime.path import executed, known_path
 from nki_lab.kernel_runtime.recording import schema
@@ -230,7 +230,7 @@ def test_clones_of_matmul_are_grouped_into_as_many_slabs(cloned: Callable[[str],
     found = []
     for text in (PRODUCT, cloned(PRODUCT)):
         program, _ = traced(kernel_of(text), list(arrays()), ["float32"] * 2, "trn2", matmul_order=order)
-        machine = Machine(program, dict(enumerate(arrays())))
+        machine = Executor(program, dict(enumerate(arrays())))
         machine.run(final=True)
         found.append(([(item.shape, len(item.ops)) for item in machine.slabs], machine.elided))
     assert found[0] == found[1]

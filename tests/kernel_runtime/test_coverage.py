@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.coverage import Tracker, cover
 from nki_lab.kernel_runtime.footprint import WrittenPart
 from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import OUTPUTS, Case, contents, kernel_of, source, traced
 from tests.draws import Drawn
 from tests.expected import Expected
@@ -216,7 +216,7 @@ def test_a_program_may_grow_between_two_looks() -> None:
     text = "def kernel(a):\n    x = nl.ndarray((8, 8), nl.float32)\n    y = nl.load(a)\n    return x, y\n"
     program, builder = traced(kernel_of(text), [a], ["float32"], "trn2")
     tracker = Tracker(program)
-    machine = Machine(program, {0: a}, tracker)
+    machine = Executor(program, {0: a}, tracker)
     machine.run(final=False)
     assert not tracker.result.diagnostics
     from nki_lab.kernel_runtime.issue.context import recording

@@ -12,12 +12,12 @@ from nki_lab.isa.ops.register import integer_of, value_of
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.numerics.recipe import Registers, State, Step
+from nki_lab.kernel_runtime.numerics.variant_plan import Registers, State, Step
 from nki_lab.kernel_runtime.path import PathLog, endless
 from nki_lab.kernel_runtime.tensor import Buffer
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """Ops `first` to before `end`, planned."""
 
     first: int
@@ -25,14 +25,14 @@ class Stretch(NamedTuple):
     steps: list[tuple[int, Step]]
 
 
-Block = list[Stretch | Region]
+Block = list[Interval | Region]
 """A body: planned ops, and the loops between them."""
 
 
 class Loops:
-    """The loops of a program that a machine executes, and the path that it takes through them.
+    """The loops of a program that an executor executes, and the path that it takes through them.
 
-    The machine makes the memory of buffers (`bound`), plans ops (`plan`), performs what is planned and knows which op
+    The executor makes the memory of buffers (`bound`), plans ops (`plan`), performs what is planned and knows which op
     `failed`. Whether a matmul adds is decided when it is executed: in one pass it may be the first to write, in the
     next not.
     """
@@ -98,7 +98,7 @@ class Loops:
             if self.log.rows + self._passes > limit:
                 raise error_of(endless(self._program, region, limit))
 
-    def perform(self, part: Stretch) -> None:
+    def perform(self, part: Interval) -> None:
         """Make planned calls, and count the instructions that they execute."""
         try:
             self._perform(part.steps)
@@ -154,11 +154,11 @@ class Loops:
         block.append(self._straight(at, region.end))
         return block
 
-    def _straight(self, first: int, end: int) -> Stretch:
+    def _straight(self, first: int, end: int) -> Interval:
         steps: list[tuple[int, Step]] = []
         for index in range(first, end):
             self.plan(index, steps)
-        return Stretch(first, end, steps)
+        return Interval(first, end, steps)
 
     def _make_memory(self, region: Region) -> None:
         """Make the memory of all that the body accesses, once for all passes."""

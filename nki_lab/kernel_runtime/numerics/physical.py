@@ -22,7 +22,7 @@ class PhysicalMemory:
         self._memories: dict[tuple[MemoryRegion, int], np.ndarray[Any, Any]] = {}
 
     def bind(self, buffer: Buffer) -> Bound | None:
-        """The buffer's place; None for one in HBM, or one that found no room and lives on in virtual memory."""
+        """The buffer's place; None for one in HBM, or one that did not fit and lives on in virtual memory."""
         partition, byte = int(self._allocation.partition[buffer.id]), int(self._allocation.byte[buffer.id])
         width = self._widths.get(buffer.space)
         if width is None or partition < 0:

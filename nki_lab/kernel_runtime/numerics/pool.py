@@ -1,4 +1,4 @@
-"""Memory of a machine: aligned blocks that its tensors take and give back, the large ones kept for the next run.
+"""Memory of an executor: aligned blocks that its tensors take and give back, the large ones kept for the next run.
 
 Memory that is new to the process has to be mapped and cleared page by page, which for a large matrix takes longer than
 converting it.
@@ -57,7 +57,7 @@ _reserve: Final = _Reserve()
 
 
 class Pool:
-    """Blocks of one machine, given back when their tensors are dead and handed out again by size."""
+    """Blocks of one executor, given back when their tensors are dead and handed out again by size."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Block]] = {}
@@ -70,7 +70,7 @@ class Pool:
         return held.pop() if held else self.take_untouched(size)
 
     def take_untouched(self, nbytes: int) -> Block:
-        """A block that no tensor of this machine has been in: nothing that is planned writes it."""
+        """A block that no tensor of this executor has been in: nothing that is planned writes it."""
         size = _rounded(nbytes)
         block = _reserve.take(size) if size >= _LARGE else None
         if block is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.numerics.stepping import State, SteppingMachine
+from nki_lab.kernel_runtime.numerics.stepping import State, SteppingExecutor
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Array = NDArray[Any]
@@ -35,8 +35,8 @@ class Replay:
         self.interval = interval
         self.limit = limit - limit // _ANSWERS
         self.executed = 0  # ops, over all answers
-        self._machine = SteppingMachine(program, arrays, allocation)
-        self._whole = True  # the machine is where its counters say
+        self._executor = SteppingExecutor(program, arrays, allocation)
+        self._whole = True  # the executor is where its counters say
         self._states: dict[int, State] = {}
         self._places: list[int] = []
         self._blocks: dict[int, int] = {}  # how many states have a block, by its id
@@ -69,44 +69,44 @@ class Replay:
         known = self._answers.get(key)
         if known is None:
             if op < 0:
-                known = self._machine.at_start(view)
+                known = self._executor.at_start(view)
             else:
                 self._go(op, buffer, until if not _is_indirect(view) else op + 1)
-                known = self._machine.values(view)
+                known = self._executor.values(view)
             self._keep_answer(key, known)
         else:
             self._answers.move_to_end(key)
         return known.copy()
 
     def _go(self, op: int, buffer: int, until: int) -> None:
-        """Bring the machine to after `op`, and to before `until`, with the buffer in it."""
-        machine = self._machine
-        if self._whole and op < machine.done <= until and machine.holds(buffer):
+        """Bring the executor to after `op`, and to before `until`, with the buffer in it."""
+        executor = self._executor
+        if self._whole and op < executor.done <= until and executor.holds(buffer):
             return
         near = bisect_right(self._places, op) - 1
         start = self._places[near] if near >= 0 else 0
-        if not self._whole or machine.done > op or machine.done < start:
-            machine.restore(self._states.get(start))
+        if not self._whole or executor.done > op or executor.done < start:
+            executor.restore(self._states.get(start))
         self._whole = False  # until this has come to its end
-        while machine.done <= op:
-            following = (machine.done // self.interval + 1) * self.interval
+        while executor.done <= op:
+            following = (executor.done // self.interval + 1) * self.interval
             stop = min(op + 1, following)
-            self.executed += stop - machine.done
-            machine.advance(stop)
-            if machine.done % self.interval == 0 and machine.done > (self._places[-1] if self._places else 0):
+            self.executed += stop - executor.done
+            executor.advance(stop)
+            if executor.done % self.interval == 0 and executor.done > (self._places[-1] if self._places else 0):
                 self._keep_state()
         self._whole = True
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def _keep_state(self) -> None:
-        machine = self._machine
+        executor = self._executor
         before = self._states[self._places[-1]] if self._places else None
         low = bisect_left(self._write_ops, before.position if before is not None else 0)
-        high = bisect_left(self._write_ops, machine.done)
-        state = machine.state(before, np.unique(self._write_buffers[low:high]).tolist())
-        self._places.append(machine.done)
-        self._states[machine.done] = state
+        high = bisect_left(self._write_ops, executor.done)
+        state = executor.state(before, np.unique(self._write_buffers[low:high]).tolist())
+        self._places.append(executor.done)
+        self._states[executor.done] = state
         self._count(state, 1)
         while self._bytes > self.limit:
             self.interval *= 2
@@ -127,12 +127,12 @@ class Replay:
                     self._bytes += by * len(block)
 
     def _keep_answer(self, key: Any, values: Array) -> None:
-        room = self.limit // (_ANSWERS - 1)
-        if values.nbytes > room:
+        workspace = self.limit // (_ANSWERS - 1)
+        if values.nbytes > workspace:
             return
         self._answers[key] = values.copy()
         self._answer_bytes += values.nbytes
-        while self._answer_bytes > room:
+        while self._answer_bytes > workspace:
             self._answer_bytes -= self._answers.popitem(last=False)[1].nbytes
 
 

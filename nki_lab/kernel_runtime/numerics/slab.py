@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from nki_lab.isa.dtype import F32, DType
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.blas import accumulate
+from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
-from nki_lab.kernel_runtime.numerics.survey import Survey
 
 ULP_BOUND: Final = 16
 """Results under `slab` and `free` differ from `tile` by at most this many units in the last place of the largest
@@ -82,13 +82,13 @@ class Slab:
         return self.m * len(self.row_offsets), self.n * len(self.column_offsets)
 
 
-def find(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapping[int, Window],
+def find(program: Program, usage: BufferUsage, add: Mapping[int, Any], windows: Mapping[int, Window],
          shadowed: NDArray[np.bool_], limit_bytes: int) -> list[Slab]:  # fmt: skip
     """The slabs of a complete program; matmuls in none of them stay as they are.
 
     `add` resolves each matmul's accumulation, `windows` the elided loads, `shadowed` the buffers held in float32.
     """
-    chains = _chains(program, survey, add, windows, shadowed)
+    chains = _chains(program, usage, add, windows, shadowed)
     groups: dict[Any, list[Chain]] = defaultdict(list)
     for chain in chains:
         left, right = chain.left, chain.right
@@ -100,11 +100,11 @@ def find(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapp
         groups[key].append(chain)
     slabs: list[Slab] = []
     for members in groups.values():
-        slabs += _grids(members, survey, limit_bytes)
+        slabs += _grids(members, usage, limit_bytes)
     return slabs
 
 
-def _chains(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapping[int, Window],
+def _chains(program: Program, usage: BufferUsage, add: Mapping[int, Any], windows: Mapping[int, Window],
             shadowed: NDArray[np.bool_]) -> list[Chain]:  # fmt: skip
     eligible = [_operands(variant) for variant in program.variants]
     if not any(eligible):
@@ -130,7 +130,7 @@ def _chains(program: Program, survey: Survey, add: Mapping[int, Any], windows: M
         chain.left.append(left)
         chain.right.append(right)
         chain.depths.append(stationary.type.partitions)
-    return [chain for chain in chains.values() if chain.sound and chain.ops and _holds_still(chain, program, survey)]
+    return [chain for chain in chains.values() if chain.sound and chain.ops and _holds_still(chain, program, usage)]
 
 
 def _operands(variant: Variant) -> tuple[int, ...]:
@@ -155,21 +155,21 @@ def _place(view: View, windows: Mapping[int, Window], shadowed: NDArray[np.bool_
     return Place(window.root, window.base + rows * window.pitch + columns, window.pitch)
 
 
-def _holds_still(chain: Chain, program: Program, survey: Survey) -> bool:
+def _holds_still(chain: Chain, program: Program, usage: BufferUsage) -> bool:
     """Only matmuls write the tile, it is read after the last of them only, and operands are complete before the first.
 
     A slab runs at its first tile's place: another write to a later tile, such as a fill with zeros, would follow it.
     """
     buffer = chain.buffer
-    if int(survey.writes[buffer]) != len(chain.ops):
+    if int(usage.writes[buffer]) != len(chain.ops):
         return False
-    if survey.first_read[buffer] <= chain.ops[-1] or program.buffers[buffer].address is not None:
+    if usage.first_read[buffer] <= chain.ops[-1] or program.buffers[buffer].address is not None:
         return False
     roots = {place.root for place in (*chain.left, *chain.right)}
-    return all(survey.last_write[root] < chain.ops[0] for root in roots)
+    return all(usage.last_write[root] < chain.ops[0] for root in roots)
 
 
-def _grids(members: list[Chain], survey: Survey, limit_bytes: int) -> list[Slab]:
+def _grids(members: list[Chain], usage: BufferUsage, limit_bytes: int) -> list[Slab]:
     """Complete rectangles of side-by-side tiles among chains of one key."""
     cells = {(chain.left[0].offset, chain.right[0].offset): chain for chain in members}
     rows: dict[int, list[int]] = defaultdict(list)
@@ -188,7 +188,7 @@ def _grids(members: list[Chain], survey: Survey, limit_bytes: int) -> list[Slab]
             for row_run in _runs(sorted(row_list), m):
                 for start in range(0, len(row_run), most):
                     band = row_run[start : start + most]
-                    slabs += _slab(cells, band, column_run, survey)
+                    slabs += _slab(cells, band, column_run, usage)
     return slabs
 
 
@@ -203,11 +203,13 @@ def _runs(offsets: list[int], step: int) -> list[list[int]]:
     return runs
 
 
-def _slab(cells: Mapping[tuple[int, int], Chain], rows: list[int], columns: list[int], survey: Survey) -> list[Slab]:
+def _slab(
+    cells: Mapping[tuple[int, int], Chain], rows: list[int], columns: list[int], usage: BufferUsage
+) -> list[Slab]:
     chains = [cells[row, column] for row in rows for column in columns]
     first = min(chain.ops[0] for chain in chains)
     roots = {place.root for chain in chains for place in (*chain.left, *chain.right)}
-    if len(chains) == 1 or any(survey.last_write[root] >= first for root in roots):
+    if len(chains) == 1 or any(usage.last_write[root] >= first for root in roots):
         return []
     pattern = chains[0]
     where = {chain.buffer: divmod(i, len(columns)) for i, chain in enumerate(chains)}
@@ -236,21 +238,21 @@ class Narrow(NamedTuple):
 
 
 def multiply(slab: Slab, sources: Mapping[int, NDArray[np.float32] | Narrow], grid: NDArray[np.float32],
-             room: NDArray[np.float32], *, free: bool) -> None:  # fmt: skip
+             workspace: NDArray[np.float32], *, free: bool) -> None:  # fmt: skip
     """Compute a slab into its grid; `sources` are the roots' flat arrays. `free` fuses levels that are consecutive.
 
-    Narrow roots are widened level by level, in `room`, of `room_for` elements: so they stay in the cache.
+    Narrow roots are widened level by level, in `workspace`, of `workspace_size` elements: so they stay in the cache.
     """
     m, n = slab.shape
     for number, (left, right, depth) in enumerate(_levels(slab, free=free)):
-        a = _operand(sources[left.root], left, depth, m, room[: depth * m])
-        b = _operand(sources[right.root], right, depth, n, room[depth * m : depth * (m + n)])
+        a = _operand(sources[left.root], left, depth, m, workspace[: depth * m])
+        b = _operand(sources[right.root], right, depth, n, workspace[depth * m : depth * (m + n)])
         band = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
         for start in range(0, m, band):
             accumulate(a[:, start : start + band], b, grid[start : start + band], add=number > 0)
 
 
-def room_for(slab: Slab, *, free: bool) -> int:
+def workspace_size(slab: Slab, *, free: bool) -> int:
     """The elements of the operands of a slab's deepest level."""
     return sum(slab.shape) * max(depth for _, _, depth in _levels(slab, free=free))
 
@@ -260,12 +262,12 @@ def _levels(slab: Slab, *, free: bool) -> list[tuple[Place, Place, int]]:
 
 
 def _operand(source: NDArray[np.float32] | Narrow, place: Place, rows: int, columns: int,
-             room: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
+             workspace: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
     if isinstance(source, Narrow):
         size = source.flat.itemsize
         narrow = np.ndarray((rows, columns), source.flat.dtype, source.flat, place.offset * size,
                             (place.pitch * size, size))  # fmt: skip
-        return to_shadow(narrow, source.dtype, room.reshape(rows, columns))
+        return to_shadow(narrow, source.dtype, workspace.reshape(rows, columns))
     return _matrix(source, place.offset, place.pitch, rows, columns)
 
 

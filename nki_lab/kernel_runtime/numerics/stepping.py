@@ -1,4 +1,4 @@
-"""A machine that can stop after any instruction, say what memory holds then, and go back to where it was."""
+"""An executor that can stop after any instruction, say what memory holds then, and go back to where it was."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from nki_lab.isa.dtype import BOOL
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View
+from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.indirect import Inspection
-from nki_lab.kernel_runtime.numerics.machine import Machine
-from nki_lab.kernel_runtime.numerics.recipe import Registers, Step
 from nki_lab.kernel_runtime.numerics.storage import host_values, window
-from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.numerics.variant_plan import Registers, Step
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Array = NDArray[Any]
@@ -30,7 +30,7 @@ BLOCK: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """All that a machine held after `position` instructions, except what no instruction writes.
+    """All that an executor held after `position` instructions, except what no instruction writes.
 
     `units` are memories by the least buffer that lies in them, cut into blocks; the others are as at the beginning.
     """
@@ -43,11 +43,11 @@ class State:
 class Facts(NamedTuple):
     """What is known of a program: its accesses, and for each accumulating op whether it adds to what is there."""
 
-    survey: Survey
+    usage: BufferUsage
     add: Mapping[int, Any]
 
 
-class SteppingMachine(Machine):
+class SteppingExecutor(Executor):
     """Executes a complete program op by op, in program order: nothing is elided or grouped.
 
     A tile's memory is used again some time after its last access; before that `values` can be asked. The values are
@@ -58,9 +58,9 @@ class SteppingMachine(Machine):
         self, program: Program, arrays: Mapping[int, Array], allocation: Allocation | None, facts: Facts | None = None
     ) -> None:
         super().__init__(program, arrays, None, allocation)
-        self._facts = facts or Facts(Survey(program), self.tracker.advance().add)
-        self._written = self._facts.survey.writes > 0
-        self._last = np.where(_stays(program), _NEVER, self._facts.survey.last_access)
+        self._facts = facts or Facts(BufferUsage(program), self.tracker.advance().add)
+        self._written = self._facts.usage.writes > 0
+        self._last = np.where(_stays(program), _NEVER, self._facts.usage.last_access)
         self._by_last = np.argsort(self._last, kind="stable")
         self._dead = 0  # how many buffers of `_by_last` are given back
         self._buried = 0  # those that no op from here on accesses
@@ -106,12 +106,12 @@ class SteppingMachine(Machine):
     def at_start(self, view: View | NkiTensor) -> Array:
         """What a view shows before the first op."""
         if self._fresh is None:
-            self._fresh = SteppingMachine(self.program, self.arrays, self._allocation, self._facts)
+            self._fresh = SteppingExecutor(self.program, self.arrays, self._allocation, self._facts)
         values = self._fresh.values(view)
         self._fresh._release(list(self._fresh._blocks))
         return values
 
-    _fresh: SteppingMachine | None = None
+    _fresh: SteppingExecutor | None = None
 
     # -- states ------------------------------------------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class SteppingMachine(Machine):
         out: dict[int, Array] = {}
         for number, bound in self._bounds.items():
             dead = number not in self._shared and self._last[number] < self.done
-            if not dead and self._facts.survey.first_write[number] < self.done:
+            if not dead and self._facts.usage.first_write[number] < self.done:
                 out[self._unit_of(number)] = bound.flat
         return dict(sorted(out.items()))
 

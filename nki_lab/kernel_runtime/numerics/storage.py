@@ -116,8 +116,8 @@ def of_array(buffer: Buffer, values: Array, kind: int, pool: Pool) -> Bound:
         if buffer.dtype.name == "float32":
             flat = dense
         else:
-            room = pool.take_untouched(4 * dense.size).memory[: 4 * dense.size].view(np.float32)
-            flat = to_shadow(dense.reshape(-1), buffer.dtype, room)
+            workspace = pool.take_untouched(4 * dense.size).memory[: 4 * dense.size].view(np.float32)
+            flat = to_shadow(dense.reshape(-1), buffer.dtype, workspace)
     elif kind == BYTES:
         flat = dense.view(np.uint8)
     else:

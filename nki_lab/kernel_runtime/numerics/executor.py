@@ -16,13 +16,14 @@ from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.ir import Program, Variant
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
+from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, repeated, strayed
-from nki_lab.kernel_runtime.numerics.loops import Loops, Stretch
+from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Pool
-from nki_lab.kernel_runtime.numerics.recipe import Recipe, Registers, State, Step
+from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, dying, kept, plan_program
 from nki_lab.kernel_runtime.numerics.rounding import Scratch
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
@@ -37,8 +38,7 @@ from nki_lab.kernel_runtime.numerics.storage import (
     to_bytes,
     window,
 )
-from nki_lab.kernel_runtime.numerics.survey import Survey
-from nki_lab.kernel_runtime.numerics.whole import Whole, dying, kept, whole_plan
+from nki_lab.kernel_runtime.numerics.variant_plan import Registers, State, Step, VariantPlan
 from nki_lab.kernel_runtime.path import Path, PathLog
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
 
@@ -48,7 +48,7 @@ _REMEMBERED: Final = 4096  # planned ops kept for when the same op comes again
 _CHUNK: Final = 16_384  # ops planned at a time: plans hold a few hundred bytes an op
 
 
-class Machine:
+class Executor:
     """Executes a program. `arrays` are the kernel's arguments by buffer id, in their host dtypes.
 
     A program that is complete runs once, with `run(final=True)`: then loads of unwritten inputs are elided, matmuls
@@ -81,7 +81,7 @@ class Machine:
         self._bounds: dict[int, Bound] = {}
         self._blocks: dict[int, Block] = {}
         self._kinds: dict[int, int] = {}
-        self._recipes: dict[Any, Recipe] = {}
+        self._variant_plans: dict[Any, VariantPlan] = {}
         self.registers = Registers(program.arch.pmax)
         self._states = (State(self.registers, False), State(self.registers, True))
         self._scratch = Scratch()
@@ -102,17 +102,17 @@ class Machine:
         coverage = self.tracker.finish() if final else self.tracker.advance()
         with np.errstate(all="ignore"):
             self._prepare()
-            plan: Whole | None = None
+            plan: ProgramPlan | None = None
             ends: Mapping[int, list[int]] = {}
             if self._loops is None and self.program.registers and not self.program.is_laid_out:
                 self._loops = Loops(self.program, self.registers, self.bound, self.plan, self.perform,
                                     lambda: self.failed)  # fmt: skip
             if final and self.done == 0 and len(self.program) and self._physical is None:
                 if self._loops is None:
-                    plan = whole_plan(self.program, coverage.add, self._shadowed())
+                    plan = plan_program(self.program, coverage.add, self._shadowed())
                     self._take_over(plan)
                 else:
-                    ends = dying(self.program, Survey(self.program), kept(self.program))
+                    ends = dying(self.program, BufferUsage(self.program), kept(self.program))
             self._execute(coverage.add, plan, ends)
         self.seconds += time.perf_counter() - start
 
@@ -132,7 +132,7 @@ class Machine:
         return values.view(np.bool_) if tensor._dtype is BOOL and values.dtype != np.bool_ else values
 
     def hand_out(self, tensor: NkiTensor) -> Array:
-        """`read` of a result, with which the machine has done: where it can be, its memory and no copy."""
+        """`read` of a result, with which the executor has done: where it can be, its memory and no copy."""
         buffer = tensor._buffer
         block, bound = self._blocks.get(buffer.id), self._bounds.get(buffer.id)
         plain = buffer.dtype is F32 or (bound is not None and bound.kind == NATIVE and buffer.dtype is not BOOL)
@@ -232,7 +232,7 @@ class Machine:
 
     # -- the whole program at once -----------------------------------------------------------------------------------
 
-    def _take_over(self, plan: Whole) -> None:
+    def _take_over(self, plan: ProgramPlan) -> None:
         """Bind what a complete program allows to be bound in another way."""
         self._written = plan.written
         self._stored = plan.stored
@@ -261,13 +261,13 @@ class Machine:
         roots = {place.root for place in (*found.left, *found.right)}
         sources = {root: self._root(root) for root in roots}
         free = self.program.options.matmul_order == "free"
-        room = np.zeros(0, np.float32)
+        workspace = np.zeros(0, np.float32)
         if any(isinstance(source, slabs.Narrow) for source in sources.values()):
-            size = slabs.room_for(found, free=free)
+            size = slabs.workspace_size(found, free=free)
             block = self._pool.take(4 * size)
-            room = block.memory[: 4 * size].view(np.float32)
+            workspace = block.memory[: 4 * size].view(np.float32)
             self._pool.give(block)  # to what comes after this step
-        return (_multiply, (found, sources, grid.reshape(m, n), room, free))
+        return (_multiply, (found, sources, grid.reshape(m, n), workspace, free))
 
     def _root(self, number: int) -> Array | slabs.Narrow:
         """What a slab reads: a shadow, or an argument as the caller gave it."""
@@ -281,7 +281,7 @@ class Machine:
 
     # -- execution ---------------------------------------------------------------------------------------------------
 
-    def _execute(self, add: Mapping[int, Any], plan: Whole | None, dying: Mapping[int, list[int]]) -> None:
+    def _execute(self, add: Mapping[int, Any], plan: ProgramPlan | None, dying: Mapping[int, list[int]]) -> None:
         total, loops = len(self.program), self._loops
         while True:
             region = None if loops is None else loops.next_at(self.done)
@@ -306,10 +306,10 @@ class Machine:
             if loops is None:
                 self.perform(steps)
             else:
-                loops.perform(Stretch(self.done, stop, steps))
+                loops.perform(Interval(self.done, stop, steps))
             self.done = stop
 
-    def _plan_rows(self, add: Mapping[int, Any], plan: Whole, steps: list[tuple[int, Step]]) -> int:
+    def _plan_rows(self, add: Mapping[int, Any], plan: ProgramPlan, steps: list[tuple[int, Step]]) -> int:
         """Plan the next of the rows that remain; gives the op up to which they go."""
         first = int(np.searchsorted(plan.rows, self.done))
         rows = plan.rows[first : first + _CHUNK].tolist()
@@ -349,7 +349,7 @@ class Machine:
             steps.extend([(index, step) for step in planned])
             return
         bounds: list[Bound] = place[2::2]
-        recipe = self._recipe(variant, bounds)
+        recipe = self._variant_plan(variant, bounds)
         if state is None:
             state = self._states[adds] if repeated else State(self.registers, adds)
         made = recipe.steps(views, bounds, state, self._scratch, self._resolver)
@@ -359,11 +359,11 @@ class Machine:
                 self._planned.clear()
             self._planned[key] = made
 
-    def _recipe(self, variant: Variant, bounds: list[Bound]) -> Recipe:
+    def _variant_plan(self, variant: Variant, bounds: list[Bound]) -> VariantPlan:
         key = (variant.id, *[bound.kind for bound in bounds])
-        recipe = self._recipes.get(key)
+        recipe = self._variant_plans.get(key)
         if recipe is None:
-            recipe = self._recipes[key] = Recipe(variant, key[1:], self.program.options.precise)
+            recipe = self._variant_plans[key] = VariantPlan(variant, key[1:], self.program.options.precise)
         return recipe
 
     def _exchange(self, index: int, steps: list[tuple[int, Step]]) -> None:
@@ -437,6 +437,6 @@ def is_whole(tensor: NkiTensor) -> bool:
     )
 
 
-def _multiply(found: slabs.Slab, sources: Mapping[int, Array | slabs.Narrow], grid: Array, room: Array,
+def _multiply(found: slabs.Slab, sources: Mapping[int, Array | slabs.Narrow], grid: Array, workspace: Array,
               free: bool) -> None:  # fmt: skip
-    slabs.multiply(found, sources, grid, room, free=free)
+    slabs.multiply(found, sources, grid, workspace, free=free)

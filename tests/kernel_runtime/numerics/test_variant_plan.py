@@ -9,8 +9,8 @@ import pytest
 
 from nki_lab.isa.dtype import BF16, F16
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.recipe import Recipe
 from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, kind_of
+from nki_lab.kernel_runtime.numerics.variant_plan import VariantPlan
 from tests.calls import kernel_of, traced
 
 PRELUDE = """
@@ -35,11 +35,11 @@ def program_of(call: str) -> Program:
     return program
 
 
-def recipe(call: str, *kinds: int, precise: bool = True) -> Recipe:
+def recipe(call: str, *kinds: int, precise: bool = True) -> VariantPlan:
     program = program_of(call)
     (op,) = program.ops()
     usual = tuple(kind_of(view.buffer) for view in op.views)
-    return Recipe(op.variant, kinds or usual, precise)
+    return VariantPlan(op.variant, kinds or usual, precise)
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_an_output_clashes_with_whatever_else_lies_in_its_memory(call: str, clas
     flats = {view.buffer.id: object() for view in op.views}
     bounds: Any = [type("Held", (), {"flat": flats[view.buffer.id]}) for view in op.views]
     kinds = tuple(kind_of(view.buffer) for view in op.views)
-    assert Recipe(op.variant, kinds, True).clashes(list(op.views), bounds) is clash
+    assert VariantPlan(op.variant, kinds, True).clashes(list(op.views), bounds) is clash

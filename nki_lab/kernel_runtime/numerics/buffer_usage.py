@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.ir import Program, access_columns
 _NEVER = np.iinfo(np.int64).max
 
 
-class Survey:
+class BufferUsage:
     """Per buffer: number of writes, first and last write, first read, last access; per op: its accesses.
 
     `first_read` is a very large number where there is no read; `last_*` are -1 where there is none. `foreign_reads`

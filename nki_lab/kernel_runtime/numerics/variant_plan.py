@@ -19,6 +19,7 @@ from nki_lab.isa.spec import Unmodelled, Use
 from nki_lab.kernel_runtime.ir import Variant, View
 from nki_lab.kernel_runtime.numerics.conform import Presented, present
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.program_plan import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.rounding import (
     Scratch,
     convert_to_int,
@@ -29,7 +30,6 @@ from nki_lab.kernel_runtime.numerics.rounding import (
     to_storage,
 )
 from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, unit_of, window
-from nki_lab.kernel_runtime.numerics.whole import copies_as_it_is
 
 Array = NDArray[Any]
 ndarray: Final[Any] = np.ndarray
@@ -91,7 +91,7 @@ class Registers:
         self.mail.update(other.mail)  # nothing writes these arrays
 
 
-class Recipe:
+class VariantPlan:
     """The execution of a variant under given bindings."""
 
     __slots__ = (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nki_lab.isa.dtype import BF16
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics import slab as slabs
-from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, reshape_strides
 
 Array = NDArray[Any]
@@ -24,7 +24,7 @@ _WIDE: Final = 4  # bytes of a float32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class ProgramPlan:
     """The plan of a program whose ops are all there.
 
     `written` tells of each buffer whether an op writes it. `rows` are the ops that remain, among them the first op of
@@ -45,10 +45,10 @@ class Whole:
     dying: Mapping[int, list[int]]
 
 
-_known: WeakKeyDictionary[Program, Whole] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Program, ProgramPlan] = WeakKeyDictionary()
 
 
-def whole_plan(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> Whole:
+def plan_program(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> ProgramPlan:
     """The plan of a complete program without device loops; worked out once for each program.
 
     `add` resolves each matmul's accumulation, `shadowed` tells which buffers are held in float32.
@@ -59,30 +59,30 @@ def whole_plan(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bo
     return found
 
 
-def _planned(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> Whole:
-    survey = Survey(program)
+def _planned(program: Program, add: Mapping[int, Any], shadowed: NDArray[np.bool_]) -> ProgramPlan:
+    usage = BufferUsage(program)
     keep = kept(program)
-    windows = _elided(program, survey, shadowed, keep)
+    windows = _elided(program, usage, shadowed, keep)
     found: list[slabs.Slab] = []
     if program.options.matmul_order != "tile":
-        found = slabs.find(program, survey, add, windows, shadowed, program.options.slab_bytes)
+        found = slabs.find(program, usage, add, windows, shadowed, program.options.slab_bytes)
     left = np.ones(len(program), bool)
-    left[survey.first_write[list(windows)]] = False
+    left[usage.first_write[list(windows)]] = False
     left[[op for item in found for op in item.ops]] = False
-    touched = survey.touched(left)
+    touched = usage.touched(left)
     left[[item.first for item in found]] = True
     needed = {tile: window for tile, window in windows.items() if touched[tile]}
     touched[[window.root for window in needed.values()]] = True
-    return Whole(
-        written=survey.writes > 0,
+    return ProgramPlan(
+        written=usage.writes > 0,
         skip={item.first: item for item in found},
         rows=np.flatnonzero(left),
         windows=needed,
         elided=len(windows),
         slabs=tuple(found),
         narrow=_narrow(program, found, touched),
-        stored=_stored(program, survey),
-        dying=dying(program, survey, keep),
+        stored=_stored(program, usage),
+        dying=dying(program, usage, keep),
     )
 
 
@@ -103,13 +103,13 @@ def kept(program: Program) -> NDArray[np.bool_]:
     return keep
 
 
-def dying(program: Program, survey: Survey, keep: Array) -> dict[int, list[int]]:
+def dying(program: Program, usage: BufferUsage, keep: Array) -> dict[int, list[int]]:
     """For each op, of a device loop the last one, the tiles that nobody touches or asks for afterwards."""
     # Index tensors are looked at while the program runs, when later ops are planned already.
     indices = [view.indirect.index for view in program.views if view.indirect is not None]
     stay = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
     out: dict[int, list[int]] = {}
-    last_access = survey.last_access.copy()
+    last_access = usage.last_access.copy()
     for region in program.regions:
         if region.parent < 0:
             last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
@@ -130,7 +130,7 @@ def copies_as_it_is(variant: Variant) -> bool:
     )
 
 
-def _stored(program: Program, survey: Survey) -> frozenset[int]:
+def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
     """Results of bfloat16 that plain copies write and nothing reads: converted tile by tile, while in the cache."""
     views, options = program.views, program.options
     if not options.precise or any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip):
@@ -140,22 +140,22 @@ def _stored(program: Program, survey: Survey) -> frozenset[int]:
     for buffer in {tensor._buffer for tensor in program.outputs}:
         if buffer.on_chip or buffer.dtype is not BF16 or buffer.kind != "output":
             continue
-        ops = survey.writers(buffer.id)
-        if survey.never_read(buffer.id) and len(ops) and plain[np.frombuffer(program.op_variant, np.uint32)[ops]].all():
+        ops = usage.writers(buffer.id)
+        if usage.never_read(buffer.id) and len(ops) and plain[np.frombuffer(program.op_variant, np.uint32)[ops]].all():
             out.add(buffer.id)
     return frozenset(out)
 
 
-def _elided(program: Program, survey: Survey, shadowed: Array, keep: Array) -> dict[int, slabs.Window]:
+def _elided(program: Program, usage: BufferUsage, shadowed: Array, keep: Array) -> dict[int, slabs.Window]:
     """Loads whose tile can be a window into its source: written once, whole, read by matmuls only."""
     candidates = program.variants_where(copies_as_it_is)
     windows: dict[int, slabs.Window] = {}
     if not candidates.any():
         return windows
     buffers, views = program.buffers, program.views
-    tiles = (survey.writes == 1) & (survey.foreign_reads == 0) & ~keep & shadowed
+    tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~keep & shadowed
     tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
-    sources = (survey.writes == 0) & shadowed
+    sources = (usage.writes == 0) & shadowed
     sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
     of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
     full = np.fromiter((view.full for view in views), bool, len(views))
@@ -163,7 +163,7 @@ def _elided(program: Program, survey: Survey, shadowed: Array, keep: Array) -> d
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]
-    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (survey.first_read[of_view[into]] >= ops)
+    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
     layouts: dict[tuple[int, int], int | None] = {}
     for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
         dst, src = views[target], views[origin]

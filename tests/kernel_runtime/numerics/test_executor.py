@@ -1,4 +1,4 @@
-"""Whole programs: run at once or as they grow, with memory used again, give the same bits; faults name their line."""
+"""ProgramPlan programs: run at once or as they grow, with memory used again, give the same bits; faults name their line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.nisa_functions import door_of
-from nki_lab.kernel_runtime.numerics import machine as machine_module
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics import executor as executor_module
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.storage import Pool
 from tests.calls import Case, contents, execute, kernel_of, source, traced
 from tests.draws import Drawn, Seeded
@@ -59,7 +59,7 @@ def test_plans_of_a_few_ops_at_a_time_give_the_same_bits(seed: int, monkeypatch:
     case = draw_program(choice, choice.pick(arches()), exact=False)
     whole = execute(case, final=True).written
     for size in (1, 3):
-        monkeypatch.setattr(machine_module, "_CHUNK", size)
+        monkeypatch.setattr(executor_module, "_CHUNK", size)
         assert same_bits(execute(case, final=True).written, whole)
 
 
@@ -70,17 +70,17 @@ def test_observing_between_instructions_changes_nothing(seed: int) -> None:
     arrays = [contents(memory) for memory in case.memories]
     text = source(case)
     program, builder = traced(kernel_of(text), arrays, [m.dtype for m in case.memories], case.target, **case.options)
-    whole = Machine(program, dict(enumerate(arrays)))
+    whole = Executor(program, dict(enumerate(arrays)))
     whole.run(final=True)
 
     stepped, builder = traced(kernel_of("def kernel(*xs):\n    return ()\n"), arrays, [m.dtype for m in case.memories],
                               case.target, **case.options)  # fmt: skip
-    machine = Machine(stepped, dict(enumerate(arrays)))
+    executor = Executor(stepped, dict(enumerate(arrays)))
     watched: list[Any] = []
 
     def look(tensor: Any) -> None:
-        machine.run(final=False)
-        machine.read(tensor)
+        executor.run(final=False)
+        executor.read(tensor)
         watched.append(tensor)
 
     lines = text.splitlines()
@@ -94,10 +94,10 @@ def test_observing_between_instructions_changes_nothing(seed: int) -> None:
 
     with recording(builder):
         outputs = names["kernel"](*(whole_view(buffer) for buffer in stepped.inputs))
-    machine.run(final=False)
+    executor.run(final=False)
     assert watched
     for got, want in zip(outputs, program.outputs, strict=True):
-        assert machine.read(got).tobytes() == whole.read(want).tobytes()
+        assert executor.read(got).tobytes() == whole.read(want).tobytes()
 
 
 LOOP = """
@@ -125,12 +125,12 @@ def test_memory_is_used_again_after_its_last_access() -> None:
                 taken.append(nbytes)
             return super().take(nbytes)
 
-    machine = Machine(program, {0: a})
-    machine._pool = Counting()
-    machine.run(final=True)
+    executor = Executor(program, {0: a})
+    executor._pool = Counting()
+    executor.run(final=True)
     # 64 trips of two tiles: two blocks, and the result.
     assert sorted(taken) == [16384, 16384, a.nbytes]
-    np.testing.assert_array_equal(machine.read(program.outputs[0]), np.exp(a) + np.float32(1))
+    np.testing.assert_array_equal(executor.read(program.outputs[0]), np.exp(a) + np.float32(1))
 
 
 def test_kernel_results_stay_readable() -> None:
@@ -147,30 +147,30 @@ def test_arguments_are_not_touched_unless_the_kernel_writes_them() -> None:
     text = "def kernel(a):\n    x = nl.load(a)\n    nisa.tensor_scalar(x, x, nl.add, 1.0)\n    nl.store(a, x)\n    return a\n"
     program, _ = traced(kernel_of(text), [a], ["float32"], "trn2")
     for final in (True, False):
-        machine = Machine(program, {0: a})
-        machine.run(final=final)
-        np.testing.assert_array_equal(machine.read(program.outputs[0]), kept + 1)
+        executor = Executor(program, {0: a})
+        executor.run(final=final)
+        np.testing.assert_array_equal(executor.read(program.outputs[0]), kept + 1)
         np.testing.assert_array_equal(a, kept)
 
 
 def test_a_read_is_a_copy() -> None:
     a = np.zeros((2, 2), np.float32)
     program, _ = traced(kernel_of("def kernel(a):\n    return nl.load(a)\n"), [a], ["float32"], "trn2")
-    machine = Machine(program, {0: a})
-    machine.run(final=True)
-    machine.read(program.outputs[0])[...] = 5
-    assert not machine.read(program.outputs[0]).any()
+    executor = Executor(program, {0: a})
+    executor.run(final=True)
+    executor.read(program.outputs[0])[...] = 5
+    assert not executor.read(program.outputs[0]).any()
 
 
 def test_views_are_read_in_their_shape_and_dtype() -> None:
     a = np.arange(2**16, 2**16 + 24, dtype=np.int32).reshape(4, 6)
     program, _ = traced(kernel_of("def kernel(a):\n    return nl.load(a)\n"), [a], ["int32"], "trn2")
-    machine = Machine(program, {0: a})
-    machine.run(final=True)
+    executor = Executor(program, {0: a})
+    executor.run(final=True)
     tensor = program.outputs[0]
-    np.testing.assert_array_equal(machine.read(tensor[1:3, 0:6:2]), a[1:3, 0:6:2])
-    np.testing.assert_array_equal(machine.read(tensor.view(np.uint16)), a.view(np.uint16))
-    np.testing.assert_array_equal(machine.read(tensor.reshape((4, 2, 3)).permute((0, 2, 1))),
+    np.testing.assert_array_equal(executor.read(tensor[1:3, 0:6:2]), a[1:3, 0:6:2])
+    np.testing.assert_array_equal(executor.read(tensor.view(np.uint16)), a.view(np.uint16))
+    np.testing.assert_array_equal(executor.read(tensor.reshape((4, 2, 3)).permute((0, 2, 1))),
                                   a.reshape(4, 2, 3).transpose(0, 2, 1))  # fmt: skip
 
 
@@ -186,13 +186,13 @@ def kernel(a):
 """
     for dtype in ("float32", "bfloat16", "float8_e4m3", "int32", "uint8"):
         program, _ = traced(kernel_of(text.format(dtype=dtype)), [np.zeros((1, 1), np.float32)], ["float32"], "trn2")
-        machine = Machine(program, {0: np.zeros((1, 1), np.float32)})
-        machine.run(final=final)
-        got = machine.read(program.outputs[0]).astype(np.float64)
+        executor = Executor(program, {0: np.zeros((1, 1), np.float32)})
+        executor.run(final=final)
+        got = executor.read(program.outputs[0]).astype(np.float64)
         assert (got[:, 0:2] == 1).all()
         rest = got[:, 2:6]
         assert (rest == 4).all() if "int" in dtype else np.isnan(rest).all()
-        assert [item.code for item in machine.tracker.result.diagnostics] == ["NKI302"]
+        assert [item.code for item in executor.tracker.result.diagnostics] == ["NKI302"]
 
 
 def test_a_block_is_poisoned_only_when_its_turn_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def kernel(a):
 """
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     for size in (16_384, 1, 2):
-        monkeypatch.setattr(machine_module, "_CHUNK", size)
+        monkeypatch.setattr(executor_module, "_CHUNK", size)
         (got,) = run(text, a)
         np.testing.assert_array_equal(got[:, 0:6], a)
         assert not got[:, 6].any()
@@ -222,7 +222,7 @@ def kernel(a):
 def test_accumulation_registers_live_on_between_two_observations() -> None:
     a = np.ones((4, 6), np.float32)
     program, builder = traced(kernel_of("def kernel(a):\n    return nl.load(a)\n"), [a], ["float32"], "trn2")
-    machine = Machine(program, {0: a})
+    executor = Executor(program, {0: a})
     tile = program.outputs[0]
     with recording(builder):
         total = builder.allocate((4, 1), "float32", tile._buffer.space)
@@ -230,8 +230,8 @@ def test_accumulation_registers_live_on_between_two_observations() -> None:
         assert commands is not None
         for command in ("reset_reduce", "reduce"):
             door_of("activation")(tile, "copy", tile, reduce_res=total, reduce_cmd=commands[command])
-            machine.run(final=False)
-    assert (machine.read(total) == 12).all()
+            executor.run(final=False)
+    assert (executor.read(total) == 12).all()
 
 
 def test_without_precision_narrow_floats_stay_float32_until_the_end() -> None:
@@ -259,7 +259,7 @@ def test_an_instruction_that_fails_is_our_fault_at_the_users_line(monkeypatch: p
     text = "def kernel(a):\n    x = nl.load(a)\n    nisa.reciprocal(x, x)\n    return x\n"
     program, _ = traced(kernel_of(text), [np.ones((2, 2), np.float32)], ["float32"], "trn2")
     with pytest.raises(NkiError) as caught:
-        Machine(program, {0: np.ones((2, 2), np.float32)}).run(final=True)
+        Executor(program, {0: np.ones((2, 2), np.float32)}).run(final=True)
     (found,) = caught.value.diagnostics
     assert found.code == "NKI901"
     assert "planted" in found.message
@@ -275,7 +275,7 @@ def test_interrupts_and_want_of_memory_pass_through(kind: type[BaseException], m
     text = "def kernel(a):\n    x = nl.load(a)\n    nisa.reciprocal(x, x)\n    return x\n"
     program, _ = traced(kernel_of(text), [np.ones((2, 2), np.float32)], ["float32"], "trn2")
     with pytest.raises(kind):
-        Machine(program, {0: np.ones((2, 2), np.float32)}).run(final=True)
+        Executor(program, {0: np.ones((2, 2), np.float32)}).run(final=True)
 
 
 def test_loads_that_only_matmuls_read_cost_nothing() -> None:
@@ -291,10 +291,10 @@ def kernel(a, b):
 """
     a, b = (np.random.default_rng(n).standard_normal((128, n)).astype(np.float32) for n in (64, 32))
     program, _ = traced(kernel_of(text), [a, b], ["float32"] * 2, "trn2")
-    machine = Machine(program, {0: a, 1: b})
-    machine.run(final=True)
-    assert machine.elided == 2
-    np.testing.assert_allclose(machine.read(program.outputs[0]), a.T @ b, rtol=1e-4, atol=1e-4)
+    executor = Executor(program, {0: a, 1: b})
+    executor.run(final=True)
+    assert executor.elided == 2
+    np.testing.assert_allclose(executor.read(program.outputs[0]), a.T @ b, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -320,12 +320,12 @@ def kernel(a, b):
 """
     a, b = (np.random.default_rng(n).standard_normal((128, n)).astype(np.float32) for n in (64, 32))
     program, _ = traced(kernel_of(text), [a, b], ["float32"] * 2, "trn2")
-    machine, plain = Machine(program, {0: a, 1: b}), Machine(program, {0: a, 1: b})
-    machine.run(final=True)
+    executor, plain = Executor(program, {0: a, 1: b}), Executor(program, {0: a, 1: b})
+    executor.run(final=True)
     plain.run(final=False)
-    assert machine.elided == 1
+    assert executor.elided == 1
     for tensor in program.outputs:
-        np.testing.assert_array_equal(machine.read(tensor), plain.read(tensor))
+        np.testing.assert_array_equal(executor.read(tensor), plain.read(tensor))
 
 
 def test_time_of_the_coverage_is_not_counted_when_it_is_ready() -> None:
@@ -333,18 +333,18 @@ def test_time_of_the_coverage_is_not_counted_when_it_is_ready() -> None:
     program, _ = traced(kernel_of("def kernel(a):\n    return nl.load(a)\n"), [a], ["float32"], "trn2")
     tracker = Tracker(program)
     tracker.finish()
-    machine = Machine(program, {0: a}, tracker)
-    machine.run(final=True)
-    assert machine.tracker is tracker
-    assert 0 < machine.seconds < 1
+    executor = Executor(program, {0: a}, tracker)
+    executor.run(final=True)
+    assert executor.tracker is tracker
+    assert 0 < executor.seconds < 1
 
 
 def test_an_empty_program_runs() -> None:
     program, _ = traced(kernel_of("def kernel(a):\n    return a\n"), [np.ones((1, 1), np.float32)], ["float32"], "trn2")
     for final in (True, False):
-        machine = Machine(program, {0: np.ones((1, 1), np.float32)})
-        machine.run(final=final)
-        assert machine.read(program.outputs[0])[0, 0] == 1
+        executor = Executor(program, {0: np.ones((1, 1), np.float32)})
+        executor.run(final=final)
+        assert executor.read(program.outputs[0])[0, 0] == 1
 
 
 def test_bfloat16_results_have_their_own_dtype() -> None:

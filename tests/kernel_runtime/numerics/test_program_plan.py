@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nki_lab
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.storage import NATIVE, SHADOW
 from tests.calls import kernel_of, traced
 
@@ -41,22 +41,22 @@ def operands(dtype: Any = ml_dtypes.bfloat16) -> list[Array]:
     return [rng.standard_normal((256, columns), dtype=np.float32).astype(dtype) for columns in (128, 64)]
 
 
-def machine_of(text: str, arrays: list[Array], dtype: str, **options: Any) -> Machine:
+def executor_of(text: str, arrays: list[Array], dtype: str, **options: Any) -> Executor:
     program, _ = traced(kernel_of(text), arrays, [dtype] * len(arrays), "trn2", **options)
-    machine = Machine(program, dict(enumerate(arrays)))
-    machine.run(final=True)
-    return machine
+    executor = Executor(program, dict(enumerate(arrays)))
+    executor.run(final=True)
+    return executor
 
 
 def test_a_bfloat16_result_lies_at_true_width_and_has_the_bits_of_the_rounded_sums() -> None:
     arrays = operands()
-    machine = machine_of(PRODUCT.format(dtype="nl.bfloat16", more=""), arrays, "bfloat16")
-    exact = machine_of(PRODUCT.format(dtype="nl.float32", more=""), arrays, "bfloat16")
-    (out,) = machine.program.outputs
-    assert machine.bound(out._buffer).kind == NATIVE
+    executor = executor_of(PRODUCT.format(dtype="nl.bfloat16", more=""), arrays, "bfloat16")
+    exact = executor_of(PRODUCT.format(dtype="nl.float32", more=""), arrays, "bfloat16")
+    (out,) = executor.program.outputs
+    assert executor.bound(out._buffer).kind == NATIVE
     wanted = exact.read(exact.program.outputs[0]).astype(ml_dtypes.bfloat16)
-    assert machine.read(out).tobytes() == wanted.tobytes()
-    assert machine.read(out[3:9, 1:64:3]).tobytes() == wanted[3:9, 1:64:3].tobytes()
+    assert executor.read(out).tobytes() == wanted.tobytes()
+    assert executor.read(out[3:9, 1:64:3]).tobytes() == wanted[3:9, 1:64:3].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_bfloat16_result_lies_at_true_width_and_has_the_bits_of_the_rounded_su
     ids=["read", "converted", "imprecise"],
 )
 def test_a_result_that_is_more_than_stored_stays_wide(more: str, options: dict[str, Any]) -> None:
-    machine = machine_of(PRODUCT.format(dtype="nl.bfloat16", more=more), operands(), "bfloat16", **options)
-    (out,) = machine.program.outputs
-    assert machine.bound(out._buffer).kind == SHADOW
+    executor = executor_of(PRODUCT.format(dtype="nl.bfloat16", more=more), operands(), "bfloat16", **options)
+    (out,) = executor.program.outputs
+    assert executor.bound(out._buffer).kind == SHADOW
 
 
 def test_payloads_of_nan_are_stored_as_they_came() -> None:
@@ -84,9 +84,9 @@ def kernel(a):
     nisa.dma_copy(out, tile)
     return out
 """
-    machine = machine_of(text, [a], "bfloat16")
-    assert machine.bound(machine.program.outputs[0]._buffer).kind == NATIVE
-    assert machine.read(machine.program.outputs[0]).tobytes() == a.tobytes()
+    executor = executor_of(text, [a], "bfloat16")
+    assert executor.bound(executor.program.outputs[0]._buffer).kind == NATIVE
+    assert executor.read(executor.program.outputs[0]).tobytes() == a.tobytes()
 
 
 @pytest.mark.parametrize("order", ["slab", "free"])
@@ -94,11 +94,11 @@ def kernel(a):
 def test_arguments_that_only_a_slab_reads_are_never_widened_whole(order: str, dtype: Any) -> None:
     arrays = operands(dtype)
     name = np.dtype(dtype).name
-    machine = machine_of(PRODUCT.format(dtype="nl.float32", more=""), arrays, name, matmul_order=order)
-    assert len(machine.slabs) == 1
-    assert not machine._bounds.keys() & {0, 1}
+    executor = executor_of(PRODUCT.format(dtype="nl.float32", more=""), arrays, name, matmul_order=order)
+    assert len(executor.slabs) == 1
+    assert not executor._bounds.keys() & {0, 1}
     a, b = (array.astype(np.float64) for array in arrays)
-    np.testing.assert_allclose(machine.read(machine.program.outputs[0]), a.T @ b, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(executor.read(executor.program.outputs[0]), a.T @ b, rtol=1e-5, atol=1e-4)
 
 
 def test_an_argument_that_something_else_reads_is_widened() -> None:
@@ -107,10 +107,10 @@ def test_an_argument_that_something_else_reads_is_widened() -> None:
     nisa.dma_copy(seen, left[0:128, 0:64])
     nisa.tensor_copy(tile, seen[0:64, 0:32])
 """
-    machine = machine_of(PRODUCT.format(dtype="nl.float32", more=more), operands(), "bfloat16")
-    assert len(machine.slabs) == 1
-    assert 0 in machine._bounds
-    assert 1 not in machine._bounds
+    executor = executor_of(PRODUCT.format(dtype="nl.float32", more=more), operands(), "bfloat16")
+    assert len(executor.slabs) == 1
+    assert 0 in executor._bounds
+    assert 1 not in executor._bounds
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
