@@ -8,7 +8,6 @@ from nki_lab.query.configuration import Configuration, configuration_of, library
 from nki_lab.query.document import Document, Examination
 from nki_lab.query.hovers import findings_text, hover
 from nki_lab.query.kernels import Question
-from nki_lab.query.memory import moved_finding
 from nki_lab.query.mending import Mending, mendings
 from nki_lab.query.names import explain
 from nki_lab.query.selecting import Selection
@@ -27,5 +26,4 @@ __all__ = [
     "hover",
     "library",
     "mendings",
-    "moved_finding",
 ]

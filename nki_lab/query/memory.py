@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
-import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, Related, Span
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Launches, Reads, Variable
+from nki_lab.kernel_runtime.interpreter.evaluation import Variable
+from nki_lab.kernel_runtime.interpreter.module_finder import Reads
+from nki_lab.kernel_runtime.interpreter.signatures import Launches
 from nki_lab.query.issued import Issued
+from nki_lab.source.moved_lines import moved_finding, moved_span
 from nki_lab.source.trees import first_line
 
 Place = tuple[int, int]
@@ -116,8 +119,6 @@ def _lines_between(then: tuple[Block, ...], now: tuple[Block, ...]) -> Callable[
 
 # -- lines that have moved -----------------------------------------------------------------------------------------
 
-_LINES: Final = re.compile(r"(?<=\blines )(\d+) to (\d+)|(?<=\bline )\d+")
-
 
 def moved_lines(answer: Any, line_of: Callable[[int], int], file: str) -> Any:
     """An answer with the lines of `file` mapped."""
@@ -140,40 +141,10 @@ def moved_lines(answer: Any, line_of: Callable[[int], int], file: str) -> Any:
         case tuple():
             return tuple(moved_lines(item, line_of, file) for item in answer)
         case _ if hasattr(answer, "span"):
-            return replace(answer, span=_moved_span(answer.span, line_of, file))
+            return replace(answer, span=moved_span(answer.span, line_of, file))
         case _:
             return answer
 
 
 def _moved_places(places: Iterable[Operation], line_of: Callable[[int], int], file: str) -> frozenset[Operation]:
     return frozenset((name, line_of(line) if name == file else line, column) for name, line, column in places)
-
-
-def moved_finding(item: Diagnostic, line_of: Callable[[int], int], file: str) -> Diagnostic:
-    """A finding with the lines of `file` mapped, those that its texts name too."""
-    return replace(
-        item,
-        span=_moved_span(item.span, line_of, file),
-        message=_moved_text(item.message, line_of),
-        note=_moved_text(item.note, line_of),
-        help=_moved_text(item.help, line_of),
-        related=tuple(
-            Related(_moved_text(other.message, line_of), _moved_span(other.span, line_of, file))
-            for other in item.related
-        ),
-    )
-
-
-def _moved_span(span: Span | None, line_of: Callable[[int], int], file: str) -> Span | None:
-    if span is None or span.file != file:
-        return span
-    return replace(span, line=line_of(span.line), end_line=line_of(span.end_line))
-
-
-def _moved_text(text: str, line_of: Callable[[int], int]) -> str:
-    def number(found: re.Match[str]) -> str:
-        if found[1]:
-            return f"{line_of(int(found[1]))} to {line_of(int(found[2]))}"
-        return str(line_of(int(found[0])))
-
-    return _LINES.sub(number, text) if "line" in text else text

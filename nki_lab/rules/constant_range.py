@@ -7,7 +7,7 @@ from math import isfinite
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.constants import constants, first_ops
+from nki_lab.rules.constants import Number, constants, first_ops
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.rule import Findings, program_rule
 
@@ -15,24 +15,17 @@ from nki_lab.rules.rule import Findings, program_rule
 @program_rule("NKI504")
 def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a floating-point tile beyond its range, or limits values to more."""
-    for op, variant in first_ops(facts, _matters):
-        found = _beyond(variant)
-        if found is not None:
-            operand, value, what = found
-            dtype = variant.use.dtypes["dst"]
-            assert dtype is not None
-            yield facts.report(
-                "NKI504", op, f"{facts.name(op)}: {what} {value:g}, the largest {dtype.name} is {dtype.max_finite:g}",
-                operand=operand, limit=f"|value| <= {dtype.max_finite:g} ({dtype.name})",
-                use="scale the values, limit them to the dtype's range, or take a wider dtype",
-            )  # fmt: skip
+    for op, variant, (operand, value, what) in first_ops(facts, _beyond):
+        dtype = variant.use.dtypes["dst"]
+        assert dtype is not None
+        yield facts.report(
+            "NKI504", op, f"{facts.name(op)}: {what} {value:g}, the largest {dtype.name} is {dtype.max_finite:g}",
+            operand=operand, limit=f"|value| <= {dtype.max_finite:g} ({dtype.name})",
+            use="scale the values, limit them to the dtype's range, or take a wider dtype",
+        )  # fmt: skip
 
 
-def _matters(variant: Variant) -> bool:
-    return _beyond(variant) is not None
-
-
-def _beyond(variant: Variant) -> tuple[str, float, str] | None:
+def _beyond(variant: Variant) -> tuple[str, Number, str] | None:
     """(operand, value, what it is)."""
     dst = variant.use.dtypes.get("dst")
     if dst is None or not dst.is_float or dst.nbytes > 2:
@@ -48,15 +41,12 @@ def _beyond(variant: Variant) -> tuple[str, float, str] | None:
     return None
 
 
-def _is_beyond(value: float, dtype: DType) -> bool:
+def _is_beyond(value: Number, dtype: DType) -> bool:
     return isfinite(value) and abs(value) > dtype.max_finite
 
 
 def _last_limit(variant: Variant) -> str:
     """The operand of a minimum or maximum that is the last thing that an instruction does; empty without one."""
-    attrs = variant.use.attrs
-    for number in ("1", "0"):
-        op = attrs.get(f"op{number}")
-        if isinstance(op, AluOp):
-            return f"operand{number}" if op.name in ("minimum", "maximum") else ""
-    return ""
+    ops = ((number, variant.use.attrs.get(f"op{number}")) for number in (1, 0))
+    last, op = next(((number, op) for number, op in ops if isinstance(op, AluOp)), (0, None))
+    return f"operand{last}" if op is not None and op.name in ("minimum", "maximum") else ""

@@ -43,15 +43,17 @@ def _assigned(facts: SyntaxFacts) -> list[ast.expr]:
         if isinstance(target, ast.Name)
     )
     bound = Counter(node.id for node in facts.find(ast.Name) if isinstance(node.ctx, ast.Store))
-    bound.update(arg.arg for arg in facts.find(ast.arg))
-    bound.update(arg.arg for item in facts.functions for arg in ast.walk(item.node.args) if isinstance(arg, ast.arg))
+    own = (arg for item in facts.functions for arg in ast.walk(item.node.args) if isinstance(arg, ast.arg))
+    bound.update(arg.arg for arg in (*facts.find(ast.arg), *own))
     return [key for name, key in stores if 0 < made[name] == bound[name]]
 
 
 def _is_dict(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        return isinstance(value.func, ast.Name) and value.func.id == "dict"
-    return isinstance(value, ast.Dict)
+    match value:
+        case ast.Dict() | ast.Call(func=ast.Name(id="dict")):
+            return True
+        case _:
+            return False
 
 
 def _is_never_text(key: ast.expr) -> bool:

@@ -28,7 +28,7 @@ def check(facts: SyntaxFacts) -> Findings:
 def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
-            called = TABLE.get(facts.dotted(inner.func).rpartition(".")[2])
+            called = TABLE.get(facts.short_name(inner.func))
             if called is None or not called.writes_register:
                 continue
             place = list(called.arguments).index(called.register_out)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.program_facts import ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 
 Column = NDArray[np.int64]
@@ -27,15 +27,14 @@ def check(facts: ProgramFacts) -> Findings:
         return
     op, view = _additions(facts, adding)
     times = np.bincount(view, minlength=1)
-    told = set()
-    for into in np.flatnonzero(times > 1).tolist():
-        kind = program.views[into].type.dtype
-        lost = int(times[into]) * 2.0 ** -(kind.mantissa_bits + 1)
-        last = int(op[view == into].max()) if lost >= TOLERATED else -1
-        if last < 0 or program.op_site[last] in told:
-            continue
-        told.add(program.op_site[last])
-        buffer, bits = program.views[into].buffer, kind.mantissa_bits + 1
+    bits_of = [item.type.dtype.mantissa_bits + 1 for item in program.views]
+    sums = (
+        (int(op[view == into].max()), into, lost)
+        for into in np.flatnonzero(times > 1).tolist()
+        if (lost := int(times[into]) * 2.0 ** -bits_of[into]) >= TOLERATED
+    )
+    for last, into, lost in distinct(sums, lambda item: program.op_site[item[0]]):
+        kind, buffer, bits = program.views[into].type.dtype, program.views[into].buffer, bits_of[into]
         yield facts.report(
             "NKI501", last,
             f"{facts.name(last)}: {title(buffer)} is added to {times[into]} times in {kind.name}, rounded each time: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.program_facts import ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 
 
@@ -12,11 +12,8 @@ from nki_lab.rules.rule import Findings, program_rule
 def check(facts: ProgramFacts) -> Findings:
     """One finding for each such matmul of the source."""
     program = facts.program
-    told = set()
-    for op, added in facts.coverage.add.items():
-        if added is True or added is False or program.op_site[op] in told:
-            continue
-        told.add(program.op_site[op])
+    mixed = ((op, added) for op, added in facts.coverage.add.items() if not isinstance(added, bool))
+    for op, added in distinct(mixed, lambda item: program.op_site[item[0]]):
         view = program.op(op).operand("dst")
         assert view is not None
         count = int(np.count_nonzero(added))

@@ -9,6 +9,7 @@ from typing import Final
 from nki_lab.diagnostic import Related
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import last_name
 
 _MAKERS: Final = frozenset({"list", "dict", "set", "bytearray", "defaultdict", "OrderedDict", "deque", "Counter"})
 _DISPLAYS: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -20,7 +21,8 @@ def check(facts: SyntaxFacts) -> Findings:
     made = _made(facts.tree)
     if not made:
         return
-    local = _local_names(facts)
+    inner = [scope for scope in facts.module.subtree() if scope.parent is not None]
+    local = {name for scope in inner for name in (*scope.bound, *scope.aliases, *scope.definitions)}
     used: dict[str, ast.Name] = {}
     for node in facts.find(ast.Name):
         if node.id in made and node.id not in local:
@@ -41,9 +43,10 @@ def _made(tree: ast.Module) -> dict[str, ast.AST]:
     found: dict[str, ast.AST] = {}
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_mutable(value):
-                found[name] = node
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if _is_mutable(value):
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if _is_mutable(value):
                 found[name] = node
             case _:
                 pass
@@ -51,54 +54,29 @@ def _made(tree: ast.Module) -> dict[str, ast.AST]:
 
 
 def _is_mutable(value: ast.expr) -> bool:
-    if isinstance(value, ast.Call):
-        name = value.func.attr if isinstance(value.func, ast.Attribute) else getattr(value.func, "id", "")
-        return name in _MAKERS
-    return isinstance(value, _DISPLAYS)
+    return last_name(value.func) in _MAKERS if isinstance(value, ast.Call) else isinstance(value, _DISPLAYS)
 
 
-_CHANGES: Final = frozenset(
-    [
-        "append",
-        "extend",
-        "insert",
-        "pop",
-        "remove",
-        "clear",
-        "update",
-        "setdefault",
-        "add",
-        "discard",
-        "sort",
-        "reverse",
-        "popitem",
-        "appendleft",
-    ]
-)
+_CHANGES: Final = frozenset({
+    "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add", "discard", "sort", "reverse",
+    "popitem", "appendleft",
+})  # fmt: skip
 
 
-def _changed(tree: ast.Module, names: Container[str]) -> frozenset[str]:
-    """Those names whose object something in the module writes to."""
+def _changed(tree: ast.Module, names: Container[str]) -> set[str]:
+    """Return the names whose object something in the module writes to."""
     found: set[str] = set()
     for node in ast.walk(tree):
         match node:
-            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+            case (
+                ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del())
+                | ast.AugAssign(target=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name)))
+            ):
                 found.add(name)
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGES:
-                found.add(name)
-            case ast.AugAssign(target=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
                 found.add(name)
             case ast.Global(names=declared):
                 found.update(declared)
             case _:
                 pass
-    return frozenset(name for name in found if name in names)
-
-
-def _local_names(facts: SyntaxFacts) -> frozenset[str]:
-    """Names that some function of the kernel code binds for itself."""
-    bound: set[str] = set()
-    for scope in facts.module.subtree():
-        if scope.parent is not None:
-            bound |= scope.bound | scope.aliases.keys() | scope.definitions.keys()
-    return frozenset(bound)
+    return {name for name in found if name in names}

@@ -8,7 +8,7 @@ from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.program_facts import ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 
 
@@ -17,25 +17,24 @@ def check(facts: ProgramFacts) -> Findings:
     """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
     float32 is made."""
     program = facts.program
-    narrows = program.variants_where(_narrows)
-    widens = program.variants_where(_widens)
+    narrows, widens = program.variants_where(_narrows), program.variants_where(_widens)
     if not (facts.complete and narrows.any() and widens.any()):
         return
     accesses = facts.accesses
     variant = facts.variant[accesses.op]
     fits = np.where(accesses.is_out, narrows[variant], widens[variant])
     count = len(program.buffers)
-    other = np.bincount(accesses.buffer[~fits], minlength=count)
-    written = np.bincount(accesses.buffer[fits & accesses.is_out], minlength=count)
-    read = np.bincount(accesses.buffer[fits & ~accesses.is_out], minlength=count)
-    told = set()
+    other, written, read = (
+        np.bincount(accesses.buffer[rows], minlength=count)
+        for rows in (~fits, fits & accesses.is_out, fits & ~accesses.is_out)
+    )
+    detours = []
     for number in np.flatnonzero((other == 0) & (written > 0) & (read > 0)).tolist():
-        buffer = program.buffers[number]
-        mine = accesses.buffer == number
-        writer, reader = int(accesses.op[mine & accesses.is_out][0]), int(accesses.op[mine & ~accesses.is_out][0])
-        if buffer.kind != "temp" or not buffer.on_chip or program.op_site[writer] in told or number in facts.doubtful:
-            continue
-        told.add(program.op_site[writer])
+        buffer, mine = program.buffers[number], accesses.buffer == number
+        if buffer.kind == "temp" and buffer.on_chip and number not in facts.doubtful:
+            writer, reader = (int(accesses.op[mine & (accesses.is_out == out)][0]) for out in (True, False))
+            detours.append((writer, reader, buffer))
+    for writer, reader, buffer in distinct(detours, lambda item: program.op_site[item[0]]):
         yield facts.report(
             "NKI502", writer,
             f"{facts.name(writer)}: float32 is rounded to {buffer.dtype.name} in {title(buffer)}, and line "
@@ -49,8 +48,10 @@ def check(facts: ProgramFacts) -> Findings:
 def _narrows(variant: Variant) -> bool:
     """Whether an instruction makes 16 or 8 bits of float32."""
     types = variant.use.types
-    sources = [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if not out]
-    results = [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if out]
+    sources, results = (
+        [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if out is wanted]
+        for wanted in (False, True)
+    )
     return F32 in sources and len(results) == 1 and results[0].is_float and results[0].nbytes <= 2
 
 

@@ -11,24 +11,10 @@ from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 
 _MODULES: Final = ("nki", "neuronxcc.nki")
-_TENSORS: Final = frozenset(
-    [
-        "ndarray",
-        "full",
-        "zeros",
-        "ones",
-        "zeros_like",
-        "empty_like",
-        "load",
-        "store",
-        "load_transpose2d",
-        "copy",
-        "shared_constant",
-        "shared_identity_matrix",
-        "program_id",
-        "num_programs",
-    ]
-)
+_TENSORS: Final = frozenset({
+    "ndarray", "full", "zeros", "ones", "zeros_like", "empty_like", "load", "store", "load_transpose2d", "copy",
+    "shared_constant", "shared_identity_matrix", "program_id", "num_programs",
+})  # fmt: skip
 """Functions of nki.language that record something, or ask about the launch; the operators are values as well."""
 
 

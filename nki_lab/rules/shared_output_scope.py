@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from operator import attrgetter
 from typing import Final
 
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.trees import FunctionNode
+from nki_lab.source.trees import FunctionNode, last_name
 
+_LINE: Final = attrgetter("lineno")
 _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "zeros_like"})
 # Branches are accepted: AWS's own kernels make an optional output under a condition that is known when they are traced.
 
@@ -24,7 +26,7 @@ def check(facts: SyntaxFacts) -> Findings:
     functions += [node for node in facts.find(ast.FunctionDef) if node not in functions]
     kernels = {id(item.node) for item in facts.functions if item.is_entry or item.node.decorator_list}
     for node in made:
-        function = max((item for item in functions if _holds(item, node)), key=_line, default=functions[0])
+        function = max((item for item in functions if _holds(item, node)), key=_LINE, default=functions[0])
         loop = any(_holds(function, item) and _holds(item, node) for item in loops)
         if loop or id(function) not in kernels:
             yield facts.report(
@@ -36,20 +38,13 @@ def check(facts: SyntaxFacts) -> Findings:
             )
 
 
-def _line(node: FunctionNode) -> int:
-    return node.lineno
-
-
 def _holds(outer: ast.stmt, inner: ast.expr | ast.stmt) -> bool:
     return outer.lineno <= inner.lineno <= (outer.end_lineno or outer.lineno) and outer is not inner
 
 
 def _is_shared(facts: SyntaxFacts, node: ast.Call) -> bool:
-    if not isinstance(node.func, ast.Attribute | ast.Name) or not node.keywords:
+    if not node.keywords or last_name(node.func) not in _MAKERS:
         return False
-    if (node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id) not in _MAKERS:
-        return False
-    if not facts.dotted(node.func).rpartition(".")[0].endswith("language"):
-        return False
-    buffers = [item.value for item in node.keywords if item.arg == "buffer"]
-    return any(facts.dotted(item).rpartition(".")[2] == "shared_hbm" for item in buffers)
+    buffers = (item.value for item in node.keywords if item.arg == "buffer")
+    is_nki = facts.dotted(node.func).rpartition(".")[0].endswith("language")
+    return is_nki and any(facts.short_name(item) == "shared_hbm" for item in buffers)

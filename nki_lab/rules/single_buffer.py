@@ -28,7 +28,7 @@ def check(timed: TimedFacts) -> Findings:
     The gain is that of two tiles in turn for each whose reuse is on the critical path, as far as memory has room.
     """
     fills, readers = _reuses(timed)
-    spent = timed.path_work + timed.path_wait
+    spent = timed.path_time
     if not timed.is_worthwhile(int(spent[fills].sum())):
         return
     cost: dict[int, int] = {}

@@ -9,17 +9,15 @@ from typing import Final, Literal
 
 from nki_lab.source.names import (
     ENTRY_NAMES,
-    FUNCTIONS,
     OTHER_ENTRIES,
-    FunctionNode,
     NameUses,
-    binds,
     definitions_of,
     dotted,
     entry_package,
     is_partial,
     unwrapped,
 )
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path
 
 Dialect = Literal["current", "legacy"]
 
@@ -101,7 +99,7 @@ class KernelSearch:
     def _entry_dialect(self, node: ast.expr, scope: NameUses) -> Dialect | None:
         """The dialect of the entry point that a decorator, or a called expression, names; None where it is none."""
         if isinstance(node, ast.Name):  # made_elsewhere = nki.jit(mode="trace")
-            place = next((item for item in scope.enclosing() if binds(node.id, item)), scope)
+            place = scope.binder(node.id) or scope
             made = place.aliases.get(node.id)
             if isinstance(made, ast.Call) and (not made.args or is_partial(made, place)):
                 node = made
@@ -115,10 +113,8 @@ class KernelSearch:
             return None
         if package == "neuronxcc.nki" or OTHER_ENTRIES.get(name):
             return "legacy"
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        known = isinstance(root, ast.Name) and any(binds(root.id, item) for item in scope.enclosing())
+        root, _ = attribute_path(node)
+        known = isinstance(root, ast.Name) and scope.binder(root.id) is not None
         return "current" if known and package == "nki" else self.file_dialect
 
     def _follow(self, entry: NameUses, dialect: Dialect) -> None:

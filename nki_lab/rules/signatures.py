@@ -1,7 +1,8 @@
-"""NKI109: a bare `*` among the parameters of a kernel."""
+"""NKI109 and NKI114: a bare `*` among the parameters of a kernel, and a list as the default of a parameter."""
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Final
 
@@ -14,8 +15,8 @@ _STAR_OR_COMMENT: Final = re.compile(r"#.*|(\*)")
 
 
 @syntax_rule("NKI109")
-def check(facts: SyntaxFacts) -> Findings:
-    """One finding at the `*` of each kernel that has one. Helpers are inlined calls and may have it."""
+def check_star(facts: SyntaxFacts) -> Findings:
+    """Yield one finding at the `*` of each kernel that has one. Helpers are inlined calls and may have it."""
     for node in facts.kernels:
         if node.args.kwonlyargs and node.args.vararg is None:
             names = ", ".join(arg.arg for arg in node.args.kwonlyargs)
@@ -28,8 +29,26 @@ def check(facts: SyntaxFacts) -> Findings:
             )
 
 
+@syntax_rule("NKI114")
+def check_defaults(facts: SyntaxFacts) -> Findings:
+    """Yield one finding at each list default in the signature of a kernel. Helpers may take lists."""
+    for node in facts.kernels:
+        positional = [*node.args.posonlyargs, *node.args.args]
+        last = positional[len(positional) - len(node.args.defaults) :]
+        defaults = [*node.args.defaults, *node.args.kw_defaults]
+        for parameter, default in zip([*last, *node.args.kwonlyargs], defaults, strict=True):
+            if isinstance(default, ast.List | ast.ListComp):
+                yield facts.report(
+                    "NKI114",
+                    default,
+                    f"the parameter {parameter.arg} of the kernel {node.name} defaults to a list",
+                    limit="a kernel argument is a tensor or an immutable constant",
+                    use="write a tuple: (1, 1)",
+                )
+
+
 def _star(facts: SyntaxFacts, node: FunctionNode) -> Span:
-    """The place of the `*`: the syntax tree has none, so it is sought between its neighbours."""
+    """Return the place of the `*`: the syntax tree has none, so it is sought between its neighbours."""
     before = [*node.args.posonlyargs, *node.args.args, *node.args.defaults, *getattr(node, "type_params", ())]
     ends = [(item.end_lineno or 0, item.end_col_offset or 0) for item in before]
     first = node.args.kwonlyargs[0]
