@@ -9,7 +9,7 @@ from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 
 
-@syntax_rule("NKI335", dialects=("legacy",))
+@syntax_rule("NKI335", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such parameter of a kernel that returns other things."""
     for kernel in facts.kernels:

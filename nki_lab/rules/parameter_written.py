@@ -14,7 +14,7 @@ from nki_lab.source.trees import FunctionNode
 _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap", "astype"})
 
 
-@syntax_rule("NKI334", dialects=("legacy",))
+@syntax_rule("NKI334", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first store into each parameter of a kernel that is not annotated as mutable."""
     nodes = bindings_and_stores(facts) if facts.kernels else []

@@ -11,7 +11,7 @@ import numpy as np
 from nki_lab.isa.dtype import F32
 from nki_lab.kernel_runtime.beta1 import memory
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
 from nki_lab.kernel_runtime.beta1.elementwise import both, common_shape, one, operand, result_dtype, spread, stretched
 from nki_lab.kernel_runtime.beta1.masking import masked
 from nki_lab.kernel_runtime.language import composites, operations
@@ -58,7 +58,7 @@ def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, *
     return masked(builder, mask, compute, tiles, [_TILE] * len(tiles), common_shape, lambda _: (kind, sbuf))
 
 
-def _widened(builder: LegacyBuilder, tile: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
+def _widened(builder: DeferringBuilder, tile: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:
     wide = spread(builder, tile, shape[0]) if tile._shape[0] == 1 != shape[0] else tile
     return stretched(wide, shape)
 

@@ -17,11 +17,11 @@ from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
 from nki_lab.kernel_runtime.beta1.masking import masked
 from nki_lab.kernel_runtime.beta1.moving import moved_by_tile
 from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import namespaces, operations
 from nki_lab.kernel_runtime.language.operations import as_op, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
@@ -78,7 +78,7 @@ def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     return view
 
 
-def spread(builder: LegacyBuilder, tile: NkiTensor, partitions: int) -> NkiTensor:
+def spread(builder: DeferringBuilder, tile: NkiTensor, partitions: int) -> NkiTensor:
     """A tile with the one partition of `tile` in each of its `partitions`: a DMA that reads the same row again."""
     source = in_sbuf(builder, checked(tile))
     shape = (partitions, *source._shape[1:])
@@ -87,7 +87,7 @@ def spread(builder: LegacyBuilder, tile: NkiTensor, partitions: int) -> NkiTenso
     return wide
 
 
-def in_sbuf(builder: LegacyBuilder, tile: NkiTensor) -> NkiTensor:
+def in_sbuf(builder: DeferringBuilder, tile: NkiTensor) -> NkiTensor:
     """The tile, copied out of PSUM where it lies there."""
     if tile._buffer.space is not psum:
         return tile
@@ -105,7 +105,7 @@ def result_dtype(name: str, x: Any, y: Any, dtype: Any) -> DType:
     return promote(*[item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)])
 
 
-def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None, mask: Any = None, *,
+def binary(builder: DeferringBuilder, name: str, x: Any, y: Any, dtype: Any = None, mask: Any = None, *,
            partitions: bool = True) -> NkiTensor:  # fmt: skip
     """`x name y` in a new tile; either side may be a number. Size-1 partitions repeat only with `partitions`."""
     if name == "divide":
@@ -115,7 +115,7 @@ def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None,
     return both(builder, name, functools.partial(operations.binary, name), x, y, dtype, mask, partitions=partitions)
 
 
-def both(builder: LegacyBuilder, name: str, of: Callable[[Any, Any, DType], NkiTensor], x: Any, y: Any,
+def both(builder: DeferringBuilder, name: str, of: Callable[[Any, Any, DType], NkiTensor], x: Any, y: Any,
          dtype: Any = None, mask: Any = None, *, partitions: bool = True) -> NkiTensor:  # fmt: skip
     """`of(x, y, dtype)` for two sides, tiles in one shape or numbers, where the mask leaves them."""
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
@@ -151,13 +151,15 @@ def _number(name: str, value: Any, which: str) -> Any:
     )  # fmt: skip
 
 
-def one(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], tile: NkiTensor, kind: Any) -> NkiTensor:
+def one(
+    builder: DeferringBuilder, mask: Any, compute: Callable[..., NkiTensor], tile: NkiTensor, kind: Any
+) -> NkiTensor:
     """`compute` of what the mask leaves of a tile."""
     return masked(builder, mask, compute, (tile,), (_LETTERS,), lambda shape: shape, lambda _: (kind, sbuf))
 
 
 def _pair(
-    builder: LegacyBuilder, name: str, x: NkiTensor, y: NkiTensor, partitions: bool
+    builder: DeferringBuilder, name: str, x: NkiTensor, y: NkiTensor, partitions: bool
 ) -> tuple[NkiTensor, NkiTensor]:
     """Both tiles in one shape, at most one of them in PSUM."""
     shape = common_shape(x._shape, y._shape)
@@ -177,7 +179,7 @@ def _pair(
     return stretched(x, shape), stretched(y, shape)
 
 
-def _divide(builder: LegacyBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, partitions: bool) -> NkiTensor:
+def _divide(builder: DeferringBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, partitions: bool) -> NkiTensor:
     """x / y as x times the reciprocal of y; quotients of integers are float32."""
     for item, which in ((x, "x"), (y, "y")):
         _side(item, "divide", which)
@@ -191,7 +193,7 @@ def _divide(builder: LegacyBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, pa
     return binary(builder, "multiply", x, inverse, kind, mask, partitions=partitions)
 
 
-def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: Any = None) -> NkiTensor:
+def unary(builder: DeferringBuilder, name: str, x: Any, dtype: Any = None, mask: Any = None) -> NkiTensor:
     """A function of each element, in a new tile."""
     function = _CURRENT[name]
     tile = operand(x, name, "x")
@@ -199,7 +201,7 @@ def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: An
     return one(builder, mask, lambda a: function(a, kind), tile, kind)
 
 
-def operator(builder: LegacyBuilder, name: str, left: Any, right: Any) -> Any:
+def operator(builder: DeferringBuilder, name: str, left: Any, right: Any) -> Any:
     """A Python operator on tiles; & | ^ of truth values are logical. A number in SBUF plus an index is an index."""
     if name == "add" and (index := moved_by_tile(left, right)) is not None:
         return index
@@ -225,7 +227,7 @@ def unmodelled(what: str) -> Diagnostic:
                     help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")  # fmt: skip
 
 
-def _binary_door(name: str) -> Callable[..., NkiTensor]:
+def _binary_function(name: str) -> Callable[..., NkiTensor]:
     def function(x: Any, y: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
         return binary(current(f"nl.{name}"), name, x, y, dtype, mask)
 
@@ -238,7 +240,7 @@ def _binary_door(name: str) -> Callable[..., NkiTensor]:
     )
 
 
-def _unary_door(name: str) -> Callable[..., NkiTensor]:
+def _unary_function(name: str) -> Callable[..., NkiTensor]:
     def function(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
         return unary(current(f"nl.{name}"), name, x, dtype, mask)
 
@@ -256,6 +258,6 @@ def negative(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiT
 
 def functions() -> dict[str, Callable[..., Any]]:
     """The element-by-element functions by name."""
-    found = {name: _binary_door(name) for name, op in ALU.items() if op.arity == 2 and name != "average"}
-    found |= {name: _unary_door(name) for name in _UNARY}
-    return found | {"divide": _binary_door("divide"), "negative": negative}
+    found = {name: _binary_function(name) for name, op in ALU.items() if op.arity == 2 and name != "average"}
+    found |= {name: _unary_function(name) for name in _UNARY}
+    return found | {"divide": _binary_function("divide"), "negative": negative}

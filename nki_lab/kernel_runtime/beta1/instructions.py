@@ -20,7 +20,7 @@ from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
 from nki_lab.kernel_runtime.beta1.masking import cut, masked, with_shapes
 from nki_lab.kernel_runtime.beta1.subscript import axes_of, checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
@@ -33,13 +33,13 @@ _GENERIC = ("dtype", "mask", "name", "buffer")
 _MEMBERS = {"double_row_gen3": "double_row"}
 
 
-def has_legacy_face(instruction: Instruction) -> bool:
+def exists_in_beta1(instruction: Instruction) -> bool:
     """Whether Beta 1 had the instruction."""
     return isinstance(instruction.legacy, Legacy)
 
 
 @functools.cache
-def door_of(name: str) -> Callable[..., Any]:
+def instruction_function(name: str) -> Callable[..., Any]:
     """The Beta 1 function of a declared instruction."""
     instruction = TABLE[name]
     face = _face(instruction)
@@ -80,7 +80,7 @@ def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(instruction: Instruction, builder: DeferringBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Record one call as Beta 1 writes it; gives the result tile, or None where the call names its destination."""
     face = _face(instruction)
     if kwargs.get("dst_rmw_op") is not None:
@@ -100,7 +100,7 @@ def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...]
 
 def tensor_copy_dynamic_src(src: Any, mask: Any = None, dtype: Any = None, **more: Any) -> NkiTensor:
     """A new tile with what lies at a run-time place of src: `src[i_p, off[0, 0] + i_f]`."""
-    return door_of("tensor_copy")(src, mask=mask, dtype=dtype, **more)  # type: ignore[no-any-return]
+    return instruction_function("tensor_copy")(src, mask=mask, dtype=dtype, **more)  # type: ignore[no-any-return]
 
 
 def tensor_copy_dynamic_dst(*, dst: Any, src: Any, mask: Any = None, **more: Any) -> None:
@@ -113,7 +113,7 @@ def tensor_copy_dynamic_dst(*, dst: Any, src: Any, mask: Any = None, **more: Any
         record(builder, TABLE["tensor_copy"], values, more.get("name"))
 
 
-def record(builder: LegacyBuilder, instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
+def record(builder: DeferringBuilder, instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
     """Issue an instruction from its values by operand name; operands not given have their defaults."""
     live, fixed = _defaults(instruction)
     builder.issue(
@@ -135,7 +135,7 @@ def _defaults(instruction: Instruction) -> _Defaults:
     return live, tuple((name, operands[name].default) for name in fixed_names(instruction))
 
 
-def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
+def _bind(instruction: Instruction, face: Legacy, builder: DeferringBuilder, args: tuple[Any, ...],
           kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
     """The call's values by name, and those of the generic keywords."""
     name = instruction.name
@@ -172,7 +172,7 @@ def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: 
     return values, generic
 
 
-def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str, Any]) -> list[str]:
+def _prepare(instruction: Instruction, builder: DeferringBuilder, values: dict[str, Any]) -> list[str]:
     """Bring values into the form that `issue` takes; gives the names of the tensors among them."""
     names = []
     for name, operand in instruction.operands.items():
@@ -217,7 +217,7 @@ def _member(kind: type[Enum], value: str) -> Any:
     return kind[spelled] if spelled in kind.__members__ else value
 
 
-def _scalars_in_float32(builder: LegacyBuilder, operand: Operand, tile: NkiTensor) -> NkiTensor:
+def _scalars_in_float32(builder: DeferringBuilder, operand: Operand, tile: NkiTensor) -> NkiTensor:
     """Per-partition scalars as the engines take them: Beta 1 converts low-precision columns."""
     if operand.scalar and operand.dims == ("P", "1") and tile._dtype.is_float and tile._dtype is not F32:
         wide = builder.like(tile, dtype=F32)
@@ -260,7 +260,7 @@ def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: lis
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
-def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder, values: dict[str, Any],
+def _with_result(instruction: Instruction, face: Legacy, builder: DeferringBuilder, values: dict[str, Any],
                  names: list[str], generic: dict[str, Any]) -> NkiTensor:  # fmt: skip
     returns, result = face.returns, face.result
     assert result is not None  # every declaration that returns a tile has one
@@ -300,7 +300,7 @@ def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder,
     return _masked_constant(builder, generic["mask"], compute, shape_of(), blank)
 
 
-def _masked_constant(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], shape: tuple[int, ...],
+def _masked_constant(builder: DeferringBuilder, mask: Any, compute: Callable[..., NkiTensor], shape: tuple[int, ...],
                      blank: Callable[..., tuple[Any, Any]]) -> NkiTensor:  # fmt: skip
     """A call without tensor operands under a mask: the whole tile is computed, what is masked off is undefined."""
     made = cut(mask, [(shape, ("P", "F"), None)])

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from nki_lab.kernel_runtime.beta1 import assignment, elementwise, methods
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
 from nki_lab.kernel_runtime.language import control
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 
-class Beta1Builder(LegacyBuilder):
+class Beta1Builder(DeferringBuilder):
     """Records a Beta 1 kernel, assignments and operators on tensors included."""
 
     def condition(self, register: VirtualRegister) -> bool | None:
         """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        return control.asked(self, register)
+        return control.while_continues(self, register)
 
     def assign(self, target: NkiTensor, value: Any) -> None:
         """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""

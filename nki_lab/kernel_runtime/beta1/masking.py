@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder
-from nki_lab.kernel_runtime.beta1.held import Box
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
+from nki_lab.kernel_runtime.beta1.deferred import Box
 from nki_lab.kernel_runtime.beta1.mask import Bound, bounds_of
 from nki_lab.kernel_runtime.beta1.subscript import axes_of, checked, restricted
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -109,7 +109,7 @@ def _by_position(
 
 
 def masked(
-    builder: LegacyBuilder,
+    builder: DeferringBuilder,
     mask: Any,
     compute: Callable[..., NkiTensor],
     operands: Sequence[NkiTensor],

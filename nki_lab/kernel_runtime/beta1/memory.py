@@ -15,7 +15,7 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.beta1.allocators import Placement, tile_bytes
 from nki_lab.kernel_runtime.beta1.assignment import fitted
 from nki_lab.kernel_runtime.beta1.blocks import Blocks, BlockTensor, grid_of, require_tile, split_shape
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
 from nki_lab.kernel_runtime.beta1.elementwise import in_sbuf, one, operand, spread, stretched
 from nki_lab.kernel_runtime.beta1.instructions import record
 from nki_lab.kernel_runtime.beta1.masking import cut, masked
@@ -128,13 +128,13 @@ def load(src: Any, mask: Any = None, dtype: Any = None, mode: Any = None, **_hin
                   lambda _: (kind, sbuf))  # fmt: skip
 
 
-def _loaded(builder: LegacyBuilder, part: NkiTensor, kind: Any, mode: Any) -> NkiTensor:
+def _loaded(builder: DeferringBuilder, part: NkiTensor, kind: Any, mode: Any) -> NkiTensor:
     tile = builder.allocate(_tile_shape(part._shape), kind, sbuf)
     _copy(builder, tile, part, mode)
     return tile
 
 
-def _copy(builder: LegacyBuilder, dst: NkiTensor, src: NkiTensor, mode: Any = None) -> None:
+def _copy(builder: DeferringBuilder, dst: NkiTensor, src: NkiTensor, mode: Any = None) -> None:
     values = {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]})
     record(builder, TABLE["dma_copy"], values, None)
 
@@ -190,7 +190,7 @@ def store(dst: Any, value: Any, mask: Any = None, mode: Any = None, **_hints: An
     _copy(builder, target, in_sbuf(builder, tile), mode)
 
 
-def _repeated(builder: LegacyBuilder, tile: NkiTensor, target: NkiTensor) -> NkiTensor:
+def _repeated(builder: DeferringBuilder, tile: NkiTensor, target: NkiTensor) -> NkiTensor:
     """A smaller value, repeated to the size of the target."""
     if tile._shape[0] == 1 and target._shape[0] != 1 and len(target._shape) > 1:
         return stretched(in_sbuf(builder, checked(tile)), target._shape)

@@ -15,8 +15,8 @@ from nki_lab.kernel_runtime.beta1.blocks import par_dim
 from nki_lab.kernel_runtime.beta1.builder import located
 from nki_lab.kernel_runtime.beta1.index import arange, mgrid
 from nki_lab.kernel_runtime.beta1.instructions import (
-    door_of,
-    has_legacy_face,
+    exists_in_beta1,
+    instruction_function,
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
 )
@@ -66,7 +66,9 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
-    own: dict[str, Any] = {name: located(door_of(name)) for name, item in TABLE.items() if has_legacy_face(item)}
+    own: dict[str, Any] = {
+        name: located(instruction_function(name)) for name, item in TABLE.items() if exists_in_beta1(item)
+    }
     own |= {item.__name__: located(item) for item in (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)}
     own |= constant_names()
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}

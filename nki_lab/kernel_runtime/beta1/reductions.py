@@ -10,10 +10,10 @@ from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.dtype import BOOL, F32, dtype_of
 from nki_lab.kernel_runtime.beta1.assignment import LoopReduction
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
 from nki_lab.kernel_runtime.beta1.elementwise import binary, in_sbuf, operand, unary
 from nki_lab.kernel_runtime.beta1.masking import masked
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import dressed, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
@@ -40,7 +40,7 @@ def _kept(shape: Shape, axes: tuple[int, ...]) -> Shape:
     return kept if len(kept) > 1 else (*kept, 1)
 
 
-def reduction(builder: LegacyBuilder, function: str, op: str, x: Any, axis: Any, dtype: Any = None, mask: Any = None,
+def reduction(builder: DeferringBuilder, function: str, op: str, x: Any, axis: Any, dtype: Any = None, mask: Any = None,
               keepdims: bool = False) -> NkiTensor:  # fmt: skip
     """x reduced with `op` over any free dimensions, in a new tile of at least two dimensions."""
     tile = operand(x, function, "x")

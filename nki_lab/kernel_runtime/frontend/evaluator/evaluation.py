@@ -12,7 +12,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
-from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.frontend.evaluator import calls, statements
 from nki_lab.kernel_runtime.frontend.evaluator.intake import Intake
 from nki_lab.kernel_runtime.frontend.evaluator.library import Library, Reads
@@ -110,7 +110,7 @@ def evaluate(
     """
     m = Machine(module, budget or Budget(), Imports(numpy_namespace({}), {}), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
-    front_end = legacy_dialect() if dialect == "legacy" else None
+    front_end = legacy_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
     builder = m.builder = metered_builder(program, m, plain if front_end is None else front_end.Beta1Builder)
     with module.shown(), m.shelf.opened(), np.errstate(all="ignore"):
@@ -193,7 +193,7 @@ def _join(m: Machine, program: Program, function: Function) -> None:
         m.tainted |= {tensor._buffer for tensor in program.outputs}
     else:
         try:
-            join_cores(program)
+            synchronize_cores(program)
             joined = True
         except NkiError as error:
             for item in error.diagnostics:

@@ -19,7 +19,7 @@ OTHER: Final = 4
 """Kinds of writers of a buffer, as bits: accumulating products, fills with zero, anything else."""
 
 
-class Held:
+class Deferred:
     """An instruction that waits for its destination.
 
     `tile` is what the call returned; the instruction writes `box` of it, or all of it where box is None. Without an
