@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.beta1.deferred import OTHER, Deferred, result_positi
 from nki_lab.kernel_runtime.beta1.elementwise import operator
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.beta1.subscript import checked, restricted
-from nki_lab.kernel_runtime.beta1.temporary import assigns_temporary
+from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
 from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor

@@ -162,7 +162,7 @@ class DeferringBuilder(Builder):
         if dst.__class__ is NkiTensor and dst._buffer.id < 0 and dst._buffer.owner is self:
             self.check(instruction, live, fixed)
             site, running = self.place()
-            self.deferred = Deferred(instruction, live, fixed, name, site, dst, running)
+            self.deferred = Deferred(dst, instruction, live, fixed, name, site, running)
             return NkiInstruction(self.program, len(self.program))
         return self._record(instruction, live, fixed, name)
 
@@ -269,7 +269,7 @@ class DeferringBuilder(Builder):
         """A fresh tile that no instruction fills, as a call under an empty mask returns it."""
         self.sync()
         tile = self.allocate(shape, dtype, space)
-        self.deferred = Deferred(None, (), (), None, -1, tile)
+        self.deferred = Deferred(tile)
         return tile
 
     def written(self, tensor: NkiTensor) -> bool:

@@ -1,7 +1,8 @@
-"""An instruction that is held back, and what is asked of instructions by the place of their operands."""
+"""An instruction that is held back, and questions about instructions by the place of their operands."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 
 Box = tuple[tuple[int, int], ...]
 """Positions from low to high, both included, of each dimension."""
+Operands = tuple[Any, ...]
+"""Operand values in declaration order: tensors, numbers and attributes."""
 
 MATMUL: Final = 1
 ZERO: Final = 2
@@ -19,42 +22,34 @@ OTHER: Final = 4
 """Kinds of writers of a buffer, as bits: accumulating products, fills with zero, anything else."""
 
 
+@dataclass(slots=True, eq=False)
 class Deferred:
     """An instruction that waits for its destination.
 
     `tile` is what the call returned; the instruction writes `box` of it, or all of it where box is None. Without an
-    instruction nothing writes the tile: its mask was empty. `running` is the pass of Python's loops that it is in.
+    instruction nothing writes the tile: its mask was empty. `running` is the iteration of Python's loops it is in.
     """
 
-    __slots__ = ("box", "fixed", "instruction", "live", "name", "running", "site", "tile")
-
-    def __init__(self, instruction: Instruction | None, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None,
-                 site: int, tile: NkiTensor, running: int = -1) -> None:  # fmt: skip
-        self.instruction = instruction
-        self.live = live
-        self.fixed = fixed
-        self.name = name
-        self.site = site
-        self.running = running
-        self.tile = tile
-        self.box: Box | None = None
+    tile: NkiTensor
+    instruction: Instruction | None = None
+    live: Operands = ()
+    fixed: Operands = ()
+    name: str | None = None
+    site: int = -1
+    running: int = -1
+    box: Box | None = None
 
 
 @cache
-def _positions(instruction: Instruction) -> tuple[int, tuple[int, ...]]:
-    names = live_names(instruction)
-    outs = tuple(k for k, name in enumerate(names) if instruction.operands[name].role == "out")
-    return (outs[0] if outs else -1, outs)
-
-
-def result_position(instruction: Instruction) -> int:
-    """Place of the destination among an instruction's live operands."""
-    return _positions(instruction)[0]
-
-
 def out_positions(instruction: Instruction) -> tuple[int, ...]:
-    """Places of everything the instruction writes among its live operands."""
-    return _positions(instruction)[1]
+    """Return the places of everything the instruction writes among its live operands."""
+    return tuple(k for k, name in enumerate(live_names(instruction)) if instruction.operands[name].role == "out")
+
+
+@cache
+def result_position(instruction: Instruction) -> int:
+    """Return the place of the destination among an instruction's live operands."""
+    return next(iter(out_positions(instruction)), -1)
 
 
 def writer_kind(variant: Variant) -> int:

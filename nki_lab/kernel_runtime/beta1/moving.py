@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nki_lab.kernel_runtime.beta1.index import Index
@@ -11,15 +11,13 @@ from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import dynamic_select
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class MovedIndex:
     """The values of `index`, all moved by the one element of `by`."""
 
-    __slots__ = ("by", "index")
+    index: Index
+    by: NkiTensor
     __array_ufunc__ = None
-
-    def __init__(self, index: Index, by: NkiTensor) -> None:
-        self.index = index
-        self.by = by
 
     def __add__(self, other: Any) -> Any:
         if isinstance(other, Index) or integer_of(other) is not None:
