@@ -14,11 +14,11 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
+from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
 from nki_lab.kernel_runtime.beta1.deferred import OTHER, Deferred, result_position
 from nki_lab.kernel_runtime.beta1.elementwise import operator
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.beta1.subscript import checked, restricted
-from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
 from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -150,7 +150,7 @@ def inplace(builder: DeferringBuilder, name: str, tensor: NkiTensor, other: Any)
         view, other = restricted(tensor, deferred.box), restricted(other, deferred.box)
     else:
         view = checked(tensor)
-    result = operator(builder, name, view, other)
+    result = operator(name, view, other)
     deferred = builder.deferred
     if deferred is None or deferred.tile is not result or not redirect(builder, deferred, view, result):
         copy_into(view, result)

@@ -278,8 +278,8 @@ class DeferringBuilder(Builder):
         return tensor._buffer.id in self.writers or tensor._buffer.kind in ("input", "const")
 
 
-def current(what: str) -> DeferringBuilder:
-    """The builder of the Beta 1 kernel being specialised; NKI605 in a kernel of the current dialect."""
+def current(what: str = "neuronxcc.nki") -> DeferringBuilder:
+    """Return the builder of the Beta 1 kernel being specialised; NKI605 in a kernel of the current dialect."""
     builder = context.current(what)
     if isinstance(builder, DeferringBuilder):
         return builder
@@ -293,17 +293,20 @@ def current(what: str) -> DeferringBuilder:
     )
 
 
-def located(door: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the user's call as the site of everything that it records."""
+def located(function: Callable[..., Any], what: str = "") -> Callable[..., Any]:
+    """Return the function with the user's call as the site of everything that it records.
 
-    @functools.wraps(door)
+    With `what`, the function's name for users, it is called in Beta 1 kernels only: NKI005 and NKI605 elsewhere.
+    """
+
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        builder = context.local.builder
+        builder = current(what) if what else context.local.builder
         if builder is None or builder.pinned >= 0:
-            return door(*args, **kwargs)
+            return function(*args, **kwargs)
         builder.pinned, builder.pinned_pass = builder.place()
         try:
-            return door(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             builder.pinned = -1
 

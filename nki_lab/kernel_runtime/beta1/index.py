@@ -85,7 +85,9 @@ def _comparison(
     """Return the method of Index that compares with an integer, a float or an Index, and gives a Mask."""
 
     def compare(self: Index, other: object) -> Any:
-        bound = other if isinstance(other, Index) else integer_of(rounding(other) if isinstance(other, float) else other)
+        bound = (
+            other if isinstance(other, Index) else integer_of(rounding(other) if isinstance(other, float) else other)
+        )
         if bound is None:
             return NotImplemented
         difference = self - bound
@@ -272,7 +274,9 @@ def _of_dimensions(dimensions: Iterable[_Dimension], offset: int) -> Index:
 def _sum(a: Index, b: Index, sign: int) -> Index:
     rank = max(a.ndim, b.ndim)
     result: list[_Dimension] = []
-    for (size_a, step_a, axes_a), (size_b, step_b, axes_b) in zip(_dimensions(a, rank), _dimensions(b, rank), strict=True):
+    for (size_a, step_a, axes_a), (size_b, step_b, axes_b) in zip(
+        _dimensions(a, rank), _dimensions(b, rank), strict=True
+    ):
         if size_a != size_b and 1 not in (size_a, size_b):
             raise error_of(
                 diagnose("NKI203", f"indices of shapes {a.shape} and {b.shape} do not broadcast",

@@ -29,7 +29,7 @@ class Beta1Builder(DeferringBuilder):
         """`left name right` on tiles: free dimensions of size 1 repeat, partitions do not."""
         if reflected:
             left, right = right, left
-        return elementwise.operator(self, name, left, right)
+        return elementwise.operator(name, left, right)
 
     def member(self, tensor: NkiTensor, name: str) -> Any:
         """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""

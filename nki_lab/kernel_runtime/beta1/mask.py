@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,11 @@ class Bound(NamedTuple):
     high: int
 
 
-def bounds_of(mask: Any) -> list[Bound] | None:
+MaskLike = Mask | bool | np.bool_ | None
+"""A mask= argument: true, or left out, for everything."""
+
+
+def bounds_of(mask: MaskLike) -> list[Bound] | None:
     """What a mask leaves: bounds on single dimensions, [] for everything, None for nothing.
 
     NKI010 for a mask that is not a box, such as `i <= j` over two dimensions.

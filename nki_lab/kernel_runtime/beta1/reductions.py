@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.alu import alu_of
-from nki_lab.isa.dtype import BOOL, F32, dtype_of
+from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of
 from nki_lab.kernel_runtime.beta1.assignment import LoopReduction
-from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder, current
-from nki_lab.kernel_runtime.beta1.elementwise import binary, in_sbuf, operand, unary
+from nki_lab.kernel_runtime.beta1.builder import current
+from nki_lab.kernel_runtime.beta1.elementwise import (
+    binary,
+    in_sbuf,
+    operand,
+    refuse_mask,
+    tile_shape,
+    two_dimensional,
+    unary,
+)
+from nki_lab.kernel_runtime.beta1.mask import MaskLike
 from nki_lab.kernel_runtime.beta1.masking import masked
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import operations
-from nki_lab.kernel_runtime.language.operations import dressed, kind_of
-from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
+from nki_lab.kernel_runtime.language.operations import Operand, dressed, kind_of
+from nki_lab.kernel_runtime.tensor import NkiTensor, psum
 
-Shape = tuple[int, ...]
+Axis = int | Sequence[int]
+"""A dimension that is reduced, or several."""
 
 
-def _axes(function: str, x: NkiTensor, axis: Any) -> tuple[int, ...]:
+def _axes(function: str, x: NkiTensor, axis: Axis) -> tuple[int, ...]:
     """The reduced dimensions, sorted and non-negative; none of them the partition dimension."""
     rank = len(x._shape)
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -35,36 +44,31 @@ def _axes(function: str, x: NkiTensor, axis: Any) -> tuple[int, ...]:
     return axes
 
 
-def _kept(shape: Shape, axes: tuple[int, ...]) -> Shape:
-    kept = tuple(size for k, size in enumerate(shape) if k not in axes)
-    return kept if len(kept) > 1 else (*kept, 1)
-
-
-def reduction(builder: DeferringBuilder, function: str, op: str, x: Any, axis: Any, dtype: Any = None, mask: Any = None,
+def reduction(function: str, op: str, x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None,
               keepdims: bool = False) -> NkiTensor:  # fmt: skip
-    """x reduced with `op` over any free dimensions, in a new tile of at least two dimensions."""
+    """Return x reduced with `op` over any free dimensions, in a new tile of at least two dimensions."""
     tile = operand(x, function, "x")
+    rank = len(tile._shape)
     axes = _axes(function, tile, axis)
-    kept = [k for k in range(len(tile._shape)) if k not in axes]
+    kept = [k for k in range(rank) if k not in axes]
     kind = kind_of(dtype, tile)
-    trailing = tuple(range(len(kept), len(tile._shape)))
+    trailing = list(range(len(kept), rank))
 
     def compute(part: NkiTensor) -> NkiTensor:
-        view = part.permute((*kept, *axes)) if axes != trailing else part
-        return operations.reduction(op, view, list(trailing), kind)
+        view = part if list(axes) == trailing else part.permute((*kept, *axes))
+        return operations.reduction(op, view, trailing, kind)
 
-    result = masked(builder, mask, compute, (tile,), (("P", "F"),), lambda shape: _kept(shape, axes),
-                    lambda _: (kind, sbuf))  # fmt: skip
+    result = masked(mask, compute, (tile,), kind,
+                    shape_of=lambda shape: tile_shape(tuple([shape[k] for k in kept])))  # fmt: skip
     if keepdims:
         return result.reshape(tuple(1 if k in axes else size for k, size in enumerate(tile._shape)))
     return result
 
 
 def _make_reduction(name: str, op: str, doc: str) -> Callable[..., NkiTensor]:
-    def function(
-        x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any
-    ) -> NkiTensor:
-        return reduction(current(f"nl.{name}"), name, op, x, axis, dtype, mask, keepdims)
+    def function(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False,
+                 **_hints: object) -> NkiTensor:  # fmt: skip
+        return reduction(name, op, x, axis, dtype, mask, keepdims)
 
     return dressed(function, name, f"{doc} over free dimensions; also an `op=` argument.", "neuronxcc.nki.language")
 
@@ -75,93 +79,73 @@ max = _make_reduction("max", "maximum", "Maximum")
 min = _make_reduction("min", "minimum", "Minimum")
 
 
-def all(x: Any, axis: Any, dtype: Any = bool, mask: Any = None, **_hints: Any) -> NkiTensor:
+def all(x: Operand, axis: Axis, dtype: object = bool, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """Whether all elements are true, over free dimensions."""
-    builder = current("nl.all")
-    truth = binary(builder, "not_equal", x, 0, BOOL, mask)
-    return reduction(builder, "all", "minimum", truth, axis, dtype, mask)
+    return reduction("all", "minimum", binary("not_equal", x, 0, BOOL, mask), axis, dtype, mask)
 
 
-def mean(x: Any, axis: Any, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_hints: Any) -> NkiTensor:
+def mean(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False, **_hints: object,
+         ) -> NkiTensor:  # fmt: skip
     """Mean over free dimensions; of integers in float32."""
-    builder = current("nl.mean")
     tile = operand(x, "mean", "x")
-    kind = dtype if dtype is not None else (tile._dtype if tile._dtype.is_float else F32)
     count = math.prod(tile._shape[k] for k in _axes("mean", tile, axis))
-    total = reduction(builder, "mean", "add", tile, axis, F32, mask, keepdims)
-    return binary(builder, "multiply", total, 1.0 / count, kind)
+    total = reduction("mean", "add", tile, axis, F32, mask, keepdims)
+    return binary("multiply", total, 1.0 / count, _float_kind(dtype, tile))
 
 
-def var(x: Any, axis: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
+def _float_kind(dtype: object, tile: NkiTensor) -> DType:
+    return kind_of(dtype, tile) if dtype is not None or tile._dtype.is_float else F32
+
+
+def var(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """Population variance over free dimensions."""
-    builder = current("nl.var")
     tile = operand(x, "var", "x")
-    kind = dtype if dtype is not None else (tile._dtype if tile._dtype.is_float else F32)
-    centre = mean(tile, axis, F32, mask, True)
-    difference = binary(builder, "subtract", tile, centre, F32, mask)
-    return mean(unary(builder, "square", difference, F32, mask), axis, kind, mask)
+    difference = binary("subtract", tile, mean(tile, axis, F32, mask, True), F32, mask)
+    return mean(unary("square", difference, F32, mask), axis, _float_kind(dtype, tile), mask)
 
 
-def softmax(x: Any, axis: Any, dtype: Any = None, compute_dtype: Any = None, mask: Any = None, **_hints: Any,
-            ) -> NkiTensor:  # fmt: skip
+def softmax(x: Operand, axis: Axis, dtype: object = None, compute_dtype: object = None, mask: MaskLike = None,
+            **_hints: object) -> NkiTensor:  # fmt: skip
     """exp(x - max) / sum(exp(x - max)) over free dimensions."""
-    builder = current("nl.softmax")
     tile = operand(x, "softmax", "x")
-    kind = dtype_of(dtype or compute_dtype or tile._dtype)
-    top = reduction(builder, "softmax", "maximum", tile, axis, F32, mask, True)
-    powers = unary(builder, "exp", binary(builder, "subtract", tile, top, F32, mask), F32, mask)
-    total = reduction(builder, "softmax", "add", powers, axis, F32, mask, True)
-    return binary(builder, "divide", powers, total, kind, mask)
+    top = reduction("softmax", "maximum", tile, axis, F32, mask, True)
+    powers = unary("exp", binary("subtract", tile, top, F32, mask), F32, mask)
+    total = reduction("softmax", "add", powers, axis, F32, mask, True)
+    return binary("divide", powers, total, dtype_of(dtype or compute_dtype or tile._dtype), mask)
 
 
-def rms_norm(x: Any, w: Any, axis: Any, n: Any, epsilon: float = 1e-6, dtype: Any = None, compute_dtype: Any = None,
-             mask: Any = None, **_hints: Any) -> NkiTensor:  # fmt: skip
+def rms_norm(x: Operand, w: Operand, axis: Axis, n: float, epsilon: float = 1e-6, dtype: object = None,
+             compute_dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:  # fmt: skip
     """x / sqrt(sum(x * x) / n + epsilon) * w, the sum over the free dimensions `axis`."""
-    builder = current("nl.rms_norm")
     tile = operand(x, "rms_norm", "x")
-    kind = dtype_of(dtype or compute_dtype or tile._dtype)
-    squares = reduction(builder, "rms_norm", "add", unary(builder, "square", tile, F32, mask), axis, F32, mask, True)
-    scaled = builder.like(squares)
+    squares = reduction("rms_norm", "add", unary("square", tile, F32, mask), axis, F32, mask, True)
+    scaled = current().like(squares)
     isa("tensor_scalar")(scaled, squares, "multiply", 1.0 / n, False, "add", float(epsilon))
-    inverse = unary(builder, "rsqrt", scaled, F32)
-    normed = binary(builder, "multiply", tile, inverse, F32, mask)
-    return binary(builder, "multiply", normed, w, kind, mask)
+    normed = binary("multiply", tile, unary("rsqrt", scaled, F32), F32, mask)
+    return binary("multiply", normed, w, dtype_of(dtype or compute_dtype or tile._dtype), mask)
 
 
-def transpose(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
+def transpose(x: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """A new tile of a two-dimensional x, at most 128 x 128, with partition and free dimension exchanged."""
-    builder = current("nl.transpose")
-    tile = operand(x, "transpose", "x")
-    if len(tile._shape) != 2:
-        raise error_of(
-            diagnose("NKI225", f"nl.transpose: x has shape {tuple(tile._shape)}", operand="x",
-                     limit="x is two-dimensional", help="reshape it, or index it with two indices")
-        )  # fmt: skip
+    tile = two_dimensional(x, "transpose", "x", "reshape it, or index it with two indices")
     kind = kind_of(dtype, tile)
-    return masked(builder, mask, lambda part: operations.transpose(part, kind), (tile,), (("P", "F"),),
-                  lambda shape: (shape[1], shape[0]), lambda _: (kind, sbuf))  # fmt: skip
+    return masked(mask, lambda part: operations.transpose(part, kind), (tile,), kind,
+                  shape_of=lambda shape: (shape[1], shape[0]))  # fmt: skip
 
 
-def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_hints: Any) -> NkiTensor:
+def matmul(x: Operand, y: Operand, transpose_x: bool = False, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """x @ y in a new PSUM tile; with `transpose_x`, x is laid out as [contraction, rows] already."""
-    builder = current("nl.matmul")
-    left, right = (in_sbuf(builder, operand(t, "matmul", name)) for t, name in ((x, "x"), (y, "y")))
+    sides = in_sbuf(operand(x, "matmul", "x")), in_sbuf(operand(y, "matmul", "y"))
     letters = (("K", "M") if transpose_x else ("M", "K"), ("K", "N"))
-    row = 1 if transpose_x else 0
-    return masked(builder, mask, lambda a, b: operations.matmul(a, b, transpose_x), (left, right), letters,
-                  lambda a, b: (a[row], b[1]), lambda _: (F32, psum))  # fmt: skip
+    return masked(mask, lambda a, b: operations.matmul(a, b, transpose_x), sides, F32, psum, letters=letters,
+                  shape_of=lambda a, b: (a[1 if transpose_x else 0], b[1]))  # fmt: skip
 
 
-def loop_reduce(x: Any, op: Any, loop_indices: Any, dtype: Any = None, mask: Any = None, **_hints: Any,
-                ) -> LoopReduction:  # fmt: skip
+def loop_reduce(x: Operand, op: object, loop_indices: object, dtype: object = None, mask: MaskLike = None,
+                **_hints: object) -> LoopReduction:  # fmt: skip
     """The tiles of all iterations combined with `op`, in the tensor that the call is assigned to.
 
     Each iteration does target = op(target, x), so that the target starts from what the kernel put there.
     """
-    current("nl.loop_reduce")
-    if mask is not None and mask is not True:
-        raise error_of(
-            diagnose("NKI010", "nl.loop_reduce with a mask is not modelled", operand="mask",
-                     limit="loop_reduce(x, op, loop_indices)", help="mask the instruction that makes x")
-        )  # fmt: skip
+    refuse_mask(mask, "loop_reduce", "loop_reduce(x, op, loop_indices)", "mask the instruction that makes x")
     return LoopReduction(operand(x, "loop_reduce", "x"), alu_of(op).name)

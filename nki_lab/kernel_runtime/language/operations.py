@@ -26,6 +26,9 @@ from nki_lab.kernel_runtime.tensor import (
     sbuf,
 )
 
+Operand = NkiTensor | Number | float | np.generic
+"""An argument of a function of `nki.language`: a tensor, or a number known at compile time."""
+
 # -- tensors ---------------------------------------------------------------------------------------------------------
 
 
