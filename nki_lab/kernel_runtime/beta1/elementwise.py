@@ -18,10 +18,8 @@ from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
-from nki_lab.kernel_runtime.beta1.mask import MaskLike
-from nki_lab.kernel_runtime.beta1.masking import Shape, common_shape, masked
-from nki_lab.kernel_runtime.beta1.moving import moved_by_tile
-from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked
+from nki_lab.kernel_runtime.beta1.masking import MaskLike, Shape, common_shape, masked
+from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked, moved_by_tile
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import namespaces, operations
 from nki_lab.kernel_runtime.language.operations import Operand, as_op, dressed, kind_of

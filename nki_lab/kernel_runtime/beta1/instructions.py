@@ -23,8 +23,7 @@ from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
 from nki_lab.kernel_runtime.beta1.elementwise import tile_shape
-from nki_lab.kernel_runtime.beta1.mask import MaskLike
-from nki_lab.kernel_runtime.beta1.masking import TILE, Shape, cut, cut_tensors, masked, with_shapes
+from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, Shape, cut, cut_tensors, masked, with_shapes
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
 from nki_lab.kernel_runtime.issue.nisa_functions import describe

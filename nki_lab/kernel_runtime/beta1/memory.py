@@ -29,8 +29,7 @@ from nki_lab.kernel_runtime.beta1.elementwise import (
     two_dimensional,
 )
 from nki_lab.kernel_runtime.beta1.instructions import record
-from nki_lab.kernel_runtime.beta1.mask import MaskLike
-from nki_lab.kernel_runtime.beta1.masking import cut_tensors, masked
+from nki_lab.kernel_runtime.beta1.masking import MaskLike, cut_tensors, masked
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import Operand, kind_of

@@ -10,7 +10,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory, reductions
+from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory
 from nki_lab.kernel_runtime.beta1.blocks import par_dim
 from nki_lab.kernel_runtime.beta1.builder import located
 from nki_lab.kernel_runtime.beta1.index import arange, mgrid
@@ -49,11 +49,8 @@ def names() -> dict[str, Any]:
     functions = (
         memory.ndarray, memory.full, memory.zeros, memory.ones, memory.empty_like, memory.zeros_like, memory.load,
         memory.store, memory.load_transpose2d, memory.copy, memory.broadcast_to, memory.shared_constant,
-        memory.shared_identity_matrix, memory.device_print, reductions.sum, reductions.prod, reductions.max,
-        reductions.min, reductions.all, reductions.mean, reductions.var, reductions.softmax, reductions.rms_norm,
-        reductions.transpose, reductions.matmul, reductions.loop_reduce, operations.program_id, launch.num_programs,
-        operations.program_ndim,
-        *composites.FUNCTIONS,
+        memory.shared_identity_matrix, memory.device_print, operations.program_id, launch.num_programs,
+        operations.program_ndim, *composites.FUNCTIONS,
     )  # fmt: skip
     own |= {item.__name__: item for item in functions}
     own = {name: located(item, f"nl.{name}") for name, item in own.items()}
