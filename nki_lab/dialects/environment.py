@@ -125,7 +125,7 @@ def default_options(dialect: str) -> Options:
         return Options(precise=False, strict=strict)
     if value in ("1", "true", "on", "yes"):
         return Options(precise=True, strict=strict)
-    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "legacy" else Options(strict=strict)
+    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "beta1" else Options(strict=strict)
 
 
 def notebook_bytes() -> int:

@@ -137,7 +137,7 @@ def wrapped(error: Exception, dialect: str) -> NkiError:
 
 def _functions(dialect: str) -> dict[str, Any]:
     """The functions that kernels of a dialect import, by name."""
-    if dialect == "legacy":
+    if dialect == "beta1":
         from nki_lab.kernel_runtime import beta1
 
         return beta1.names() | beta1.instruction_names()

@@ -98,7 +98,7 @@ def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers
         known = _signatures(part, called, question)
         for kernel in part.kernels:
             name = kernel.node.name
-            if kernel.dialect == "legacy" and legacy_dialect() is None:
+            if kernel.dialect == "beta1" and legacy_dialect() is None:
                 text = f"{name} is a kernel of neuronxcc.nki, which is not evaluated here"
                 answers.findings.append(not_evaluated(facts, kernel, "NKI122", text))
             elif part.module.function(name) is not kernel.node:
@@ -191,7 +191,7 @@ def _ask_others(
     for (file, name), signatures in called.other.items():
         module = called.modules[file]
         kernel = _kernel_of(module, name)
-        if kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
+        if kernel is None or (kernel.dialect == "beta1" and legacy_dialect() is None):
             continue
         part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
         asked = []
@@ -299,7 +299,7 @@ def _answer(
 def _evaluation(
     module: ModuleSource, kernel: KernelFunction, signature: Signature, question: Question, budget: Budget
 ) -> Made:
-    refused = None if kernel.dialect == "legacy" else launch_refused(kernel.node.name, signature.grid, question.arch)
+    refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, question.arch)
     if refused is not None:
         refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:

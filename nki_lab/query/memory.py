@@ -11,9 +11,6 @@ from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Launches, Reads, Variable
-from nki_lab.kernel_runtime.interpreter.evaluation import Variable
-from nki_lab.kernel_runtime.interpreter.module_finder import Reads
-from nki_lab.kernel_runtime.interpreter.signatures import Launches
 from nki_lab.query.issued import Issued
 from nki_lab.source.moved_lines import moved_finding, moved_span
 from nki_lab.source.trees import first_line

@@ -17,7 +17,7 @@ _VIEWS: Final = frozenset({"reshape", "view", "broadcast_to", "expand_dims", "ap
 _LINE: Final = attrgetter("lineno")
 
 
-@syntax_rule("NKI334", dialects=("legacy",))
+@syntax_rule("NKI334", dialects=("beta1",))
 def check_stores(facts: SyntaxFacts) -> Findings:
     """Yield one finding for the first store into each parameter of a kernel that is not annotated as mutable."""
     for kernel, parameter, place in _stored_parameters(facts):
@@ -33,7 +33,7 @@ def check_stores(facts: SyntaxFacts) -> Findings:
             )
 
 
-@syntax_rule("NKI335", dialects=("legacy",))
+@syntax_rule("NKI335", dialects=("beta1",))
 def check_returns(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each mutable parameter that a kernel writes and does not return."""
     for kernel, parameter, _ in _stored_parameters(facts):

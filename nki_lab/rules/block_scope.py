@@ -19,7 +19,7 @@ _NUMBERS: Final = frozenset(
 """Functions of NKI that give no tile."""
 
 
-@syntax_rule("NKI337", dialects=("legacy",))
+@syntax_rule("NKI337", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each
     that a loop binds anew to another tile.

@@ -15,7 +15,7 @@ _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "z
 # Branches are accepted: AWS's own kernels make an optional output under a condition that is known when they are traced.
 
 
-@syntax_rule("NKI336", dialects=("legacy",))
+@syntax_rule("NKI336", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for each such call in a loop, or in a function that a kernel calls and that is none itself."""
     made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]

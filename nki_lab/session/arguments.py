@@ -97,7 +97,7 @@ class Intake:
     def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
         self.builder = builder
         self.space = MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm
-        self.lists_allowed = dialect == "legacy"
+        self.lists_allowed = dialect == "beta1"
         self.inputs: list[Input] = []
         self._known: dict[int, NkiTensor] = {}
         self._open: list[int] = []

@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
-from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.coverage import Coverage, Tracker
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.source_location import placed
@@ -262,7 +262,7 @@ class Call:
             if isinstance(cause, _OUR_MISTAKES) and _raised_by_us(cause):
                 raise self._our_fault(cause) from cause
             raise
-        join_cores(self.program)
+        synchronize_cores(self.program)
         self._obey()
         if values and not self.program.observed:
             programs.keep(self._key, self.program, self.structure, builder.notes)

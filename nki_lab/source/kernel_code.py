@@ -19,7 +19,7 @@ from nki_lab.source.names import (
 )
 from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path
 
-Dialect = Literal["current", "legacy"]
+Dialect = Literal["current", "beta1"]
 
 _ALWAYS_CALLED: Final = frozenset({"__init__", "__post_init__", "__call__"})
 
@@ -65,7 +65,7 @@ class KernelSearch:
         self.methods: dict[str, list[NameUses]] = {}
         self.attributes: set[str] = set()
         self._find_entries(frozenset(kernel_names))
-        for dialect in ("current", "legacy"):  # what both reach is held to the stricter, current rules
+        for dialect in ("current", "beta1"):  # what both reach is held to the stricter, current rules
             for entry, its_dialect in self.entries.items():
                 if its_dialect == dialect:
                     self._follow(entry, its_dialect)
@@ -74,7 +74,7 @@ class KernelSearch:
         modules = [name for scope in self.scopes for name in (*scope.imports.values(), *scope.stars)]
         if any(name == "nki" or name.startswith("nki.") for name in modules):
             return "current"
-        return "legacy" if any(name.partition(".")[0] == "neuronxcc" for name in modules) else "current"
+        return "beta1" if any(name.partition(".")[0] == "neuronxcc" for name in modules) else "current"
 
     def _find_entries(self, kernel_names: frozenset[str]) -> None:
         for scope in self.scopes:
@@ -112,7 +112,7 @@ class KernelSearch:
         if not package:
             return None
         if package == "neuronxcc.nki" or OTHER_ENTRIES.get(name):
-            return "legacy"
+            return "beta1"
         root, _ = attribute_path(node)
         known = isinstance(root, ast.Name) and scope.binder(root.id) is not None
         return "current" if known and package == "nki" else self.file_dialect

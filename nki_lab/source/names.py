@@ -17,9 +17,9 @@ _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
 # Framework doors of Beta 1 and this package's own; the kernel is the decorated function or the first argument.
 OTHER_ENTRIES: Final = {
-    "torch_neuronx.nki_jit": "legacy",
-    "torch_neuronx.xla_impl.ops.nki_jit": "legacy",
-    "jax_neuronx.nki_call": "legacy",
+    "torch_neuronx.nki_jit": "beta1",
+    "torch_neuronx.xla_impl.ops.nki_jit": "beta1",
+    "jax_neuronx.nki_call": "beta1",
     "nki_lab.run": "",
     "nki_lab.profile": "",
     "nki_lab.compile": "",

@@ -34,7 +34,7 @@ from nki_lab.isa.spec import (
     out,
     predicate,
 )
-from nki_lab.kernel_runtime.issue.nisa_functions import describe, door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import describe, instruction_function
 from tests.calls import Case, execute, kernel_of, source, traced
 from tests.calls import contents as contents_of
 from tests.examples import example
@@ -96,8 +96,8 @@ def test_its_documentation_says_every_argument_and_limit(name: str) -> None:
         assert f"\n    {argument}" in text
     for item in (*instruction.limits, *instruction.predicates):
         assert f"{item.code}  {item.text}" in text
-    assert door_of(name).__doc__ == text
-    assert list(inspect.signature(door_of(name)).parameters) == [*instruction.arguments, "name"]
+    assert instruction_function(name).__doc__ == text
+    assert list(inspect.signature(instruction_function(name)).parameters) == [*instruction.arguments, "name"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -207,7 +207,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Instruction]:
     """An instruction of this test's own, in the table while the test runs."""
     made = instruction(engine=("vector", "gpsimd"), since=3, until=3, see="this test")(body())
     # Declarations come before the modules; these were made when the tests were collected.
-    monkeypatch.setitem(vars(nki.isa), "both_ways", door_of("both_ways"))
+    monkeypatch.setitem(vars(nki.isa), "both_ways", instruction_function("both_ways"))
     yield made
     TABLE.pop("both_ways")
 
@@ -339,4 +339,4 @@ def test_a_new_instruction_documents_itself(declared: Instruction) -> None:
     assert "NKI210  F <= 96" in text
     assert "left [P, F] in sbuf or psum: first input" in text
     assert "NeuronCore-v3" in text
-    assert door_of("both_ways").__doc__ == text
+    assert instruction_function("both_ways").__doc__ == text

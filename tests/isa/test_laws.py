@@ -20,9 +20,9 @@ from nki_lab.isa import enums
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.spec import ONCHIP, TABLE, Cost, Instruction, Legacy, Use, arg, instruction, out
-from nki_lab.kernel_runtime.beta1.instructions import door_of as legacy_door_of
+from nki_lab.kernel_runtime.beta1.instructions import instruction_function as beta1_function
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.schedule.lanes import lanes_of
 from nki_lab.kernel_runtime.timing.costs import costs_of
 from tests.verdicts import evaluated, loaded
@@ -38,9 +38,9 @@ CLONES = {clone: replace(TABLE[name], name=clone, index=next(_numbers)) for name
 def enter(monkeypatch: pytest.MonkeyPatch, made: Instruction) -> None:
     """Put an instruction into the table and into the modules of both dialects, while a test runs."""
     monkeypatch.setitem(TABLE, made.name, made)
-    monkeypatch.setitem(vars(nki.isa), made.name, door_of(made.name))
+    monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
     if isinstance(made.legacy, Legacy):
-        monkeypatch.setitem(vars(neuronxcc.nki.isa), made.name, legacy_door_of(made.name))
+        monkeypatch.setitem(vars(neuronxcc.nki.isa), made.name, beta1_function(made.name))
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ CORNER = np.s_[:, 0:2, 0:2, 0:2, 0:2, 0:2]
 def test_clones_are_split_and_spelled_in_beta_1_as_the_originals_are(clones: None) -> None:
     x = np.random.default_rng(2).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
     done = [
-        session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {})
+        session.execute(session.Launch(function_of(text), "trn2", dialect="beta1"), (x,), {})
         for text in (LEGACY, renamed(LEGACY))
     ]
     programs = [original(run.program.text()) for run in done]
@@ -181,7 +181,7 @@ def test_clones_are_split_and_spelled_in_beta_1_as_the_originals_are(clones: Non
     assert programs[0].count("tensor_scalar(") == 2
     assert [array.tobytes() for array in done[1].flat] == [array.tobytes() for array in done[0].flat]
     made = evaluated(renamed(LEGACY), Path("/laws/beta1.py"), (nki_lab.spec(x.shape, "float32"),), "trn2",
-                     dialect="legacy")[0]  # fmt: skip
+                     dialect="beta1")[0]  # fmt: skip
     assert made.code == ""
 
 
@@ -378,7 +378,7 @@ def test_a_declared_elementwise_instruction_takes_either_form_in_beta_1(limited:
         "    part =", "    column = nl.full((nl.par_dim(128), 1), 0.25, dtype=nl.float32, buffer=nl.sbuf)\n    part ="
     )
     x = np.random.default_rng(4).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
-    (output,) = session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {}).flat
+    (output,) = session.execute(session.Launch(function_of(text), "trn2", dialect="beta1"), (x,), {}).flat
     wanted = x.copy()
     wanted[CORNER] = np.minimum(x[CORNER], np.float32(0.25)) * 2
     np.testing.assert_array_equal(output, wanted)

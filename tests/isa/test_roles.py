@@ -39,7 +39,7 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path as ProgramPath
 from nki_lab.kernel_runtime.path import executed, known_path
@@ -53,7 +53,7 @@ CLONED = ("nc_matmul", "tensor_copy", "dma_copy", "memset", "iota", "register_mo
 def enter(patch: pytest.MonkeyPatch, made: Instruction) -> Instruction:
     """Put a declaration into the table, and its function into `nki.isa`, until the test ends."""
     patch.setitem(TABLE, made.name, made)
-    patch.setitem(vars(nki.isa), made.name, door_of(made.name))
+    patch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
     return made
 
 
@@ -433,7 +433,7 @@ def kernel(a):
 def register_add(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Instruction]]:
     def declare(**faces: Any) -> Instruction:
         made = adding(**faces)
-        monkeypatch.setitem(vars(nki.isa), made.name, door_of(made.name))
+        monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
         return made
 
     yield declare
@@ -499,7 +499,7 @@ def test_every_register_that_an_instruction_reads_is_known_along_its_path(
     }
     try:
         declared = instruction(engine="sync", see="this test")(type("store_sum", (), body))
-        monkeypatch.setitem(vars(nki.isa), declared.name, door_of(declared.name))
+        monkeypatch.setitem(vars(nki.isa), declared.name, instruction_function(declared.name))
         run = nki_lab.run(Written(tmp_path / "one", STORED).function, np.zeros((1, 1), np.int32), target="trn2")
     finally:
         TABLE.pop("store_sum", None)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.options import Options
@@ -83,7 +83,7 @@ def two_cores(steps: list[Step], *, apart: bool = False) -> Program:
     for core in range(2):
         builder.start((2,), (core,))
         trace(kernel, (), {}, builder)
-    join_cores(program)
+    synchronize_cores(program)
     verify(program)
     return program
 

@@ -220,16 +220,16 @@ def test_a_program_may_grow_between_two_looks() -> None:
     machine.run(final=False)
     assert not tracker.result.diagnostics
     from nki_lab.kernel_runtime.issue.context import recording
-    from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+    from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 
     x, y = program.outputs
     with recording(builder):
-        door_of("memset")(x.view(np.uint8)[:, 0:5], 0)
+        instruction_function("memset")(x.view(np.uint8)[:, 0:5], 0)
         tracker.advance()
-        door_of("tensor_copy")(y, x)
+        instruction_function("tensor_copy")(y, x)
         tracker.advance()
-        door_of("memset")(x, 0.0)
-        door_of("tensor_copy")(y, x)
+        instruction_function("memset")(x, 0.0)
+        instruction_function("tensor_copy")(y, x)
     found = tracker.finish().diagnostics
     assert [item.code for item in found] == ["NKI302"]
     assert "56 element" in found[0].message

@@ -60,7 +60,7 @@ def _spills(program: Program, tenants: Tenants) -> bool:
     Source: memory hierarchy overview. inferred: the compiler of the current dialect refuses; AWS's own Beta 1 kernels
     are over capacity, none of the current ones is.
     """
-    return program.dialect == "legacy" and all(buffer.address is None for buffer in tenants.buffers)
+    return program.dialect == "beta1" and all(buffer.address is None for buffer in tenants.buffers)
 
 
 def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:

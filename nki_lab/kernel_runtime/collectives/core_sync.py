@@ -25,7 +25,7 @@ Column = NDArray[np.int64]
 Key = tuple[Any, ...]
 
 
-def meeting_ops(program: Program) -> dict[int, Key]:
+def synchronizing_ops(program: Program) -> dict[int, Key]:
     """The ops that wait for the other core, and under what: those of one kind meet in their order."""
     keys: dict[int, Key] = {}
     for variant in program.variants:
@@ -38,14 +38,14 @@ def meeting_ops(program: Program) -> dict[int, Key]:
     return {op: keys[int(rows[op])] for op in np.flatnonzero(np.isin(rows, list(keys))).tolist()}
 
 
-def join_cores(program: Program) -> None:
+def synchronize_cores(program: Program) -> None:
     """Put the ops of a complete program into an order that its meetings allow, and note who meets whom.
 
     Raises NKI016 where ops wait for a core that the launch does not have, NKI405 where the cores do not meet.
     """
     if program.meetings:
         return
-    keys = meeting_ops(program)
+    keys = synchronizing_ops(program)
     if not keys:
         return
     if program.cores != 2:

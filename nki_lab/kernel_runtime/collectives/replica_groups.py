@@ -9,11 +9,11 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.isa.alu import alu_of
-from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, World
+from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
@@ -141,7 +141,7 @@ def operator(what: str, op: Any) -> Callable[[Sequence[Array]], Array]:
 
 def this_rank() -> Rank:
     """The rank that is being specialised; a run of its own is rank 0 of 1."""
-    return ranks.rank or Rank(0, World(1))
+    return ranks.rank or Rank(0, RankGroup(1))
 
 
 def group_of(what: str, replica_group: Any) -> Group:
@@ -210,9 +210,9 @@ def exchanged(
     With `alike` the ranks hand in the same shapes and dtypes; others are NKI241.
     """
     rank = this_rank()
-    if rank.world.size <= max(group):
+    if rank.group.size <= max(group):
         raise _missing_ranks(
-            what, f"the group {list(group)} has ranks that are not in this launch of {rank.world.size}"
+            what, f"the group {list(group)} has ranks that are not in this launch of {rank.group.size}"
         )
     if builder.grid and builder.grid[0] > 1:
         raise wrong(what, f"each rank runs on {builder.grid[0]} physical cores", "replica_group",
@@ -220,7 +220,7 @@ def exchanged(
     builder.program.observed = True
     mine = [np.array(builder.read(tensor)) for tensor in tensors]
     told = f"{what} {[(item.shape, str(item.dtype)) for item in mine]}" if alike else what
-    given = rank.world.exchange(rank.number, group, told, mine)
+    given = rank.group.exchange(rank.number, group, told, mine)
     return [given[member] for member in group], group.index(rank.number)
 
 
@@ -238,8 +238,8 @@ def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, name: Any) -> None:
     both = {dst._buffer.space, src._buffer.space} == {MemoryRegion.shared_hbm}
     shared = both and len(builder.grid) == 1 and builder.grid[0] == 2
     if shared:
-        door_of("core_barrier")(src, (0, 1))
+        instruction_function("core_barrier")(src, (0, 1))
     if not shared or builder.program_ids[0] == 0:
-        door_of("dma_copy")(dst, src, name=name)
+        instruction_function("dma_copy")(dst, src, name=name)
     if shared:
-        door_of("core_barrier")(dst, (0, 1))
+        instruction_function("core_barrier")(dst, (0, 1))

@@ -28,7 +28,7 @@ _REMOVED: Mapping[str, str] = {
 }
 
 
-def make_door(instruction: Instruction) -> Callable[..., Any]:
+def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
     """The function that records `instruction` when a kernel calls it."""
     params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
     places = {
@@ -149,13 +149,13 @@ def _unknown(instruction: Instruction, message: str, operand: str, near: str) ->
     )
 
 
-_DOORS: dict[str, Callable[..., Any]] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def door_of(name: str) -> Callable[..., Any]:
+def instruction_function(name: str) -> Callable[..., Any]:
     """The nisa function of a declared instruction; KeyError for another name."""
     instruction = TABLE[name]
-    known = _DOORS.get(name)
+    known = _FUNCTIONS.get(name)
     if known is None or known.nki_instruction is not instruction:  # type: ignore[attr-defined]
-        known = _DOORS[name] = make_door(instruction)
+        known = _FUNCTIONS[name] = make_instruction_function(instruction)
     return known

@@ -14,7 +14,7 @@ from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, dtype_of
 from nki_lab.kernel_runtime.issue.context import current
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import kind_of

@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.ir import Region, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, OpenLoop
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.iterations import variable_at, way_out, while_at
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import is_ours, user_frame
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
@@ -37,9 +37,9 @@ def register_alloc(x: Any = None) -> VirtualRegister:
                      limit="x is an integer constant, or left out", help="write nisa.register_load(register, tensor)"),
             builder.site(),
         )  # fmt: skip
-        door_of("register_load")(register, x)
+        instruction_function("register_load")(register, x)
     elif x is not None:
-        door_of("register_move")(register, x)
+        instruction_function("register_move")(register, x)
     return register
 
 
@@ -121,8 +121,8 @@ class DynamicRange:
         self._site = site
         self.variable: str | None = None  # set by who knows; otherwise the bytecode is asked
 
-    def __iter__(self) -> _OnePass:
-        return _OnePass(self)
+    def __iter__(self) -> _SingleIteration:
+        return _SingleIteration(self)
 
     def open(self, variable: str) -> tuple[VirtualRegister, Region]:
         """Begin the loop; its variable, and the region that `close` ends."""
@@ -134,14 +134,14 @@ class DynamicRange:
         _close(self._builder, region)
 
 
-class _OnePass:
+class _SingleIteration:
     __slots__ = ("_loop", "_region")
 
     def __init__(self, loop: DynamicRange) -> None:
         self._loop = loop
         self._region: Region | None = None
 
-    def __iter__(self) -> _OnePass:
+    def __iter__(self) -> _SingleIteration:
         return self
 
     def __next__(self) -> VirtualRegister:
@@ -170,7 +170,7 @@ def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
     return DynamicRange(builder, bounds, site)
 
 
-def asked(builder: Builder, register: VirtualRegister) -> bool | None:
+def while_continues(builder: Builder, register: VirtualRegister) -> bool | None:
     """Whether the `while register:` whose frame asks makes a pass: one, in which the body is recorded.
 
     None where the register is tested by anything else, or where there is no source text to tell.
@@ -357,5 +357,17 @@ def _parameter(body: Any) -> str:
     return function.__code__.co_varnames[skipped]
 
 
-__all__ = ["DynamicRange", "abandon", "asked", "close_while", "dynamic_range", "end_loop", "finish", "fori_loop",
-           "left_early", "open_while", "register_alloc", "while_loop"]  # fmt: skip
+__all__ = [
+    "DynamicRange",
+    "abandon",
+    "close_while",
+    "dynamic_range",
+    "end_loop",
+    "finish",
+    "fori_loop",
+    "left_early",
+    "open_while",
+    "register_alloc",
+    "while_continues",
+    "while_loop",
+]  # fmt: skip

@@ -19,12 +19,15 @@ from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.issue.context import current, local
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.tensor import (
     NkiTensor,
     psum,
     sbuf,
 )
+
+Operand = NkiTensor | Number | float | np.generic
+"""An argument of a function of `nki.language`: a tensor, or a number known at compile time."""
 
 # -- tensors ---------------------------------------------------------------------------------------------------------
 

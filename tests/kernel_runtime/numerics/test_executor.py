@@ -15,7 +15,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.coverage import Tracker
 from nki_lab.kernel_runtime.issue.context import recording
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.numerics import executor as executor_module
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.storage import Pool
@@ -229,7 +229,7 @@ def test_accumulation_registers_live_on_between_two_observations() -> None:
         commands = TABLE["activation"].operands["reduce_cmd"].enum
         assert commands is not None
         for command in ("reset_reduce", "reduce"):
-            door_of("activation")(tile, "copy", tile, reduce_res=total, reduce_cmd=commands[command])
+            instruction_function("activation")(tile, "copy", tile, reduce_res=total, reduce_cmd=commands[command])
             executor.run(final=False)
     assert (executor.read(total) == 12).all()
 

@@ -21,10 +21,10 @@ RELEASE = "2.26"
 """The Neuron SDK release whose names and rules the Beta 1 dialect has: the last before `nki`."""
 
 
-class LegacyKernel(Kernel):
+class Beta1Kernel(Kernel):
     """A Beta 1 kernel. `kernel[4, 2]` runs its instances one after the other; arguments that it stores to change."""
 
-    dialect = "legacy"
+    dialect = "beta1"
     # Masks leave tiles partly written by design; block dimensions and results by reference are how Beta 1 was written.
     quiet = frozenset({"NKI302", "NKI333", "NKI334"})
 
@@ -39,7 +39,7 @@ class LegacyKernel(Kernel):
         check_shapes(self.function, args, kwargs)
 
 
-class TimedKernel(LegacyKernel):
+class TimedKernel(Beta1Kernel):
     """What `nki.benchmark` and `nki.profile` make of a kernel: it runs once, without a device there is no latency."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -69,9 +69,9 @@ def _shape_only(value: Any) -> Any:
     return spec(value.shape, value.dtype) if isinstance(value, TensorAnnotation) else value
 
 
-def _decorator(kind: type[LegacyKernel], name: str, doc: str) -> Callable[..., Any]:
+def _decorator(kind: type[Beta1Kernel], name: str, doc: str) -> Callable[..., Any]:
     def entry(func: Any = None, mode: str = "auto", **keywords: Any) -> Any:
-        def decorate(function: Any) -> LegacyKernel:
+        def decorate(function: Any) -> Beta1Kernel:
             if type(function) is kind:
                 made = function
             elif isinstance(function, Kernel):
@@ -93,9 +93,9 @@ def _decorator(kind: type[LegacyKernel], name: str, doc: str) -> Callable[..., A
     return entry
 
 
-jit = _decorator(LegacyKernel, "jit", "The kernel of a function; every `mode` runs it on the simulator.")
-trace = _decorator(LegacyKernel, "trace", "The kernel of a function that other kernels, or simulate_kernel, call.")
-baremetal = _decorator(LegacyKernel, "baremetal", "The kernel of a function; there is no device, it is simulated.")
+jit = _decorator(Beta1Kernel, "jit", "The kernel of a function; every `mode` runs it on the simulator.")
+trace = _decorator(Beta1Kernel, "trace", "The kernel of a function that other kernels, or simulate_kernel, call.")
+baremetal = _decorator(Beta1Kernel, "baremetal", "The kernel of a function; there is no device, it is simulated.")
 benchmark = _decorator(TimedKernel, "benchmark", "The kernel of a function, run once: latencies are not modelled.")
 profile = _decorator(TimedKernel, "profile", "The kernel of a function, run once: profiles are not modelled.")
 
@@ -106,7 +106,7 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
     A run-time index outside of its tensor raises IndexError itself and no class derived from it, since tests of Beta 1
     kernels compare the type; the NkiError is its cause.
     """
-    runnable = kernel if isinstance(kernel, LegacyKernel) else jit(kernel)
+    runnable = kernel if isinstance(kernel, Beta1Kernel) else jit(kernel)
     try:
         return runnable.launch(args, kwargs)
     except NkiError as error:

@@ -253,7 +253,7 @@ def test_both_dialects_do_not_mix_in_a_kernel() -> None:
 def test_runs_have_the_same_api(capsys: pytest.CaptureFixture[str]) -> None:
     run = nki_lab.run(tensor_add, ones(4, 3), ones(4, 3), target="trn2")
     np.testing.assert_array_equal(run.outputs[0], 2 * ones(4, 3))
-    assert run.program.dialect == "legacy"
+    assert run.program.dialect == "beta1"
     assert run.ok
     program = nki_lab.compile(tensor_add, nki_lab.spec((4, 3), "float32"), nki_lab.spec((4, 3), "float32"))
     found = [op.variant.instruction.name for op in program.ops()]
