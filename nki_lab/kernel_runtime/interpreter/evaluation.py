@@ -13,7 +13,6 @@ from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
-from nki_lab.kernel_runtime.frontend.evaluator.values import UNKNOWN
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
