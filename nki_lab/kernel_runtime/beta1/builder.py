@@ -233,15 +233,15 @@ class LegacyBuilder(Builder):
 
     def replay(self, held: Held, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         assert held.instruction is not None
-        former = self.pinned, self.pinned_pass
-        self.pinned, self.pinned_pass = held.site, held.running
+        former = self.pinned, self.pinned_iteration
+        self.pinned, self.pinned_iteration = held.site, held.running
         try:
             self._record(held.instruction, live, fixed, held.name)
         except NkiError as error:
             error.diagnostics = tuple(placed(item, self.program.sites[held.site]) for item in error.diagnostics)
             raise
         finally:
-            self.pinned, self.pinned_pass = former
+            self.pinned, self.pinned_iteration = former
 
     # -- results of calls --------------------------------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ def located(door: Callable[..., Any]) -> Callable[..., Any]:
         builder = context.local.builder
         if builder is None or builder.pinned >= 0:
             return door(*args, **kwargs)
-        builder.pinned, builder.pinned_pass = builder.place()
+        builder.pinned, builder.pinned_iteration = builder.place()
         try:
             return door(*args, **kwargs)
         finally:

@@ -30,7 +30,7 @@ from nki_lab.kernel_runtime.frontend.evaluator.values import (
     UserClass,
     has_unknown,
 )
-from nki_lab.kernel_runtime.ir import Pass, Program, Site
+from nki_lab.kernel_runtime.ir import Iteration, Program, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
@@ -181,8 +181,8 @@ class Machine:
                 place = self.site(node, frame)
                 head = place._replace(end_line=place.line, end_column=place.column + len("for"))
                 number = self._sites[id(node)] = builder.site_of(head)
-            builder.pinned_pass = len(builder.program.passes)
-            builder.program.passes.append(Pass(around, variable, value, number))
+            builder.pinned_iteration = len(builder.program.iterations)
+            builder.program.iterations.append(Iteration(around, variable, value, number))
 
     def computed(self, value: ast.expr | None) -> None:
         """Tell a Beta 1 builder whether the value it is about to be assigned was made by the statement itself."""
