@@ -78,7 +78,7 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "ABOUT": ("", words.ABOUT, ""),
         "SENTENCES": ("", dict(words.SENTENCES), "What holds a run back, with places for names and shares."),
         "LABEL_COLOURS": ("", LABELS, "What is written on a colour: dark or light, whichever reads better."),
-        "PACE": ("", schema.PACE, "The pace of a row whose duration is all its own work."),
+        "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),

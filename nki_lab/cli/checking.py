@@ -20,7 +20,7 @@ from nki_lab.cli.replacing import replace_file
 from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
 from nki_lab.query import Document, Examination, Question
 from nki_lab.query.fixing import fixed, no_worse
@@ -105,7 +105,7 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     document = Document(job.file)
     document.update(source)
     question = Question(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
-    with seldom_collected():
+    with gc_relaxed():
         return document.examine(question)
 
 

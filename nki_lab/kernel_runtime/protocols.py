@@ -39,7 +39,7 @@ class Executor(Protocol):
         ...
 
     def condition(self, register: Any) -> bool | None:
-        """Whether the `while register:` that asks makes a pass; None where the register is tested otherwise."""
+        """Whether the `while register:` that asks goes on; None where the register is tested otherwise."""
         ...
 
 

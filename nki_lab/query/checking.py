@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
@@ -66,7 +66,7 @@ def check(
         library=library or _library_of(file),
         judged=judged,
     )
-    with seldom_collected():
+    with gc_relaxed():
         return list(examine(facts, known_syntax_findings(facts), question, Memory()).findings)
 
 

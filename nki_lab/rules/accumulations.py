@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
-from nki_lab.kernel_runtime.footprint import boxes_meet, rect_of
+from nki_lab.kernel_runtime.footprint import boxes_overlap, rect_of
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import psum
 from nki_lab.rules.program_facts import ProgramFacts, distinct, title
@@ -98,4 +98,4 @@ def _overlap(a: View, b: View) -> bool:
     if a is b or a.full or b.full:
         return True
     p, q = rect_of(a), rect_of(b)
-    return p is not None and q is not None and boxes_meet(p, q)
+    return p is not None and q is not None and boxes_overlap(p, q)

@@ -40,9 +40,9 @@ def check(facts: ProgramFacts) -> Findings:
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
     """
     program = facts.program
-    if not program.passes:
+    if not program.iterations:
         return
-    parent, _, value, site_of = zip(*program.passes, strict=True)
+    parent, _, value, site_of = zip(*program.iterations, strict=True)
     places = {site: program.sites[site] for site in set(site_of)}
     affine = sorted(site for site, at in places.items() if _HEADER.search(line_of(at.file, at.line)))
     if not affine or not len(facts.once(_by_view).op):
@@ -90,7 +90,7 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
     begins[1:] = (parent[own[1:]] != parent[own[:-1]]) | (passes[own[1:], 1] <= passes[own[:-1], 1])
     execution = np.zeros(len(passes), np.int64)
     execution[own] = np.cumsum(begins)
-    of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_pass, np.int32)]
+    of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_iteration, np.int32)]
     accesses = facts.once(_by_view)
     rows = np.flatnonzero(of_op[accesses.op] >= 0)
     turns = of_op[accesses.op[rows]]
@@ -153,7 +153,7 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
     program = facts.program
     place = program.sites[site]
     buffer = program.buffers[number]
-    variable = next(item.variable for item in program.passes if item.site == site)
+    variable = next(item.variable for item in program.iterations if item.site == site)
     line = facts.line(reader) if reader >= 0 else 0
     what = f"the next pass reads it at line {line}" if line else "every pass writes the same elements"
     return facts.report(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.path import TripCounts
 from nki_lab.session.call import Call
@@ -14,7 +14,7 @@ from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError
 
 
-@seldom_collected()
+@gc_relaxed()
 def execute(
     launch: Launch, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, on_error: OnError = "raise",
     timed: bool = False,
@@ -42,7 +42,7 @@ def execute(
     return call.result(None)
 
 
-@seldom_collected()
+@gc_relaxed()
 def specialise(
     launch: Launch,
     specs: tuple[Any, ...],
@@ -65,7 +65,7 @@ def specialise(
     return call.program, call.diagnostics()
 
 
-@seldom_collected()
+@gc_relaxed()
 def profile(
     launch: Launch,
     specs: tuple[Any, ...],

@@ -13,9 +13,9 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.vocabulary import ROLES
-from nki_lab.wire.filling import Filling
 from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime
 from nki_lab.wire.rows import Steps, Tables
+from nki_lab.wire.write_completion import WriteCompletion
 
 _PIECE: Final = 1 << 18  # steps at a time
 TABLES: Final = {
@@ -69,7 +69,7 @@ def header(recording: Recording, names: Names, findings: list[Finding], fault: i
     """What is said of the run in words and single numbers. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
     sources = recording.table("sources")
-    told = digest(recording)
+    summed = digest(recording)
     return {
         "kernel": str(summary.get("kernel") or ""),
         "target": str(summary.get("target") or ""),
@@ -86,12 +86,12 @@ def header(recording: Recording, names: Names, findings: list[Finding], fault: i
         ],
         "summary": summary,
         "findings": findings,
-        "path": {"work": told.work, "waits": told.waits},
+        "path": {"work": summed.work, "waits": summed.waits},
         "lane_times": [
             {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
-            for lane in told.lanes
+            for lane in summed.lanes
         ],
-        "lines": _lines(recording, told),
+        "lines": _lines(recording, summed),
     }
 
 
@@ -106,7 +106,7 @@ def capacity(target: str) -> Capacity:
     }  # fmt: skip
 
 
-def _lines(recording: Recording, told: Digest) -> list[LineTime]:
+def _lines(recording: Recording, summed: Digest) -> list[LineTime]:
     """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
     lanes, site = len(recording.lanes), whole(recording.rows["site"])
     sites = recording.table("sites")
@@ -119,11 +119,13 @@ def _lines(recording: Recording, told: Digest) -> list[LineTime]:
     size = (len(numbers) + 1) * lanes
     lane = whole(recording.rows["lane"])
     busy = np.bincount(group[site] * lanes + lane, weights=whole(recording.rows["duration"]), minlength=size)
-    on_path = np.bincount(group[site[told.path.row]] * lanes + told.path.lane, weights=told.path.time, minlength=size)
+    on_path = np.bincount(
+        group[site[summed.path.row]] * lanes + summed.path.lane, weights=summed.path.time, minlength=size
+    )
     busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
     paths = recording.texts("sources", "path")
     out: list[LineTime] = []
-    for line in told.lines:
+    for line in summed.lines:
         source = paths.index(line.file)
         number = numbers.get((source, line.line), len(numbers))
         most = on_path[number] if on_path[number].any() else busy[number]
@@ -152,7 +154,7 @@ def lifetimes(steps: Steps) -> Mapping[str, Array]:
     table, rows = recording.table("lifetimes"), recording.rows
     buffer_of, buffers = whole(recording.table("views")["buffer"]), len(recording.table("buffers"))
     first, last, writer = (np.full(buffers, -1, np.int64) for _ in range(3))
-    filling = Filling(recording)
+    completion = WriteCompletion(recording)
     for low in reversed(range(0, len(recording), _PIECE)):
         step, view, role = steps.operands(low, _PIECE)
         buffer = buffer_of[view]
@@ -162,10 +164,10 @@ def lifetimes(steps: Steps) -> Mapping[str, Array]:
         last = np.where(last < 0, late, last)
         writes = np.flatnonzero(role != ROLES.index("read"))
         writer[buffer[writes][::-1]] = rows["lane"][steps.order[step[writes]]][::-1]
-        filling.see(step, view, role, rows["ready"][steps.order[step]])
+        completion.see(step, view, role, rows["ready"][steps.order[step]])
     used = whole(table["buffer"])
     iteration = rows["iteration"][steps.order[first[used]]] if len(used) else used
-    values = (used, whole(table["start"]), whole(table["end"]), first[used], last[used], filling.times()[used],
+    values = (used, whole(table["start"]), whole(table["end"]), first[used], last[used], completion.times()[used],
               writer[used], iteration)  # fmt: skip
     return dict(zip(LIFETIMES, values, strict=True))
 

@@ -108,7 +108,7 @@ class Access:
 
 def accesses_of(program: Program) -> list[Access]:
     """The ops that matter between cores, in the order of the program."""
-    met = dict(program.meetings) | {b: a for a, b in program.meetings}
+    met = dict(program.synchronizations) | {b: a for a, b in program.synchronizations}
     out = []
     for op in program.ops():
         touched: dict[bool, set[tuple[int, int]]] = {False: set(), True: set()}
@@ -212,7 +212,7 @@ def waits_of(program: Program) -> dict[int, set[int]]:
             places = {(view.buffer.id, at) for at in elements(view)}
             (writes if is_out or op.variant.instruction.only_orders else reads).update(places)
         touched[op.index] = reads, writes
-    met = dict(program.meetings) | {b: a for a, b in program.meetings}
+    met = dict(program.synchronizations) | {b: a for a, b in program.synchronizations}
     out: dict[int, set[int]] = {}
     for op in touched:
         both = (op, met[op]) if op in met else (op,)

@@ -39,7 +39,7 @@ def history(program: Program, arrays: dict[int, Array], allocation: Allocation |
     machine.run(final=False)
     out = [[machine.read(whole(buffer)) for buffer in program.buffers]]
     for op in range(len(program)):
-        for name in ("op_variant", "op_access", "op_site", "op_pass"):
+        for name in ("op_variant", "op_access", "op_site", "op_iteration"):
             getattr(grown, name).append(getattr(program, name)[op])
         end = program.op_access[op + 1] if op + 1 < len(program) else len(program.access_view)
         grown.access_view.extend(array("I", program.access_view[program.op_access[op] : end]))

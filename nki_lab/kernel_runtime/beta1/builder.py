@@ -233,15 +233,15 @@ class DeferringBuilder(Builder):
 
     def replay(self, deferred: Deferred, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
         assert deferred.instruction is not None
-        former = self.pinned, self.pinned_pass
-        self.pinned, self.pinned_pass = deferred.site, deferred.running
+        former = self.pinned, self.pinned_iteration
+        self.pinned, self.pinned_iteration = deferred.site, deferred.running
         try:
             self._record(deferred.instruction, live, fixed, deferred.name)
         except NkiError as error:
             error.diagnostics = tuple(placed(item, self.program.sites[deferred.site]) for item in error.diagnostics)
             raise
         finally:
-            self.pinned, self.pinned_pass = former
+            self.pinned, self.pinned_iteration = former
 
     # -- results of calls --------------------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ def located(function: Callable[..., Any], what: str = "") -> Callable[..., Any]:
         builder = current(what) if what else context.local.builder
         if builder is None or builder.pinned >= 0:
             return function(*args, **kwargs)
-        builder.pinned, builder.pinned_pass = builder.place()
+        builder.pinned, builder.pinned_iteration = builder.place()
         try:
             return function(*args, **kwargs)
         finally:

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Inte
 from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, TooLarge
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.namespaces import legacy_dialect
-from nki_lab.kernel_runtime.interpreter.values import EnumMember, Instance, Names, Value
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs

@@ -32,7 +32,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Value,
     has_unknown,
 )
-from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
@@ -224,8 +224,8 @@ class Interpreter:
                 place = self.site(node, frame)
                 head = place._replace(end_line=place.line, end_column=place.column + len("for"))
                 number = self._sites[id(node)] = builder.site_of(head)
-            builder.pinned_pass = len(builder.program.passes)
-            builder.program.passes.append(Pass(around, variable, value, number))
+            builder.pinned_iteration = len(builder.program.iterations)
+            builder.program.iterations.append(Iteration(around, variable, value, number))
 
     def mark_temporary(self, value: ast.expr | None) -> None:
         """Let a Beta 1 builder know whether the value it is about to be assigned was made by the statement itself."""

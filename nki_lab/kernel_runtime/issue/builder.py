@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
-from nki_lab.kernel_runtime.issue.iterations import NOWHERE, Passes, Place, is_tested_by_while
+from nki_lab.kernel_runtime.issue.iterations import NOWHERE, IterationTracker, Place, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import outside
@@ -69,7 +69,7 @@ class NkiInstruction:
 class OpenLoop(NamedTuple):
     """A device loop whose body is being recorded.
 
-    `key` tells whose `while` it is, empty for other loops; `token` is what `Passes.leave` gets when it ends.
+    `key` tells whose `while` it is, empty for other loops; `token` is what `IterationTracker.leave` gets when it ends.
     """
 
     region: Region
@@ -81,7 +81,7 @@ class Builder:
     """Records a kernel's instructions into a Program; the owner of its tensors.
 
     `reader` answers when something observes values; without it values are unknown and observing is NKI017.
-    `pinned` is the site of the current expression where the evaluator sets it, `pinned_pass` the pass of Python's
+    `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the pass of Python's
     loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     """
 
@@ -89,8 +89,8 @@ class Builder:
         self.program = program
         self.arch = program.arch
         self.reader: Read | None = None
-        self.pinned = self.pinned_pass = -1
-        self.passes = Passes(program.passes, self.site_of)
+        self.pinned = self.pinned_iteration = -1
+        self.iterations = IterationTracker(program.iterations, self.site_of)
         self.loops: list[OpenLoop] = []
         self.notes: list[Diagnostic] = []
         self.grid: tuple[int, ...] = ()
@@ -115,9 +115,9 @@ class Builder:
     def place(self) -> tuple[int, int]:
         """The same with the pass of Python's loops that it is in, -1 outside of all."""
         if self.pinned >= 0:
-            return self.pinned, self.pinned_pass
+            return self.pinned, self.pinned_iteration
         number, frame, place = self._place(sys._getframe(2))
-        return number, -1 if frame is None else self.passes.current(frame, place)
+        return number, -1 if frame is None else self.iterations.current(frame, place)
 
     def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, Place]:
         """Number of the innermost call of the user's, seen from `frame`; the frame that makes it, and where that is."""
@@ -130,7 +130,7 @@ class Builder:
     def _new_site(self, frame: FrameType) -> tuple[int, Place]:
         code, offset = frame.f_code, frame.f_lasti
         self._codes.append(code)
-        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.iterations.place_of(frame)
         return known
 
     def site_of(self, site: Site) -> int:
@@ -216,7 +216,7 @@ class Builder:
         variant, notes = found
         program = self.program
         index = len(program.op_variant)
-        site, running = self.pinned, self.pinned_pass
+        site, running = self.pinned, self.pinned_iteration
         if site < 0:
             frame: FrameType | None = sys._getframe(2)  # the caller is a door, or another function of ours
             assert frame is not None
@@ -226,7 +226,7 @@ class Builder:
             else:
                 site, place = seen
             if frame is not None:
-                running = self.passes.current(frame, place)
+                running = self.iterations.current(frame, place)
         if notes:
             for item in notes:
                 self.note(item, site)
@@ -234,7 +234,7 @@ class Builder:
             raise self._endless()
         program.op_variant.append(variant.id)
         program.op_site.append(site)
-        program.op_pass.append(running)
+        program.op_iteration.append(running)
         accesses = program.access_view
         program.op_access.append(len(accesses))
         for tensor in touched:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from nki_lab.source.module import module_at
@@ -54,14 +54,14 @@ class Place:
         self.resumes = resumes
 
 
-class Passes:
+class IterationTracker:
     """The passes that a trace is in, as rows of the program's table.
 
     `root` is the frame that called the kernel; without one nothing is looked for. A pass is a new row when the variable
     of a loop differs from what it was at the instruction before.
     """
 
-    def __init__(self, table: list[Pass], site_of: Callable[[Site], int]) -> None:
+    def __init__(self, table: list[Iteration], site_of: Callable[[Site], int]) -> None:
         self.root: FrameType | None = None
         self._table = table
         self._site_of = site_of
@@ -135,7 +135,7 @@ class Passes:
         loop, _, _ = self._stack.pop()
         parent = self._stack[-1][2] if self._stack else -1
         number = len(self._table)
-        self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+        self._table.append(_new(Iteration, (parent, loop.variable, value, loop.number)))
         self._stack.append((loop, value, number))
         return number
 
@@ -207,13 +207,13 @@ class Passes:
             if key.__class__ is not int:  # which pass it is, of other variables
                 value = self._counts[loop, parent] = self._counts.get((loop, parent), -1) + 1
             number = len(self._table)
-            self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+            self._table.append(_new(Iteration, (parent, loop.variable, value, loop.number)))
             stack.append((loop, key, number))
             parent = number
         return parent
 
 
-_new = tuple.__new__  # a third of the time of Pass(...)
+_new = tuple.__new__  # a third of the time of Iteration(...)
 
 
 def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:

@@ -240,10 +240,10 @@ def _open(
         len(program.regions), kind, builder.loops[-1].region.id if builder.loops else -1, len(program), site,
         register=register.id, lower=lower, upper=upper, step=step,
         variable=register.name if variable is None else variable, name=name, within=within,
-        buffers=len(program.buffers), passes=len(program.passes),
+        buffers=(len(program.buffers),) * 2,
     )  # fmt: skip
     program.regions.append(region)
-    builder.loops.append(OpenLoop(region, builder.passes.enter(), key))
+    builder.loops.append(OpenLoop(region, builder.iterations.enter(), key))
     return region
 
 
@@ -261,8 +261,7 @@ def end_loop(builder: Builder) -> None:
     region, token, _ = builder.loops.pop()
     region.end = len(program)
     region.buffers = (region.buffers[0], len(program.buffers))
-    region.passes = (region.passes[0], len(program.passes))
-    builder.passes.leave(token)
+    builder.iterations.leave(token)
 
 
 def abandon(builder: Builder, region: Region) -> None:

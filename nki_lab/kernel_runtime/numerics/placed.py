@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_meet
+from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_overlap
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -29,7 +29,7 @@ class _Group:
 
     def meets(self, box: Box) -> bool:
         """Whether a box has bytes of a member."""
-        return boxes_meet(box, self.box) and any(boxes_meet(box, own) for own in self.boxes)
+        return boxes_overlap(box, self.box) and any(boxes_overlap(box, own) for own in self.boxes)
 
 
 class PlacedMemory:

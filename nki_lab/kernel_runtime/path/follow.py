@@ -89,7 +89,7 @@ class Follower:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.values: list[int | None] = [None] * len(program.registers)
-        self.executed = self.passes = 0
+        self.executed = self.iterations = 0
         self._inside: dict[int, list[Region]] = {}
         for region in program.regions:
             self._inside.setdefault(region.parent, []).append(region)
@@ -180,7 +180,7 @@ class Follower:
             self._block(region.first, region.end, region.id)
             self.finish(region, token)
             done += 1
-            self.passes += 1
+            self.iterations += 1
         self.leave(region, entry, done)
 
     def _register_writes(self) -> list[tuple[int, int, Variant]]:

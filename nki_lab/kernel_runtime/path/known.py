@@ -66,7 +66,7 @@ class _Known(Follower):
         if known is None or region.kind == "while" or self._writes_within(region) or region.id in self._around:
             return 0
         self.executed += known * (region.end - region.first)
-        self.passes += known
+        self.iterations += known
         self._keep_within_limit(region)
         return known
 
@@ -83,7 +83,7 @@ class _Known(Follower):
         return known
 
     def _keep_within_limit(self, region: Region) -> None:
-        if self.executed + self.passes > self._limit:
+        if self.executed + self.iterations > self._limit:
             raise _EndlessError(region)
 
     def _writes_within(self, region: Region) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import error_of
 from nki_lab.isa.spec import Register, RegisterValues, Use
-from nki_lab.kernel_runtime.ir import Pass, Program, Region, Variant, View, registers_read
+from nki_lab.kernel_runtime.ir import Iteration, Program, Region, Variant, View, registers_read
 from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, endless
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 
@@ -45,7 +45,7 @@ class _Layout(Follower):
         self._stretches = array("q")  # (first, end) of the ops executed, one after the other
         self._rows = 0
         self._pass_rows: list[tuple[int, int, dict[int, int]]] = []
-        self._passes: list[Pass] = []
+        self._iterations: list[Iteration] = []
         self._here: dict[int, int] = {-1: -1}
         self._writer: dict[int, int] = {}
         self._moved = _MovedViews(program)
@@ -66,7 +66,7 @@ class _Layout(Follower):
         if done and region.kind == "while":
             self._waits(region.upper)
         if entry < len(self._trips) and done < self._trips[entry]:
-            if self.executed + self.passes > self._limit:
+            if self.executed + self.iterations > self._limit:
                 raise error_of(endless(self.program, region, self._limit))
             return True
         return False
@@ -83,10 +83,10 @@ class _Layout(Follower):
     def begin(self, region: Region, done: int) -> dict[int, int]:
         around = self._here
         value = self.values[region.register]
-        number = len(self._passes)
+        number = len(self._iterations)
         variable = region.variable or region.name
         shown = done if value is None or region.kind == "while" else value
-        self._passes.append(Pass(self._mapped(region.within), variable, shown, region.site))
+        self._iterations.append(Iteration(self._mapped(region.within), variable, shown, region.site))
         self._here = {region.within: number}
         self._writer.pop(region.register, None)
         if region.buffers[0] < region.buffers[1]:
@@ -128,10 +128,10 @@ class _Layout(Follower):
         """The pass of the laid-out program for one of the program that holds loops once."""
         found = self._here.get(number)
         if found is None:
-            item = self.program.passes[number]
+            item = self.program.iterations[number]
             parent = self._mapped(item.parent)
-            found = self._here[number] = len(self._passes)
-            self._passes.append(item._replace(parent=parent))
+            found = self._here[number] = len(self._iterations)
+            self._iterations.append(item._replace(parent=parent))
         return found
 
     # -- the program ---------------------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ class _Layout(Follower):
         new.op_access = _column("I", first, np.uint32)
         new.op_site = _column("I", np.frombuffer(old.op_site, np.uint32)[rows], np.uint32)
         new.access_view = _column("I", view, np.uint32)
-        new.op_pass = _column("i", self._pass_column(self._rows)[: len(rows)], np.int32)
-        new.passes = self._passes
+        new.op_iteration = _column("i", self._iteration_column(self._rows)[: len(rows)], np.int32)
+        new.iterations = self._iterations
         new.variants, new.views = self._moved.variants, self._moved.views
         new.flows = [pair for pair in self._flows if pair[0] < len(rows)]
         new.control = [pair for pair in self._control if pair[0] < len(rows)]
@@ -170,9 +170,9 @@ class _Layout(Follower):
         self._carry_order(new, rows)
         return new
 
-    def _pass_column(self, count: int) -> Column:
+    def _iteration_column(self, count: int) -> Column:
         """The pass of each row; passes of Python's loops inside a body are made for each of its own."""
-        held = np.frombuffer(self.program.op_pass, np.int32)
+        held = np.frombuffer(self.program.op_iteration, np.int32)
         out = np.empty(count, np.int64)
         at = 0
         inverses: dict[tuple[int, int], tuple[list[int], Column]] = {}
@@ -199,9 +199,9 @@ class _Layout(Follower):
             new.fences += [(row, row + end - first) for row in np.flatnonzero(rows == first).tolist()]
         new.core_starts = [int(np.count_nonzero(rows < start)) for start in old.core_starts]
         # No meeting is in a device loop, so that each of its ops is there once, unless the run ended before.
-        met = np.flatnonzero(np.isin(rows, np.array(old.meetings, np.int64))).tolist()
+        met = np.flatnonzero(np.isin(rows, np.array(old.synchronizations, np.int64))).tolist()
         places = {int(rows[row]): row for row in met}
-        new.meetings = [(places[a], places[b]) for a, b in old.meetings if b in places]
+        new.synchronizations = [(places[a], places[b]) for a, b in old.synchronizations if b in places]
         new.partners = {places[a]: places[b] for a, b in old.partners.items() if a in places and b in places}
 
 

@@ -1,6 +1,6 @@
 """Accesses of two cores to the same bytes, of which one writes, that nothing orders.
 
-For each access the other core's accesses of the same cell within its window (`order`) are counted, sorted by cell and
+For each access the other core's accesses of the same cell within its interval (`order`) are counted, sorted by cell and
 op: that is n log n. An access with an address from run time meets for certain only what covers all of the tensor; two
 such accesses are never said to meet. Only where something is left are writes compared by value (`values`).
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nki_lab.isa import enums
 from nki_lab.kernel_runtime.footprint import cells_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.race.order import Column, Meetings, Window
+from nki_lab.kernel_runtime.race.order import Column, Interval, Synchronizations
 from nki_lab.kernel_runtime.race.values import write_numbers
 
 _MOST_PLACES: Final = 64  # instructions of the source with accesses in conflict that are looked at, for each core
@@ -69,56 +69,56 @@ class Conflicts:
         self._local: Column | None = None
 
     def unordered(self) -> list[Conflict]:
-        """Those that no meeting orders."""
+        """Those that no synchronization orders."""
         if not len(self.events.op):
             return []
-        window = self._windows(Meetings(self.program))
-        if not self._any(window, None):
+        interval = self._intervals(Synchronizations(self.program))
+        if not self._any(interval, None):
             return []
-        return [*self._astray(window, None, reads=True), *self._last_writes(window)]
+        return [*self._astray(interval, None, reads=True), *self._last_writes(interval)]
 
     def unnamed(self, waits: Callable[[int, int], bool]) -> list[Conflict]:
-        """Those that meetings order, but not by a barrier that names the tensor, and where neither op `waits`."""
+        """Return conflicts that synchronizations order, but no barrier of the tensor, and no op that `waits`."""
         events, program = self.events, self.program
-        if not len(events.op) or not program.meetings:
+        if not len(events.op) or not program.synchronizations:
             return []
         naming: dict[int, list[int]] = {}
-        for row, (op, _) in enumerate(program.meetings):
+        for row, (op, _) in enumerate(program.synchronizations):
             shown = program.op(op)
             if shown.variant.instruction.only_orders:
                 naming.setdefault(shown.views[0].buffer.id, []).append(row)
-        all_of_them = self._windows(Meetings(program))
+        all_of_them = self._intervals(Synchronizations(program))
         low, high = all_of_them.low.copy(), all_of_them.high.copy()
         for number in np.unique(events.buffer).tolist():
             rows = np.flatnonzero(events.buffer == number)
-            low[rows], high[rows] = self._windows(Meetings(program, naming.get(number, [])), rows)
-        window = Window(low, high)
-        if not self._any(window, all_of_them):
+            low[rows], high[rows] = self._intervals(Synchronizations(program, naming.get(number, [])), rows)
+        interval = Interval(low, high)
+        if not self._any(interval, all_of_them):
             return []
         self._waits = waits
-        return self._astray(window, all_of_them)
+        return self._astray(interval, all_of_them)
 
     _waits: Callable[[int, int], bool] | None = None
 
     # -- counting ------------------------------------------------------------------------------------------------------
 
-    def _windows(self, meetings: Meetings, rows: Column | None = None) -> Window:
+    def _intervals(self, synchronizations: Synchronizations, rows: Column | None = None) -> Interval:
         core, op = (
             (self.events.core, self.events.op) if rows is None else (self.events.core[rows], self.events.op[rows])
         )
         low, high = np.empty(len(op), np.int64), np.empty(len(op), np.int64)
         for number in np.unique(core).tolist():
             mine = core == number
-            low[mine], high[mine] = meetings.window(number, op[mine])
-        return Window(low, high)
+            low[mine], high[mine] = synchronizations.interval(number, op[mine])
+        return Interval(low, high)
 
-    def _astray(self, window: Window, inner: Window | None, *, reads: bool = False) -> list[Conflict]:
-        """Accesses, or `reads` only, that meet a write within `window`, but not within `inner`."""
+    def _astray(self, interval: Interval, inner: Interval | None, *, reads: bool = False) -> list[Conflict]:
+        """Accesses, or `reads` only, that meet a write within `interval`, but not within `inner`."""
         cores = np.unique(self.events.core).tolist()
-        rows = np.concatenate([self._differing(core, window, inner) for core in cores])
-        return list(self._pairs(rows[~self.events.writes[rows]] if reads else rows, window, inner))
+        rows = np.concatenate([self._differing(core, interval, inner) for core in cores])
+        return list(self._pairs(rows[~self.events.writes[rows]] if reads else rows, interval, inner))
 
-    def _last_writes(self, window: Window) -> list[Conflict]:
+    def _last_writes(self, interval: Interval) -> list[Conflict]:
         """Writes of two cores that meet, and that neither core itself writes over while the other one may still write.
 
         Of writes that are followed by others of their core which meet the same ones, these others count.
@@ -132,11 +132,11 @@ class Conflicts:
             if not len(mine) or not len(theirs):
                 continue
             again = np.append(events.cell[mine[1:]] == events.cell[mine[:-1]], False)
-            until = np.where(again, window.low[np.append(mine[1:], mine[-1:])], self._step)
+            until = np.where(again, interval.low[np.append(mine[1:], mine[-1:])], self._step)
             keys = events.cell[theirs] * self._step + events.op[theirs]
-            place = np.searchsorted(keys, events.cell[mine] * self._step + window.high[mine], "left") - 1
+            place = np.searchsorted(keys, events.cell[mine] * self._step + interval.high[mine], "left") - 1
             row = theirs[np.maximum(place, 0)]
-            meets = (place >= 0) & (events.cell[row] == events.cell[mine]) & (events.op[row] > window.low[mine])
+            meets = (place >= 0) & (events.cell[row] == events.cell[mine]) & (events.op[row] > interval.low[mine])
             meets &= (
                 (events.op[row] <= until) & (numbers[row] != numbers[mine]) & ~(events.loose[row] & events.loose[mine])
             )
@@ -145,7 +145,7 @@ class Conflicts:
                 found.setdefault(key, (one, two))
         return [self._pair(*rows) for rows in list(found.values())[:_MOST_PLACES]]
 
-    def _any(self, window: Window, inner: Window | None) -> bool:
+    def _any(self, interval: Interval, inner: Interval | None) -> bool:
         """Whether anything meets, whatever the values."""
         events = self.events
         for core in np.unique(events.core).tolist():
@@ -154,17 +154,17 @@ class Conflicts:
                 for loose in (True, False):
                     rows = np.flatnonzero((events.core == core) & (events.writes == writes) & (events.loose == loose))
                     against = others & (events.writes | writes) & ~(events.loose & loose)
-                    if len(rows) and self._count(rows, np.flatnonzero(against), window, inner).any():
+                    if len(rows) and self._count(rows, np.flatnonzero(against), interval, inner).any():
                         return True
         return False
 
-    def _count(self, rows: Column, against: Column, window: Window, inner: Window | None) -> Column:
-        """For each of `rows` how many of `against`, which are sorted, are in its cell and window."""
+    def _count(self, rows: Column, against: Column, interval: Interval, inner: Interval | None) -> Column:
+        """For each of `rows` how many of `against`, which are sorted, are in its cell and interval."""
         events = self.events
         keys = events.cell[against] * self._step + events.op[against]
-        found = _within(keys, events.cell[rows] * self._step, Window(*(column[rows] for column in window)))
+        found = _within(keys, events.cell[rows] * self._step, Interval(*(column[rows] for column in interval)))
         if inner is not None:
-            found = found - _within(keys, events.cell[rows] * self._step, Window(*(column[rows] for column in inner)))
+            found = found - _within(keys, events.cell[rows] * self._step, Interval(*(column[rows] for column in inner)))
         return found
 
     # -- values --------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class Conflicts:
             self._numbers = out
         return self._numbers
 
-    def _differing(self, core: int, window: Window, inner: Window | None) -> Column:
+    def _differing(self, core: int, interval: Interval, inner: Interval | None) -> Column:
         """The accesses of a core that meet one of another core which writes something else, or reads at all."""
         events, numbers = self.events, self.numbers
         theirs = np.flatnonzero((events.core != core) & events.writes)
@@ -200,23 +200,23 @@ class Conflicts:
         for loose in (True, False):
             rows = np.flatnonzero((events.core == core) & (events.loose == loose))
             against = theirs[~(events.loose[theirs] & loose)]
-            met = self._count(rows, against, window, inner)
+            met = self._count(rows, against, interval, inner)
             rows, met = rows[met > 0], met[met > 0]
             place = np.minimum(np.searchsorted(kinds, value[rows]), max(len(kinds) - 1, 0))
             same = np.zeros(len(rows), np.int64)
             alike = np.flatnonzero(kinds[place] == value[rows]) if len(kinds) else np.zeros(0, np.int64)
             order = np.lexsort((events.op[against], value[against]))
             keys = np.searchsorted(kinds, value[against][order]) * self._step + events.op[against][order]
-            for shown, sign in ((window, 1), (inner, -1)):
+            for shown, sign in ((interval, 1), (inner, -1)):
                 if shown is not None:
-                    cut = Window(*(column[rows[alike]] for column in shown))
+                    cut = Interval(*(column[rows[alike]] for column in shown))
                     same[alike] += sign * _within(keys, place[alike] * self._step, cut)
             out.append(rows[met > same])
         return np.concatenate(out)
 
     # -- pairs ---------------------------------------------------------------------------------------------------------
 
-    def _pairs(self, rows: Column, window: Window, inner: Window | None) -> Iterator[Conflict]:
+    def _pairs(self, rows: Column, interval: Interval, inner: Interval | None) -> Iterator[Conflict]:
         """A few pairs for each instruction in the source that has accesses in `rows`, which meet something."""
         events, program = self.events, self.program
         sites = np.frombuffer(program.op_site, np.uint32)[events.op[rows]].astype(np.int64)
@@ -226,7 +226,7 @@ class Conflicts:
         for group in groups[: _MOST_PLACES * program.cores]:
             for row in group[:_MOST_ACCESSES].tolist():
                 said: set[int] = set()
-                for other in self._others(row, window, inner):
+                for other in self._others(row, interval, inner):
                     site = program.op_site[int(events.op[other])]
                     if site not in said and len(said) < _MOST_OTHERS and not self._is_ordered(row, other):
                         said.add(site)
@@ -241,13 +241,13 @@ class Conflicts:
         one, two = int(self.events.op[row]), int(self.events.op[other])
         return self._waits(one, two) or self._waits(two, one)
 
-    def _others(self, row: int, window: Window, inner: Window | None) -> Iterator[int]:
+    def _others(self, row: int, interval: Interval, inner: Interval | None) -> Iterator[int]:
         """The accesses that an access meets."""
         events, numbers = self.events, self.numbers
         low = int(np.searchsorted(events.cell, events.cell[row]))
         high = int(np.searchsorted(events.cell, events.cell[row], "right"))
         op = events.op[low:high]
-        there = (op > window.low[row]) & (op < window.high[row])
+        there = (op > interval.low[row]) & (op < interval.high[row])
         if inner is not None:
             there &= ~((op > inner.low[row]) & (op < inner.high[row]))
         there &= (events.core[low:high] != events.core[row]) & events.writes[low:high]
@@ -292,10 +292,10 @@ class Conflicts:
         return int(self.events.op[row]), int(self.events.view[row])
 
 
-def _within(keys: Column, base: Column, window: Window) -> Column:
+def _within(keys: Column, base: Column, interval: Interval) -> Column:
     """How many of the sorted `keys` lie between `base` + low and `base` + high, both exclusive."""
-    found: Column = np.searchsorted(keys, base + window.high, "left") - np.searchsorted(
-        keys, base + window.low, "right"
+    found: Column = np.searchsorted(keys, base + interval.high, "left") - np.searchsorted(
+        keys, base + interval.low, "right"
     )
     return found
 

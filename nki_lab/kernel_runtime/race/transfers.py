@@ -26,7 +26,7 @@ class Transfer(NamedTuple):
     source: int
 
 
-def meeting_themselves(program: Program) -> Iterator[Transfer]:
+def self_overlapping(program: Program) -> Iterator[Transfer]:
     """DMAs that write bytes which they also read for other elements, and those that write bytes more than once."""
     for op in _suspects(program).tolist():
         variant = program.variants[program.op_variant[op]]

@@ -3,7 +3,7 @@
 A kernel that does not ask for its core does all of its work twice, and one that splits most of it may do the rest
 twice; both cores then write the same, and no order is missed. The number of a write stands for the instruction, its
 attributes, the numbers of what it reads, and the part that it writes. Equal numbers are equal values; different ones
-say nothing. What the other core writes counts from the meeting on at which both are.
+say nothing. What the other core writes counts from the synchronization on at which both are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Numbering:
         self.fresh: dict[int, list[tuple[int, Part | None, int]]] = {core: [] for core in range(self.cores)}
         self.kinds = [_kind(variant) for variant in program.variants]
         self.partners = program.partners
-        self.met = {b: a for a, b in program.meetings}
+        self.met = {b: a for a, b in program.synchronizations}
 
     def run(self) -> dict[tuple[int, int], int]:
         program = self.program

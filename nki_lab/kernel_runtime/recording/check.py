@@ -60,7 +60,9 @@ def check_order(tables: Mapping[str, Columns]) -> None:
     ends = whole(patterns["dim"]).astype(np.int64) + whole(patterns["rank"])
     _check_none("patterns: dimensions beyond those of dims", ends > len(tables["dims"]))
     iterations = tables["iterations"]
-    _check_none("iterations: a pass within a later one", whole(iterations["parent"]) >= np.arange(len(iterations)))
+    _check_none(
+        "iterations: an iteration within a later one", whole(iterations["parent"]) >= np.arange(len(iterations))
+    )
     if not len(tables["stalls"]):
         raise ValueError("stalls: the first is no wait at all, and is missing")
     for name, column in (("lifetimes", "start"), ("usage", "time")):

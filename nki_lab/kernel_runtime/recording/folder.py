@@ -20,8 +20,8 @@ from typing import Any, Final
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
+from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
 from nki_lab.kernel_runtime.recording.columns import Columns
-from nki_lab.kernel_runtime.recording.seal import Seal, seal_of
 from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
 
 MANIFEST: Final = "nki_lab.json"
@@ -53,7 +53,7 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
         for name, table in tables.items():
             write(table, files[name])
             _sync(files[name])
-        entries = {name: {"file": file.name, **_entry(seal_of(file))} for name, file in files.items()}
+        entries = {name: {"file": file.name, **_entry(checksums_of(file))} for name, file in files.items()}
         text = json.dumps({"format": FORMAT, "version": list(schema.VERSION), "tables": entries}, indent=1)
         draft.write_text(text + "\n", encoding="utf-8")
         _sync(draft)
@@ -178,19 +178,19 @@ def _is_entry(entry: Any) -> bool:
     )
 
 
-def _entry(seal: Seal) -> dict[str, Any]:
-    """A table's seal as the manifest has it."""
-    chunks = base64.b64encode(seal.chunks).decode()
-    return {"rows": seal.rows, "bytes": seal.size, "footer": seal.footer, "chunks": chunks}
+def _entry(sums: Checksums) -> dict[str, Any]:
+    """Return a table's checksums as the manifest has them."""
+    chunks = base64.b64encode(sums.chunks).decode()
+    return {"rows": sums.rows, "bytes": sums.size, "footer": sums.footer, "chunks": chunks}
 
 
-def _seal(entry: Mapping[str, Any]) -> Seal:
-    """The seal of an entry; one that nothing fits where its checksums are no checksums."""
+def _checksums(entry: Mapping[str, Any]) -> Checksums:
+    """Return an entry's checksums; such as fit nothing where they are damaged."""
     try:
         chunks = base64.b64decode(entry["chunks"], validate=True)
     except ValueError:
         chunks = b"?"
-    return Seal(rows=entry["rows"], size=entry["bytes"], footer=entry["footer"], chunks=chunks)
+    return Checksums(rows=entry["rows"], size=entry["bytes"], footer=entry["footer"], chunks=chunks)
 
 
 def _foreign(folder: Path) -> NkiError:
@@ -223,7 +223,7 @@ def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
         if entry is None:
             continue
         file = folder / entry["file"]
-        tables[name] = StoredColumns(spec, file, _seal(entry), cache)
+        tables[name] = StoredColumns(spec, file, _checksums(entry), cache)
     try:
         check.check_ranges(tables)
         _check_lengths(tables)

@@ -270,23 +270,23 @@ class Recording:
             start=value["start"], duration=value["duration"], ready=value["ready"],
             wait=int(self._tables["lane_rows"]["wait"][self._place(number)]), stall=self.stalls[value["stall"]],
             setup=value["setup"], setup_stall=self.stalls[value["setup_stall"]],
-            pace=value["pace"] / schema.PACE, held=self.stalls[value["held"]],
+            efficiency=value["pace"] / schema.FULL_EFFICIENCY, throttle_reason=self.stalls[value["held"]],
             file=self._tables["sources"].texts("path")[int(sites["source"][site])] if site >= 0 else "",
             line=int(sites["line"][site]) if site >= 0 else 0,
             function=self.names[int(sites["function"][site])] if site >= 0 else "",
             iteration=self.iteration(number),
-            after=value["after"], work=value["work"], bytes=value["bytes"],
+            critical_pred=value["after"], work=value["work"], bytes=value["bytes"],
             confidence=CONFIDENCES[value["confidence"]],
         )  # fmt: skip
 
     def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
-        """The loop passes around a row, outermost first: variable and value."""
-        passes = self._tables["iterations"]
+        """Return the loop iterations around a row, outermost first: variable and value."""
+        iterations = self._tables["iterations"]
         place = int(self.rows["iteration"][self._checked(row)])
         out = []
         while place >= 0:
-            out.append((self.names[int(passes["loop"][place])], int(passes["value"][place])))
-            place = int(passes["parent"][place])
+            out.append((self.names[int(iterations["loop"][place])], int(iterations["value"][place])))
+            place = int(iterations["parent"][place])
         return tuple(reversed(out))
 
     def accesses(self, row: int) -> list[tuple[int, str]]:

@@ -26,7 +26,7 @@ VERSION: Final = (1, 1)
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
 
-PACE: Final = 65535
+FULL_EFFICIENCY: Final = 65535
 """The pace of a row whose duration is all its own work."""
 
 
@@ -94,13 +94,26 @@ _ROWS = Table(
         _c("setup", "<u4", "How much of the time just before start its lane spent on `setup_stall`.", "ps", default=0),
         _c("op", "<u4", "What was executed.", to="ops"),
         _c("site", "<i4", "The place in the source.", to="sites", optional=True, default=-1),
-        _c("iteration", "<i4", "The innermost loop pass it belongs to.", to="iterations", optional=True, default=-1),
+        _c(
+            "iteration",
+            "<i4",
+            "The innermost loop iteration it belongs to.",
+            to="iterations",
+            optional=True,
+            default=-1,
+        ),
         _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
         _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True, default=-1),
         _c("work", "<u4", "How much it computes, in the `work_unit` of its op.", default=0),
         _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
         _c("lane", "<u2", "Where it ran.", to="lanes"),
-        _c("pace", "<u2", "Its own work as a share of its duration; the rest went to `held`.", "1/65535", default=PACE),
+        _c(
+            "pace",
+            "<u2",
+            "Its own work as a share of its duration; the rest went to `held`.",
+            "1/65535",
+            default=FULL_EFFICIENCY,
+        ),
         _c(
             "stall",
             "u1",
@@ -228,11 +241,11 @@ _RECORDED = (
     ),
     Table(
         name="iterations",
-        doc="A pass through a loop.",
+        doc="An iteration of a loop.",
         columns=(
-            _c("parent", "<i4", "The pass of the loop around it.", to="iterations", optional=True, default=-1),
+            _c("parent", "<i4", "The iteration of the loop around it.", to="iterations", optional=True, default=-1),
             _c("loop", "name", "The loop's variable.", to="names"),
-            _c("value", "<i8", "What the variable is in this pass."),
+            _c("value", "<i8", "The variable's value in this iteration."),
             _c("site", "<i4", "Where the loop stands.", to="sites", optional=True, default=-1),
         ),
     ),

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.checksums import Checksums, chunk_sum, footer_sum
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
-from nki_lab.kernel_runtime.recording.seal import Seal, chunk_sum, footer_sum
 
 CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
@@ -121,11 +121,22 @@ class ChunkCache:
 class StoredColumns(Columns):
     """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
 
-    __slots__ = ("_absent", "_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_seal", "_stream", "_texts")
+    __slots__ = (
+        "_absent",
+        "_cache",
+        "_checksums",
+        "_file",
+        "_limits",
+        "_lock",
+        "_offsets",
+        "_path",
+        "_stream",
+        "_texts",
+    )
 
-    def __init__(self, spec: schema.Table, path: Path, seal: Seal, cache: ChunkCache) -> None:
+    def __init__(self, spec: schema.Table, path: Path, checksums: Checksums, cache: ChunkCache) -> None:
         self._path = path
-        self._seal = seal
+        self._checksums = checksums
         self._cache = cache
         self._lock = threading.Lock()
         self._limits: dict[str, tuple[list[int], list[int]]] = {}
@@ -133,22 +144,22 @@ class StoredColumns(Columns):
         self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
         # The handle stays open: a later save may remove the file's name, not what it holds.
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
-        self._check_seal()
+        self._check_file()
         self._file = self._guarded(lambda: pq.ParquetFile(self._stream))
         self._check(spec)
         meta = self._file.metadata
-        if meta.num_rows != seal.rows or len(seal.chunks) != 4 * meta.num_row_groups * meta.num_columns:
-            raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {seal.rows}")
+        if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
+            raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
         sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         self._offsets: list[int] = [0, *accumulate(sizes)]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
-    def _check_seal(self) -> None:
+    def _check_file(self) -> None:
         size = self._guarded(self._stream.size)
-        if size != self._seal.size:
-            raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._seal.size}")
-        if self._guarded(lambda: footer_sum(self._stream)) != self._seal.footer:
+        if size != self._checksums.size:
+            raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._checksums.size}")
+        if self._guarded(lambda: footer_sum(self._stream)) != self._checksums.footer:
             raise unreadable(self._path, "damaged: the checksum of its directory is another")
 
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
@@ -157,7 +168,7 @@ class StoredColumns(Columns):
         for group in groups:
             for place in map(columns.index, names):
                 found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
-                if found != self._seal.chunk(group * len(columns) + place):
+                if found != self._checksums.chunk(group * len(columns) + place):
                     raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
 
     def _check(self, spec: schema.Table) -> None:

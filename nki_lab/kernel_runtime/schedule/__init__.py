@@ -107,7 +107,9 @@ def firm_edges(program: Program, allocation: Allocation) -> Edges:
     straight = np.arange(len(program))
     found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, straight)
     registers = np.array(program.flows, np.int64).reshape(-1, 2)
-    meetings = np.array([*program.meetings, *(pair[::-1] for pair in program.meetings)], np.int64).reshape(-1, 2)
+    meetings = np.array(
+        [*program.synchronizations, *(pair[::-1] for pair in program.synchronizations)], np.int64
+    ).reshape(-1, 2)
     return joined(
         _of(found, found.kind != REUSE),
         _user_edges(program),
@@ -150,10 +152,10 @@ def _met(program: Program, found: Edges, lane: Column) -> Edges:
     Such an op waits for what its counterpart waits for, which is also what is before that in its lane; what waits for
     one of them waits for both.
     """
-    if not program.meetings:
+    if not program.synchronizations:
         return found
     other = np.full(len(program), -1, np.int64)
-    a, b = np.array(program.meetings, np.int64).T
+    a, b = np.array(program.synchronizations, np.int64).T
     other[a], other[b] = b, a
     by_lane = np.argsort(lane, kind="stable")
     together = lane[by_lane[1:]] == lane[by_lane[:-1]]

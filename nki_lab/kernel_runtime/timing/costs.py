@@ -63,12 +63,11 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         name = variant.instruction.name
         raise error_of(
             diagnose(
-                "NKI010",
-                f"{name} has no cost: {declared.reason}",
+                "NKI010", f"{name} has no cost: {declared.reason}",
                 limit="the time of a kernel is known where the cost of each of its instructions is",
                 help=f"leave {name} out of what is timed, or run the kernel without timing",
             )
-        )
+        )  # fmt: skip
     cost = declared(arch, variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
     work = variant.instruction.work(variant.use)
@@ -82,7 +81,6 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
             trigger=trigger, start_latency=_start_latency(arch, route, variant, trigger),
         )  # fmt: skip
     clock = arch.ghz(variant.engine)
-    history = variant.instruction.history
     return VariantCost(
         interval=picoseconds(cost.interval / clock),
         latency=picoseconds(cost.latency / clock),
@@ -90,7 +88,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         work=work,
         confidence=confidence,
         stationary=_stationary(variant),
-        table=_table(variant, history),
+        table=_table(variant),
         ports=_ports(arch, variant),
         banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
     )
@@ -147,10 +145,9 @@ def _stationary(variant: Variant) -> int:
     return variant.names.index(name) if name in variant.names and variant.engine == "tensor" else -1
 
 
-def _table(variant: Variant, history: Any) -> str | None:
-    name = history.get("activation_table")
-    function = None if name is None else variant.use.attrs[name]
-    table = getattr(function, "table_set", None)
+def _table(variant: Variant) -> str | None:
+    """Return the activation tables that a variant needs."""
+    table = getattr(variant.use.attrs.get(variant.instruction.history.get("activation_table", "")), "table_set", None)
     return table if isinstance(table, str) else None
 
 

@@ -91,7 +91,7 @@ def test_a_tensor_of_another_run_is_refused(builder: Builder) -> None:
     assert caught.value.diagnostics[0].code == "NKI314"
     # What was recorded of the call is no row.
     program = builder.program
-    for column in (program.op_variant, program.op_site, program.op_access, program.op_pass, program.access_view):
+    for column in (program.op_variant, program.op_site, program.op_access, program.op_iteration, program.access_view):
         del column[:]
 
 

@@ -30,9 +30,9 @@ def prefix(program: Program, count: int) -> Program:
     for name in ("variants", "views", "buffers", "sites", "inputs", "constants"):
         setattr(less, name, getattr(program, name))
     end = program.op_access[count] if count < len(program) else len(program.access_view)
-    less.op_variant, less.op_access, less.op_site, less.op_pass = (
+    less.op_variant, less.op_access, less.op_site, less.op_iteration = (
         array(column.typecode, column[:count])
-        for column in (program.op_variant, program.op_access, program.op_site, program.op_pass)
+        for column in (program.op_variant, program.op_access, program.op_site, program.op_iteration)
     )
     less.access_view = array("I", program.access_view[:end])
     return less

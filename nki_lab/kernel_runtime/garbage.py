@@ -26,7 +26,7 @@ _guests: Final = _Guests()
 
 
 @contextmanager
-def seldom_collected() -> Iterator[None]:
+def gc_relaxed() -> Iterator[None]:
     """Collect garbage after every `_OBJECTS` new objects only; as before when the last one has left."""
     with _guests.lock:
         _guests.count += 1

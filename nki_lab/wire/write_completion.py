@@ -14,7 +14,7 @@ _READ: Final = ROLES.index("read")
 _NEVER: Final = np.iinfo(np.int64).max
 
 
-class Filling:
+class WriteCompletion:
     """The times of a recording's buffers, from its accesses: piece by piece of steps, from the last to the first.
 
     A buffer is filled by all writes before its first read, and by those first writes of a part of it that come before

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def threshold() -> Iterator[tuple[int, int, int]]:
 
 
 def test_the_threshold_rises_and_comes_back(threshold: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="inside"), seldom_collected():
+    with pytest.raises(ValueError, match="inside"), gc_relaxed():
         assert gc.get_threshold() == (500_000, *threshold[1:])
         raise ValueError("inside")
     assert gc.get_threshold() == threshold
@@ -29,7 +29,7 @@ def test_the_threshold_rises_and_comes_back(threshold: tuple[int, int, int]) -> 
 @pytest.mark.parametrize("mine", [(0, 10, 10), (1_000_000, 5, 5)], ids=["off", "higher"])
 def test_a_threshold_that_collects_less_stays(mine: tuple[int, int, int]) -> None:
     gc.set_threshold(*mine)
-    with seldom_collected():
+    with gc_relaxed():
         assert gc.get_threshold() == mine
     assert gc.get_threshold() == mine
 
@@ -38,12 +38,12 @@ def test_the_last_one_out_restores(threshold: tuple[int, int, int]) -> None:
     inside, leave = threading.Event(), threading.Event()
 
     def other() -> None:
-        with seldom_collected():
+        with gc_relaxed():
             inside.set()
             leave.wait(10)
 
     thread = threading.Thread(target=other)
-    with seldom_collected():
+    with gc_relaxed():
         thread.start()
         assert inside.wait(10)
     assert gc.get_threshold() == (500_000, *threshold[1:])

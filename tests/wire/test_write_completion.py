@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.wire.filling import Filling
+from nki_lab.wire.write_completion import WriteCompletion
 
 IN, OUT, INOUT = 0, 1, 2
 WHOLE, LEFT, RIGHT = 0, 1, 2
@@ -28,7 +28,7 @@ def recording() -> Recording:
 
 def filled(accesses: list[tuple[int, int]], piece: int) -> int:
     """When the buffer is filled by accesses (view, role), one a step, each ready 10 ps after the one before."""
-    filling = Filling(recording())
+    filling = WriteCompletion(recording())
     view, role = np.array(accesses, np.int64).reshape(-1, 2).T
     step = np.arange(len(view))
     for low in reversed(range(0, len(view), piece)):
@@ -58,7 +58,7 @@ def test_buffer_is_filled_by_what_comes_before_reads_and_by_new_parts(
 
 
 def test_instruction_that_reads_what_it_writes_does_not_fill() -> None:
-    filling = Filling(recording())
+    filling = WriteCompletion(recording())
     filling.see(
         np.array([0, 1, 1]), np.array([WHOLE] * 3), np.array([OUT, OUT, IN]), np.array([10, 20, 20])
     )  # dst and data of one op are the same tile

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seal:
-    """What a file must be: its size, and checksums of its directory and of each column of each row group.
+class Checksums:
+    """The size of a file, and checksums of its directory and of each column of each row group.
 
     Parquet's own checksums leave out the directory and the pages' headers.
     """
@@ -28,8 +28,8 @@ class Seal:
         return int.from_bytes(self.chunks[4 * number : 4 * number + 4], "little")
 
 
-def seal_of(path: Path) -> Seal:
-    """The seal of a file as it is. OSError, or an error of Parquet's, where it is none of Parquet's."""
+def checksums_of(path: Path) -> Checksums:
+    """Return the checksums of a file as it is. OSError, or an error of Parquet's, where it is none of Parquet's."""
     with pa.OSFile(str(path)) as stream:
         meta = pq.read_metadata(stream)
         sums = [
@@ -37,7 +37,7 @@ def seal_of(path: Path) -> Seal:
             for group in range(meta.num_row_groups)
             for column in range(meta.num_columns)
         ]
-        return Seal(rows=meta.num_rows, size=stream.size(), footer=footer_sum(stream), chunks=b"".join(sums))
+        return Checksums(rows=meta.num_rows, size=stream.size(), footer=footer_sum(stream), chunks=b"".join(sums))
 
 
 def footer_sum(stream: Any) -> int:
