@@ -32,7 +32,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Value,
     has_unknown,
 )
-from nki_lab.kernel_runtime.ir import Site
+from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
