@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -120,19 +120,19 @@ class Executor:
 
     def read(self, view: View | NkiTensor) -> Array:
         """Return the values of a view after all ops executed so far, in its host dtype: a copy."""
+        if isinstance(view, NkiTensor) and view._indirect is not None:
+            view = self.program.views[view._buffer.owner.view_of(view)]
+            self._prepare()
         if isinstance(view, NkiTensor):
             buffer, dtype = view._buffer, view._dtype
-            if view._indirect is None:
-                if dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
-                    self._make_bytes(buffer)
-                bound = self.bound(buffer)
-                part = window(bound, dtype, view._offset, view._shape, view._strides)
-                return host_values(bound, dtype, part, on_grid=self._precise)
-            view = self.program.views[buffer.owner.view_of(view)]
-            self._prepare()
-        bound = self.bound(view.buffer)
-        part, _ = self._resolver.read(view, bound, Inspection({"tensor": view.type}))
-        return host_values(bound, view.type.dtype, part, on_grid=self._precise)
+            if dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
+                self._make_bytes(buffer)
+            bound = self.bound(buffer)
+            part = window(bound, dtype, view._offset, view._shape, view._strides)
+        else:
+            bound, dtype = self.bound(view.buffer), view.type.dtype
+            part, _ = self._resolver.read(view, bound, Inspection({"tensor": view.type}))
+        return host_values(bound, dtype, part, on_grid=self._precise)
 
     def hand_out(self, tensor: NkiTensor) -> Array:
         """`read` a result that the executor needs no longer: where possible its memory, not a copy."""
@@ -279,7 +279,7 @@ class Executor:
                 return
             if plan is None:
                 stop = min(total if region is None else region.first, self.done + _CHUNK)
-                rows: Iterable[int] = range(self.done, stop)
+                rows: Sequence[int] = range(self.done, stop)
             else:
                 first = int(np.searchsorted(plan.rows, self.done))
                 rows = plan.rows[first : first + _CHUNK].tolist()

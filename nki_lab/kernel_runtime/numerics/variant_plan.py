@@ -129,7 +129,7 @@ class VariantPlan:
             name: variant.use.value(name) for name, operand in instruction.operands.items()
             if operand.is_tensor and name not in variant.names
         }  # fmt: skip
-        self.empty = {name: None if value is None else number(value) for name, value in values.items()}
+        self.empty: dict[str, Any] = {name: None if value is None else number(value) for name, value in values.items()}
         laid = all(item.strides is not None for item in self.presented)
         indirect = any(view.indirect for view in types)
         self.direct = laid and not indirect and all(map(self._as_is, kinds, self.dtypes))
@@ -149,15 +149,8 @@ class VariantPlan:
         unit = unit_of(self.kinds[position], dtype)
         steps = None if strides is None else tuple(step * unit.itemsize for step in strides)
         kind = np.dtype(f"u{dtype.nbytes}") if self.compute == "bits" else unit
-        return (
-            self.variant.names[position],
-            shape,
-            strides,
-            steps,
-            kind,
-            self.variant.outs[position],
-            self.rounds[position],
-        )
+        name, into = self.variant.names[position], self.variant.outs[position]
+        return name, shape, strides, steps, kind, into, self.rounds[position]
 
     def _as_is(self, kind: int, dtype: DType) -> bool:
         if self.compute == "float32":
