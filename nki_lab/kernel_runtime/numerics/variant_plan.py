@@ -1,6 +1,6 @@
-"""How one variant is executed: its arithmetic with the conversions that the operands' bindings ask for.
+"""Plan of one variant: its arithmetic with the conversions that the operands' bindings ask for.
 
-A recipe is made once for each variant and combination of bindings. Where all operands are presented as they lie in
+A plan is made once for each variant and combination of bindings. Where all operands are presented as they lie in
 memory the step is a plain call; otherwise a general step gathers, converts, computes, rounds and writes back.
 """
 
@@ -12,32 +12,35 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16, F16, F32, FP8, FP8_E8M0, TF32, DType, grid_contains
 from nki_lab.isa.spec import Unmodelled, Use
+from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.ir import Variant, View
-from nki_lab.kernel_runtime.numerics.conform import Presented, present
+from nki_lab.kernel_runtime.numerics.conform import present
+from nki_lab.kernel_runtime.numerics.exchange import Mail
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
 from nki_lab.kernel_runtime.numerics.program_plan import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.rounding import (
+    Array,
     Scratch,
     convert_to_int,
     from_shadow,
-    round_into,
     round_to,
     to_shadow,
     to_storage,
 )
 from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, unit_of, window
 
-Array = NDArray[Any]
 ndarray: Final[Any] = np.ndarray
-Step = tuple[Callable[..., Any], tuple[Any, ...]]
+Step = tuple[Callable[..., object], tuple[Any, ...]]
+"""A call: function and arguments."""
+
+PlannedStep = tuple[int, Step]
+"""A call and the op that it belongs to."""
 
 KEPT_WIDE: Final = frozenset({BF16, TF32, FP8_E8M0, *FP8})
 """Dtypes that stay in float32 without `precise`; float16 is rounded all the same (Beta 1 simulated it natively)."""
-
 
 _HALVES: Final = np.dtype(
     {"names": ["upper"], "formats": [np.uint16], "offsets": [2 if sys.byteorder == "little" else 0], "itemsize": 4}
@@ -45,11 +48,11 @@ _HALVES: Final = np.dtype(
 
 
 class State:
-    """What instructions remember between calls: accumulation registers, and how the matmul at hand treats dst."""
+    """State of instructions between calls: accumulation registers, and how the matmul at hand treats dst."""
 
     __slots__ = ("add", "random", "scalar_accumulators", "values", "vector_accumulators")
 
-    def __init__(self, registers: Registers, add: Any = False) -> None:
+    def __init__(self, registers: Registers, add: Added = False) -> None:
         self.scalar_accumulators = registers.scalar
         self.vector_accumulators = registers.vector
         self.random = registers.random
@@ -72,10 +75,10 @@ class Registers:
         self.vector = np.zeros(lanes, np.float32)
         self.random: dict[str, Array] = {}
         self.values: dict[int, int | float] = {}
-        self.mail: dict[int, tuple[int, Array]] = {}
+        self.mail: Mail = {}
 
     def copy(self) -> Registers:
-        """The state as it is now."""
+        """Return the state as it is now."""
         twin = Registers(len(self.scalar))
         twin.restore(self)
         return twin
@@ -92,109 +95,77 @@ class Registers:
 
 
 class VariantPlan:
-    """The execution of a variant under given bindings."""
+    """The execution of a variant under given bindings.
 
-    __slots__ = (
-        "casts",
-        "compute",
-        "direct",
-        "empty",
-        "kinds",
-        "layout",
-        "moves",
-        "numerics",
-        "pairs",
-        "presented",
-        "rounds",
-        "stores",
-        "use",
-        "variant",
-    )
+    `compute` is the precision of the computation: float32, bits, or native. `rounds` gives for each operand the dtype
+    that an output in a shadow must be rounded to, if its values may lie off the grid. `direct` steps present every
+    operand as it lies; `casts` marks a copy that rounds, `stores` a plain copy of a bfloat16 tile to true width.
+    """
 
     def __init__(self, variant: Variant, kinds: tuple[int, ...], precise: bool) -> None:
         self.variant = variant
         self.kinds = kinds
         self.use: Use = variant.use
-        numerics = variant.instruction.numerics
-        assert not isinstance(numerics, Unmodelled)
-        self.numerics = numerics
-        presented = present(variant.instruction, variant.use)
-        self.presented: list[Presented] = [presented[name] for name in variant.names]
-        declared = variant.instruction.precision(variant.use)
-        self.compute = self._compute_in(declared)
+        instruction, outs = variant.instruction, variant.outs
+        assert not isinstance(instruction.numerics, Unmodelled)
+        self.numerics = instruction.numerics
+        types = [variant.use.types[name] for name in variant.names]
+        self.dtypes: list[DType] = [view.dtype for view in types]
+        presented = present(instruction, variant.use)
+        self.presented = [presented[name] for name in variant.names]
+        declared = instruction.precision(variant.use)
+        self.compute = declared
+        if declared == "native" and len(set(kinds)) > 1 and all(dtype.is_float for dtype in self.dtypes):
+            self.compute = "float32"  # a same-dtype move between different bindings: exact
         self.moves = declared == "native" and precise
-        self.rounds = [self._rounding(i, precise) for i in range(len(variant.names))]
-        self.layout = [self._laid_out(i) for i in range(len(variant.names))]
-        written = [i for i, is_out in enumerate(variant.outs) if is_out]
+        self.rounds = [self._rounding(i, precise) for i in range(len(outs))]
+        self.layout = [self._laid_out(i) for i in range(len(outs))]
         self.pairs = [
-            (i, j) for i in written for j, is_out in enumerate(variant.outs) if j > i or (j < i and not is_out)
+            (i, j) for i, into in enumerate(outs) if into for j, out in enumerate(outs) if j > i or (j < i and not out)
         ]
-        self.empty: dict[str, Any] = {
-            name: self._number(name) for name, operand in variant.instruction.operands.items()
+        # Numbers in the place of tiles, in the precision of the computation; None for absent operands.
+        number = np.float32 if self.compute == "float32" else lambda value: value
+        values = {
+            name: variant.use.value(name) for name, operand in instruction.operands.items()
             if operand.is_tensor and name not in variant.names
         }  # fmt: skip
-        self.direct = all(
-            shown.strides is not None and self._as_is(i) for i, shown in enumerate(self.presented)
-        ) and not any(view is not None and view.indirect for view in variant.use.types.values())
-        self.casts = self.compute == "float32" and self._casts()
-        self.stores = precise and kinds == (NATIVE, SHADOW) and self._stores()
+        self.empty: dict[str, Any] = {name: None if value is None else number(value) for name, value in values.items()}
+        laid = all(item.strides is not None for item in self.presented)
+        indirect = any(view.indirect for view in types)
+        self.direct = laid and not indirect and all(map(self._as_is, kinds, self.dtypes))
+        self.casts = (
+            self.compute == "float32" and instruction.role == "copy" and variant.names == ("dst", "src")
+            and self.rounds[0] is not None and self.presented[0].shape == self.presented[1].shape
+        )  # fmt: skip
+        self.stores = (
+            precise and kinds == (NATIVE, SHADOW) and laid and copies_as_it_is(variant) and self.dtypes[0] is BF16
+        )
         self.direct |= self.stores
-
-    def _number(self, name: str) -> Any:
-        """A number in the place of a tile, in the precision of the computation; None for an absent operand."""
-        number = self.use.value(name)
-        return number if number is None or self.compute != "float32" else np.float32(number)
-
-    def _casts(self) -> bool:
-        """Whether this is a copy that rounds."""
-        copies = self.variant.instruction.role == "copy"
-        shapes = {shown.shape for shown in self.presented}
-        return copies and self.rounds[0] is not None and self.variant.names == ("dst", "src") and len(shapes) == 1
-
-    def _stores(self) -> bool:
-        """Whether this is a plain copy of a bfloat16 tile to where it lies at true width."""
-        dtypes = {self._dtype(0), self._dtype(1)}
-        laid = all(shown.strides is not None for shown in self.presented)
-        return copies_as_it_is(self.variant) and dtypes == {BF16} and laid
 
     def _laid_out(self, position: int) -> tuple[Any, ...]:
         """Of an operand: name, shape, element strides, byte strides, NumPy dtype, whether it is written, rounding."""
         shape, strides = self.presented[position]
-        unit = unit_of(self.kinds[position], self._dtype(position))
+        dtype = self.dtypes[position]
+        unit = unit_of(self.kinds[position], dtype)
         steps = None if strides is None else tuple(step * unit.itemsize for step in strides)
-        kind = np.dtype(f"u{self._dtype(position).nbytes}") if self.compute == "bits" else unit
+        kind = np.dtype(f"u{dtype.nbytes}") if self.compute == "bits" else unit
         name, into = self.variant.names[position], self.variant.outs[position]
         return name, shape, strides, steps, kind, into, self.rounds[position]
 
-    def _compute_in(self, declared: str) -> str:
-        """float32, bits, or native; a same-dtype move between different bindings goes through float32, exactly."""
-        if declared == "native" and len(set(self.kinds)) > 1:
-            floats = all(view is None or view.dtype.is_float for view in self.use.types.values())
-            return "float32" if floats else "native"
-        return declared
-
-    def _as_is(self, position: int) -> bool:
-        kind = self.kinds[position]
+    def _as_is(self, kind: int, dtype: DType) -> bool:
         if self.compute == "float32":
             return kind == SHADOW
-        return kind in (SHADOW, NATIVE) or self._dtype(position).kind != "float"
-
-    def _dtype(self, position: int) -> DType:
-        view = self.use.types[self.variant.names[position]]
-        assert view is not None
-        dtype: DType = view.dtype
-        return dtype
+        return kind in (SHADOW, NATIVE) or dtype.kind != "float"
 
     def _rounding(self, position: int, precise: bool) -> DType | None:
-        """The dtype that an output in a shadow must be rounded to, if its values may lie off the grid."""
-        if not self.variant.outs[position] or self.kinds[position] != SHADOW:
+        dtype, outs = self.dtypes[position], self.variant.outs
+        if not outs[position] or self.kinds[position] != SHADOW:
             return None
-        dtype = self._dtype(position)
         if dtype is F32 or (not precise and dtype in KEPT_WIDE):
             return None
         # float8_e8m0fnu has no zero, which selecting operators may give.
         if dtype is not FP8_E8M0 and self.variant.instruction.exact(self.use):
-            sources = [self._dtype(i) for i, is_out in enumerate(self.variant.outs) if not is_out]
+            sources = [source for source, is_out in zip(self.dtypes, outs, strict=True) if not is_out]
             wide = not precise and any(source in KEPT_WIDE for source in sources)
             if not (wide and dtype is F16) and all(grid_contains(dtype, source) for source in sources):
                 return None
@@ -206,7 +177,7 @@ class VariantPlan:
 
     def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
               resolver: Resolver) -> list[Step]:  # fmt: skip
-        """The calls that execute one op."""
+        """Return the calls that execute one op."""
         if not self.direct or self.clashes(views, bounds):
             return [(self._general, (views, bounds, state, scratch, resolver))]
         if self.stores:
@@ -230,81 +201,68 @@ class VariantPlan:
             if dtype is not None:
                 rounding.append((round_to, (array, dtype, scratch)))
         if self.casts:
-            return [(round_into, (outs["dst"], ins["src"], self.rounds[0], scratch))]
+            return [(round_to, (ins["src"], self.rounds[0], scratch, outs["dst"]))]
         call: Step = (self.numerics, (SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state))
         return [call, *rounding]
 
     def _store(self, views: list[View], bounds: list[Bound]) -> Step:
-        """The upper halves of a shadow's numbers are those of true width: the lower ones are zero."""
-        wide, narrow = (
-            window(bounds[i], BF16, views[i].offset, self.presented[i].shape, self.presented[i].strides or ())
-            for i in (1, 0)
+        """Return a copy of the upper halves of a shadow's numbers: those of true width, as the lower ones are zero."""
+        narrow, wide = (
+            window(bound, BF16, view.offset, shape, strides or ())
+            for view, bound, (shape, strides) in zip(views, bounds, self.presented, strict=True)
         )
         return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))
 
     def _general(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
                  resolver: Resolver) -> None:  # fmt: skip
-        ins: dict[str, Any] = self.empty.copy()
-        outs: dict[str, Any] = self.empty.copy()
+        ins, outs = self.empty.copy(), self.empty.copy()
         written: list[tuple[int, Array]] = []
         valid: Array | None = None
+        instruction = self.variant.instruction
         for position, (name, is_out) in enumerate(zip(self.variant.names, self.variant.outs, strict=True)):
-            view, bound = views[position], bounds[position]
-            dtype = view.type.dtype
+            view, bound, shape = views[position], bounds[position], self.presented[position].shape
             if is_out:
-                outs[name] = np.empty(self.presented[position].shape, self._working(position))
-                if self.variant.instruction.updates(self.use):
-                    old, _ = resolver.read(view, bound, self.use)
-                    outs[name][...] = self._taken(position, old).reshape(outs[name].shape)
+                outs[name] = np.empty(shape, self._working(position))
                 written.append((position, outs[name]))
-                continue
-            part, kept = resolver.read(view, bound, self.use)
-            valid = kept if valid is None else valid
-            taken = self._taken(position, part)
-            ins[name] = _shaped(taken, self.presented[position].shape, dtype)
-        merges = self.variant.instruction.merges
-        if merges is not None and merges(self.use):
+            if not is_out or instruction.updates(self.use):
+                part, rows = resolver.read(view, bound, self.use)
+                values = self._taken(position, part).reshape(shape)
+                if is_out:
+                    outs[name][...] = values
+                else:
+                    ins[name] = values
+                    valid = rows if valid is None else valid
+        if instruction.merges is not None and instruction.merges(self.use):
             ins["kept"], valid = valid, None  # the instruction itself leaves out what is outside
         self.numerics(SimpleNamespace(**outs), SimpleNamespace(**ins), self.use, state)
         for position, result in written:
-            self._write(position, views[position], bounds[position], result, scratch, resolver, valid)
+            view = views[position]
+            values = self._narrowed(position, result.reshape(view.type.shape), scratch)
+            resolver.write(view, bounds[position], values, self.use, valid)
 
-    def _working(self, position: int) -> Any:
-        if self.compute == "float32":
-            return np.float32
-        storage = self._dtype(position).storage
+    def _working(self, position: int) -> np.dtype[Any]:
+        storage = self.dtypes[position].storage
         if self.compute == "bits":
             return np.dtype(f"u{storage.itemsize}")
-        return np.float32 if self.kinds[position] == SHADOW else storage
+        return np.dtype(np.float32) if self.compute == "float32" or self.kinds[position] == SHADOW else storage
 
     def _taken(self, position: int, part: Array) -> Array:
-        """An operand's elements in the precision of the computation."""
+        """Return an operand's elements in the precision of the computation."""
         if self.compute == "bits":
             return np.ascontiguousarray(part).view(np.dtype(f"u{part.dtype.itemsize}"))
         if self.compute == "float32" and self.kinds[position] != SHADOW:
-            return to_shadow(np.ascontiguousarray(part), self._dtype(position))
+            return to_shadow(np.ascontiguousarray(part), self.dtypes[position])
         return part
 
-    def _write(self, position: int, view: View, bound: Bound, result: Array, scratch: Scratch, resolver: Resolver,
-               valid: Array | None) -> None:  # fmt: skip
-        dtype = self._dtype(position)
-        values = result.reshape(view.type.shape)
+    def _narrowed(self, position: int, values: Array, scratch: Scratch) -> Array:
+        """Return results in the binding's precision."""
+        dtype, rounded = self.dtypes[position], self.rounds[position]
         if self.compute == "bits":
-            values = values.view(dtype.storage)
-        elif self.compute == "float32" or self.kinds[position] == SHADOW:
-            values = self._narrowed(position, values, dtype, scratch)
-        resolver.write(view, bound, values, self.use, valid)
-
-    def _narrowed(self, position: int, values: Array, dtype: DType, scratch: Scratch) -> Array:
+            return values.view(dtype.storage)
         if self.kinds[position] == SHADOW:
-            wanted = self.rounds[position]
-            return values if wanted is None else round_to(values, wanted, scratch)
+            return values if rounded is None else round_to(values, rounded, scratch)
+        if self.compute != "float32":
+            return values
         if dtype.kind == "float":
             return to_storage(values, dtype) if self.moves else from_shadow(values, dtype).view(dtype.storage)
         return convert_to_int(values, dtype, None, scratch).view(dtype.storage)
-
-
-def _shaped(values: Array, shape: tuple[int, ...], _dtype: DType) -> Array:
-    if values.shape == shape:
-        return values
-    return np.ascontiguousarray(values).reshape(shape)

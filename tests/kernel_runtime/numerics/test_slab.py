@@ -308,7 +308,7 @@ def test_grids_are_found_where_they_are_and_only_there(name: str, dtype: str) ->
         (found,) = executor.slabs
         assert found.shape == (m, n)
         assert len(found.ops) == (m // 64) * (n // 32) * (k // 128)
-        assert found.depths == [128] * (k // 128)
+        assert [level.depth for level in found.levels] == [128] * (k // 128)
 
 
 @pytest.mark.parametrize("name", KERNELS)
