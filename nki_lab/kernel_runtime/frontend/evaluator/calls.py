@@ -92,7 +92,7 @@ def call_door(
         if not plain:
             for value in values:
                 m.meter.walked(value)
-        return door(*args, **kwargs)
+        return m.located(door(*args, **kwargs), node, frame)
     except Exception as error:  # noqa: BLE001 - reported at the call
         m.doubt(values, contents=False)
         misused = call_errors.of_call(error, door)

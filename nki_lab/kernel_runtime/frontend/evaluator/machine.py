@@ -35,6 +35,7 @@ from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.positions import place_of
 
@@ -257,6 +258,13 @@ class Machine:
                 continue  # may not be reached; or host code, which is not judged
             self.record(item, node, frame)
         return UNKNOWN
+
+    def located(self, value: Any, node: ast.AST, frame: Frame) -> Any:
+        """Place the fault of a view that was made at `node` outside of its tensor; its uses report it."""
+        buffer = value._buffer if type(value) is NkiTensor else None
+        if isinstance(buffer, InvalidBuffer):
+            buffer.fault = placed(buffer.fault, self.site(node, frame))
+        return value
 
     def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Any:
         """The value of a name that nothing has bound when it is read: NKI102, unless it may have been bound unseen."""

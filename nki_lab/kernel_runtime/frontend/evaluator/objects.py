@@ -32,7 +32,7 @@ def item(m: Machine, frame: Frame, node: ast.AST, value: Any, key: Any) -> Any:
     kind = type(value)
     if kind is NkiTensor and not has_unknown(key):
         try:
-            return value[key]
+            return m.located(value[key], node, frame)
         except Exception as error:  # noqa: BLE001 - the tensor's own refusal
             return m.fault(error, node, frame)
     if value is UNKNOWN or has_unknown(key):
