@@ -36,6 +36,7 @@ from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.positions import place_of
 from nki_lab.source.scopes import Scope
@@ -69,6 +70,13 @@ class Frame:
     def fault(self, error: Exception, node: ast.AST) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
         return self.interpreter.fault(error, node, self)
+
+    def located(self, value: Value, node: ast.AST) -> Value:
+        """Place the fault of a view that was made at `node` outside of its tensor; its uses report it."""
+        buffer = value._buffer if type(value) is NkiTensor else None
+        if isinstance(buffer, InvalidBuffer):
+            buffer.fault = placed(buffer.fault, self.interpreter.site(node, self))
+        return value
 
 
 @dataclass(slots=True, eq=False, repr=False)

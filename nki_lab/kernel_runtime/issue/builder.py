@@ -29,7 +29,7 @@ from nki_lab.kernel_runtime.tensor import (
     row_major,
     view_type,
 )
-from nki_lab.kernel_runtime.tensor.refusal import describe
+from nki_lab.kernel_runtime.tensor.refusal import describe, require_valid
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
 _new: Final = object.__new__  # half the time of calling the class
@@ -138,6 +138,11 @@ class Builder:
         self.program.sites.append(site)
         return len(self.program.sites) - 1
 
+    def located(self, diagnostic: Diagnostic) -> Diagnostic:
+        """The diagnostic with the place in the user's code that led here; the evaluator knows it and sets it itself."""
+        frame = None if self.pinned >= 0 else outside(sys._getframe(1))
+        return diagnostic if frame is None else placed(diagnostic, site_at(frame.f_code, frame.f_lasti))
+
     def note(self, diagnostic: Diagnostic, site: int) -> None:
         """Keep a finding that does not stop the kernel, once for each place and code."""
         key = (diagnostic.code, diagnostic.operand, site)
@@ -184,6 +189,7 @@ class Builder:
     def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
              space: str = "sbuf") -> NkiTensor:  # fmt: skip
         """A fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
+        require_valid(tensor)
         return self.allocate(shape or tensor._shape, dtype or tensor._dtype, _REGIONS[space])
 
     # -- instructions ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
+from nki_lab.kernel_runtime.tensor.refusal import require_valid
 from nki_lab.source_files import require_regular
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
@@ -27,6 +28,7 @@ _TURN: Final = 2 * math.pi
 
 def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
     if isinstance(value, NkiTensor):
+        require_valid(value)
         return value
     raise error_of(
         diagnose("NKI013", f"nl.{function}: {operand} is a {type(value).__name__}, it must be a tensor",

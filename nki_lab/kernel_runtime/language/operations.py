@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.tensor import (
     psum,
     sbuf,
 )
+from nki_lab.kernel_runtime.tensor.refusal import require_valid
 
 Operand = NkiTensor | Number | float | np.generic
 """An argument of a function of `nki.language`: a tensor, or a number known at compile time."""
@@ -145,6 +146,7 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
 
 def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
     if isinstance(value, NkiTensor):
+        require_valid(value)
         return value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
     shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
@@ -270,6 +272,8 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     if name == "power":
         _require_sbuf(name, x=x, y=y)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
+        require_valid(x)
+        require_valid(y)
         left, right = _conform(x, y, name)
         tile = builder.like(left, dtype=promote(x._dtype, y._dtype) if dtype is None else dtype_of(dtype))
         isa("tensor_tensor")(tile, left, right, ALU[name])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_direct, scalar_index, vector_index
 from nki_lab.kernel_runtime.tensor.pattern import extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
+
+Bounded = tuple[Indirect, NkiError | None]
+"""A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
 
 
 class Access(NamedTuple):
@@ -20,6 +24,7 @@ class Access(NamedTuple):
     offset: int
     dtype: DType
     indirect: Indirect | None
+    fault: NkiError | None
 
 
 def access_pattern(
@@ -46,8 +51,7 @@ def access_pattern(
             help=f"write [{row}, {counts[0]}] as the first pair",
         )
     if scalar_offset is None and vector_offset is None:
-        _check_inside(tensor, counts, steps, start, row)
-        return Access(counts, steps, start, target, None)
+        return Access(counts, steps, start, target, None, _outside(tensor, counts, steps, start, row))
     if scalar_offset is not None and vector_offset is not None:
         raise refuse(
             "NKI309",
@@ -65,10 +69,10 @@ def access_pattern(
         )
     stride = _scale(tensor, dim, target)
     if vector_offset is not None:
-        record = _vector(tensor, vector_offset, dim, stride, start, counts, steps, row)
+        record, fault = _vector(tensor, vector_offset, dim, stride, start, counts, steps, row)
     else:
-        record = _scalar(tensor, scalar_offset, dim, stride, start, counts, steps, row)
-    return Access(counts, steps, start, target, record)
+        record, fault = _scalar(tensor, scalar_offset, dim, stride, start, counts, steps, row)
+    return Access(counts, steps, start, target, record, fault)
 
 
 def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -147,35 +151,38 @@ def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
     return stride
 
 
-def _check_inside(tensor: StridedView, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int) -> None:
-    """Every element addressed lies in the storage, on-chip each in its own partition."""
+def _outside(
+    tensor: StridedView, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int
+) -> NkiError | None:
+    """The fault of a pattern of which an element lies outside of the storage, on-chip outside of its own partition."""
     buffer = tensor._buffer
     if not buffer.on_chip:
         low, high = extent(start, counts, steps)
-        if low < 0 or high >= row:
-            raise refuse(
-                "NKI303",
-                f"ap: the pattern reaches from element {low} to {high}, the storage has {row}",
-                tensor,
-                limit=f"0 <= element < {row}",
-            )
-        return
+        if low >= 0 and high < row:
+            return None
+        return refuse(
+            "NKI303",
+            f"ap: the pattern reaches from element {low} to {high}, the storage has {row}",
+            tensor,
+            limit=f"0 <= element < {row}",
+        )
     partition, first = divmod(start, row)
     if partition < 0 or partition + counts[0] > buffer.partitions:
-        raise refuse(
+        return refuse(
             "NKI303",
             f"ap: {counts[0]} partitions from partition {partition}, the storage has {buffer.partitions}",
             tensor,
             limit=f"start partition + partitions <= {buffer.partitions}",
         )
     low, high = extent(first, counts[1:], steps[1:])
-    if low < 0 or high >= row:
-        raise refuse(
-            "NKI303",
-            f"ap: the pattern reaches from element {low} to {high} of a partition that holds {row}",
-            tensor,
-            limit=f"0 <= element < {row} in each partition",
-        )
+    if low >= 0 and high < row:
+        return None
+    return refuse(
+        "NKI303",
+        f"ap: the pattern reaches from element {low} to {high} of a partition that holds {row}",
+        tensor,
+        limit=f"0 <= element < {row} in each partition",
+    )
 
 
 def _vector(
@@ -187,7 +194,7 @@ def _vector(
     counts: tuple[int, ...],
     steps: tuple[int, ...],
     row: int,
-) -> Indirect:
+) -> Bounded:
     index = vector_index(tensor, "ap", vector_offset, counts[0])
     if dim:
         raise refuse("NKI309", f"ap: vector_offset with indirect_dim {dim}", tensor, limit="indirect_dim is 0")
@@ -219,7 +226,7 @@ def _scalar(
     counts: tuple[int, ...],
     steps: tuple[int, ...],
     row: int,
-) -> Indirect:
+) -> Bounded:
     index = scalar_index(tensor, "ap", scalar_offset)
     buffer = tensor._buffer
     if not buffer.on_chip:
@@ -234,31 +241,33 @@ def _scalar(
                 tensor,
                 limit="an indexed partition dimension steps by whole partitions",
             )
-        _check_inside(tensor, (1, *counts[1:]), (row, *steps[1:]), first, row)
+        fault = _outside(tensor, (1, *counts[1:]), (row, *steps[1:]), first, row)
         low = partition * row
-        last_partition = (buffer.partitions - 1) * row
-        return _bounded("scalar", tensor, index, dim, stride, low, low + (counts[0] - 1) * row, last_partition + 1)
-    _check_inside(tensor, (counts[0],), (row,), partition * row, row)
-    low, high = extent(first, counts[1:], steps[1:])
-    return _bounded("scalar", tensor, index, dim, stride, low, high, row)
+        high, total = low + (counts[0] - 1) * row, (buffer.partitions - 1) * row + 1
+    else:
+        fault = _outside(tensor, (counts[0],), (row,), partition * row, row)
+        (low, high), total = extent(first, counts[1:], steps[1:]), row
+    record, no_index = _bounded("scalar", tensor, index, dim, stride, low, high, total)
+    return record, fault or no_index
 
 
 def _bounded(
     kind: Any, tensor: StridedView, index: Any, dim: int, stride: int, low: int, high: int, total: int
-) -> Indirect:
+) -> Bounded:
     """The record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
 
     The dimensions of a pattern are not those of the tensor, so a scalar index freezes none of them.
     """
     lowest, highest = -(low // stride), (total - 1 - high) // stride
+    fault = None
     if highest < lowest:
-        raise refuse(
+        fault = refuse(
             "NKI303",
             f"ap: the pattern spans elements {low} to {high} of {total}; no index keeps it inside",
             tensor,
             limit=f"0 <= element < {total}",
         )
-    return Indirect(
+    record = Indirect(
         kind=kind,
         index=index,
         stride=stride,
@@ -268,3 +277,4 @@ def _bounded(
         highest=highest,
         frozen_dim=dim if kind == "vector" else None,
     )
+    return record, fault

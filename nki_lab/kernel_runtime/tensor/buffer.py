@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import index as as_index
 from typing import Any, Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
 
@@ -51,6 +51,9 @@ class Buffer:
     On-chip, `partitions` rows of `row_elements` elements (`partition_bytes` bytes) each; in HBM the three are 1, the
     size and the number of bytes, so that `partitions * partition_bytes == nbytes` everywhere.
     """
+
+    fault: Diagnostic | None = None
+    """Why no instruction may use the views of this buffer; see `InvalidBuffer`."""
 
     __slots__ = (
         "address",
@@ -132,6 +135,22 @@ class Buffer:
         name = f" {self.name!r}" if self.name else ""
         place = f" at {self.address}" if self.address is not None else ""
         return f"<buffer {self.id}{name} {self.shape} {self.dtype.name} in {self.space.value}{place}>"
+
+
+class InvalidBuffer(Buffer):
+    """The buffer of views that leave their tensor or are empty: the first use of their elements raises `fault`.
+
+    Views that are derived from such a view share the buffer, and so the fault.
+    """
+
+    __slots__ = ("fault",)
+
+    fault: Diagnostic
+
+    def __init__(self, buffer: Buffer, fault: Diagnostic) -> None:
+        for name in Buffer.__slots__:
+            setattr(self, name, getattr(buffer, name))
+        self.fault = fault
 
 
 def check_allocation(

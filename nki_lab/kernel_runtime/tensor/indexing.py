@@ -42,8 +42,10 @@ class Indexed(NamedTuple):
 _FULL = slice(None)
 
 
-def resolve(tensor: StridedView, key: Any) -> Indexed:
+def resolve(tensor: StridedView, key: Any, faults: list[NkiError] | None = None) -> Indexed:
     """The view `tensor[key]`.
+
+    Slices that leave their dimension or are empty raise NKI303, or append it to `faults` where that is given.
 
     An integer drops its dimension, and so does a register, as `select` does. On-chip, dimension 0 stays as size 1, and
     so does the last free dimension indexed by an integer where fewer than two dimensions would remain; in HBM the last
@@ -67,7 +69,7 @@ def resolve(tensor: StridedView, key: Any) -> Indexed:
         item, size, step = keys[dim], shape[dim], strides[dim]
         kind = type(item)
         if kind is slice:
-            start, count, stride = _slice_range(tensor, dim, item, size)
+            start, count, stride = _slice_range(tensor, dim, item, size, faults)
         elif kind is int:
             start, count, stride = _wrapped(tensor, dim, item, size), 1, 1
             if dim or not on_chip:
@@ -77,21 +79,21 @@ def resolve(tensor: StridedView, key: Any) -> Indexed:
                 dropped, dropped_at = dim, len(sizes)
                 continue
         elif kind is DynamicSlice and isinstance(item.start, VirtualRegister):
-            count, stride, start = _ds_size(tensor, dim, item, size), 1, 0
+            count, stride, start = _ds_size(tensor, dim, item, size, faults), 1, 0
             indirect = dynamic_slice(_pending(tensor, indirect), dim, item.start, count)
             place = len(sizes)
         elif kind is DynamicSlice:
-            count, stride = _ds_size(tensor, dim, item, size), 1
-            start = _ds_start(tensor, dim, item, size, count)
+            count, stride = _ds_size(tensor, dim, item, size, faults), 1
+            start = _ds_start(tensor, dim, item, size, count, faults)
         elif item is Ellipsis:
-            return resolve(tensor, _expanded(tensor, keys))
+            return resolve(tensor, _expanded(tensor, keys), faults)
         elif kind is VirtualRegister:
             indirect = dynamic_select(_pending(tensor, indirect), dim, item)
             dropped, dropped_at = dim, len(sizes)
             continue
         else:
             number = _integer_key(tensor, dim, item)
-            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]))
+            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]), faults)
         if dim == frozen:
             if count != size:
                 raise _frozen(tensor, dim)
@@ -143,7 +145,16 @@ def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     return keys + fill
 
 
-def _slice_range(tensor: StridedView, dim: int, item: slice, size: int) -> tuple[int, int, int]:
+def _defer(error: NkiError, faults: list[NkiError] | None) -> None:
+    """Keep the fault of a view until something uses the view; raise it where faults are not collected."""
+    if faults is None:
+        raise error
+    faults.append(error)
+
+
+def _slice_range(
+    tensor: StridedView, dim: int, item: slice, size: int, faults: list[NkiError] | None
+) -> tuple[int, int, int]:
     """Start, count and step of a slice; explicit bounds must lie inside the dimension."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) is not int:
@@ -166,7 +177,8 @@ def _slice_range(tensor: StridedView, dim: int, item: slice, size: int) -> tuple
     first = start + size if start < 0 else start
     last = stop + size if stop < 0 else stop
     if not 0 <= first < last <= size:
-        raise _bad_slice(tensor, dim, _spelled(item), first, last, size)
+        _defer(_bad_slice(tensor, dim, _spelled(item), first, last, size), faults)
+        last = max(first, last)
     return first, (last - first + step - 1) // step, step
 
 
@@ -236,7 +248,7 @@ def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
     )
 
 
-def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int) -> int:
+def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int, faults: list[NkiError] | None) -> int:
     count = integer_of(item.size)
     if count is None:
         raise refuse(
@@ -246,11 +258,13 @@ def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int) -> in
             limit="the size of nl.ds is a compile-time integer",
         )
     if not 1 <= count <= size:
-        raise _bad_slice(tensor, dim, f"nl.ds size {count}", 0, count, size)
-    return count
+        _defer(_bad_slice(tensor, dim, f"nl.ds size {count}", 0, count, size), faults)
+    return max(0, count)
 
 
-def _ds_start(tensor: StridedView, dim: int, item: DynamicSlice, size: int, count: int) -> int:
+def _ds_start(
+    tensor: StridedView, dim: int, item: DynamicSlice, size: int, count: int, faults: list[NkiError] | None
+) -> int:
     if isinstance(item.start, StridedView):
         raise refuse(
             "NKI304",
@@ -268,7 +282,7 @@ def _ds_start(tensor: StridedView, dim: int, item: DynamicSlice, size: int, coun
             limit="nl.ds starts at an integer, a register or a loop variable",
         )
     if start < 0 or start + count > size:
-        raise _bad_slice(tensor, dim, repr(item), start, start + count, size)
+        _defer(_bad_slice(tensor, dim, repr(item), start, start + count, size), faults)
     return start
 
 

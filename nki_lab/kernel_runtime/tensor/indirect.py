@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
 from nki_lab.kernel_runtime.tensor.pattern import normalise
-from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
+from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
@@ -97,6 +97,7 @@ def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) 
             limit=f"the index is {wanted}",
             help="an index known at compile time goes into offset= or into plain indexing",
         )
+    require_valid(index)
     if buffer.space is not MemoryRegion.sbuf:
         raise refuse(
             "NKI309",
@@ -194,6 +195,7 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
     holds, those of one group of 16 partitions (guess: the documented default exceeds a group's list there).
     """
     require_direct(tensor, "indirect")
+    require_valid(tensor)
     if not tensor._buffer.on_chip:
         raise refuse("NKI309", "indirect: the tensor lies in HBM", tensor, limit="tensor indirection is on-chip")
     _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")

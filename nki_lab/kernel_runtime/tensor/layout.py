@@ -122,7 +122,7 @@ def reshape(tensor: StridedView, shape: Any) -> Layout:
     require_no_gather(tensor, "reshape")
     old, strides = tensor._shape, tensor._strides
     new = sizes_of(tensor, "reshape", shape)
-    if min(new) < 1:
+    if min(new) < (1 if tensor._buffer.fault is None else 0):
         whole, rest = math.prod(old), math.prod(size for size in new if size > 0)
         fits = new.count(-1) == 1 and min(new) == -1 and not whole % rest
         raise refuse(
@@ -185,12 +185,12 @@ def reshape_dim(tensor: StridedView, dim: Any, shape: Any) -> tuple[int, Layout]
 def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
     """`parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
     known = math.prod(size for size in parts if size != -1)
-    if known < 1 or any(size < 1 and size != -1 for size in parts):
+    if any(size < min(whole, 1) and size != -1 for size in parts):
         return None
     holes = parts.count(-1)
     if holes == 0:
         return tuple(parts) if known == whole else None
-    if holes > 1 or whole % known:
+    if holes > 1 or not known or whole % known:
         return None
     return tuple(whole // known if size == -1 else size for size in parts)
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 
@@ -53,6 +53,9 @@ class TensorOperators(StridedView):
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, f"the operator {name}")
+        for operand in (self, other):
+            if isinstance(operand, StridedView):
+                require_valid(operand)
         return owner.operator(name, self, other, reflected)
 
     __add__, __radd__ = _operator("add"), _operator("add", reflected=True)

@@ -63,6 +63,8 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def reshape_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequence[int]) -> Sizes | None:
     """Strides that read the same element sequence as `new_shape` (equal element count); None where a copy is needed."""
+    if 0 in new_shape:
+        return (0,) * len(new_shape)
     sizes, steps = normalise(shape, strides)
     block = len(sizes) - 1
     left = sizes[block] if sizes else 1

@@ -16,8 +16,19 @@ def describe(tensor: StridedView) -> str:
 
 
 def refuse(code: str, message: str, tensor: StridedView, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
-    """The error `code` about a view operation on `tensor`."""
-    return error_of(diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+    """The error `code` about a view operation on `tensor`; the fault of a view that is invalid already."""
+    fault = tensor._buffer.fault
+    return error_of(fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+
+
+def require_valid(tensor: StridedView) -> None:
+    """Raise the fault of a view that leaves its tensor or is empty.
+
+    Making such a view is legal, since kernels compute views that they do not use in their last iteration.
+    """
+    fault = tensor._buffer.fault
+    if fault is not None:
+        raise error_of(fault)
 
 
 def bad_dimension(tensor: StridedView, operation: str, dim: object, last: int) -> NkiError:

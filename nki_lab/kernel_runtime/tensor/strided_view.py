@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import Address, Buffer, MemoryRegion
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
@@ -118,11 +119,13 @@ _PLAIN: dict[tuple[object, ...], ViewType] = {}  # the same ones, of views in HB
 
 
 def view_type(tensor: StridedView) -> ViewType:
-    """The tensor's ViewType, found once and kept on the tensor."""
+    """The tensor's ViewType, found once and kept on the tensor; raises the fault of an invalid view."""
     known = tensor._type
     if known is not None:
         return known
     buffer = tensor._buffer
+    if buffer.fault is not None:
+        raise error_of(buffer.fault)
     dtype = tensor._dtype
     strides = tensor._strides
     indirect = tensor._indirect

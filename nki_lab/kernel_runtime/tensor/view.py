@@ -7,14 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor import access, indirect, layout
-from nki_lab.kernel_runtime.tensor.buffer import Buffer, MemoryRegion, integer_of, row_major, sbuf
+from nki_lab.kernel_runtime.tensor.buffer import Buffer, InvalidBuffer, MemoryRegion, integer_of, row_major, sbuf
 from nki_lab.kernel_runtime.tensor.indexing import resolve
 from nki_lab.kernel_runtime.tensor.indirect import moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
 from nki_lab.kernel_runtime.tensor.pattern import is_dense
-from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 
@@ -103,12 +104,21 @@ class NkiTensor(TensorOperators):
         subscript = getattr(self._buffer.owner, "subscript", None)
         if subscript is not None:
             return subscript(self, key)  # type: ignore[no-any-return]
-        sizes, steps, offset, index = resolve(self, key)
-        return make_view(self._buffer, sizes, steps, offset, self._dtype, index)
+        faults: list[NkiError] = []
+        sizes, steps, offset, index = resolve(self, key, faults)
+        buffer = self._failing(faults[0]) if faults else self._buffer
+        return make_view(buffer, sizes, steps, offset, self._dtype, index)
+
+    def _failing(self, error: NkiError) -> Buffer:
+        """The buffer of a view of this tensor that raises `error` when something uses its elements."""
+        (fault,) = error.diagnostics
+        locate = getattr(self._buffer.owner, "located", None)
+        return InvalidBuffer(self._buffer, fault if locate is None else locate(fault))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Copies `value` into the view `self[key]`."""
         target = self[key]
+        require_valid(target)
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, "an assignment")
@@ -128,17 +138,20 @@ class NkiTensor(TensorOperators):
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements start, start + step, ... before `end` along `dim`; 0 <= start < end <= the dimension's size."""
         number = layout.dimension(self, "slice", dim)
-        for bound in (start, end):
-            value = integer_of(bound)
-            if value is not None and value < 0:
-                raise refuse(
-                    "NKI303",
-                    f"slice: bound {value} of dimension {number}",
-                    self,
-                    limit="0 <= start < end",
-                    help=f"count from the front: {value + self._shape[number]}",
-                )
-        return self[_along(number, slice(start, end, step))]
+        view = self[_along(number, slice(start, end, step))]
+        negative = next((bound for bound in map(integer_of, (start, end)) if bound is not None and bound < 0), None)
+        if negative is None:
+            return view
+        error = refuse(
+            "NKI303",
+            f"slice: bound {negative} of dimension {number}",
+            self,
+            limit="0 <= start < end",
+            help=f"count from the front: {negative + self._shape[number]}",
+        )
+        count = len(range(start, end, step))
+        sizes = (*self._shape[:number], count, *self._shape[number + 1 :])
+        return make_view(self._failing(error), sizes, view._strides, view._offset, self._dtype, view._indirect)
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """The view at `index` along `dim`, which is dropped; `index` is an integer, a (1, 1) SBUF tensor or a register.
@@ -239,7 +252,8 @@ class NkiTensor(TensorOperators):
         `indirect_dim`: `scalar_offset` for all elements, `vector_offset` in place of the leading step.
         """
         made = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
-        return make_view(self._buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
+        buffer = self._buffer if made.fault is None else self._failing(made.fault)
+        return make_view(buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
 
     def view(self, dtype: Any) -> NkiTensor:
         """The same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
@@ -271,6 +285,7 @@ class NkiTensor(TensorOperators):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The values after everything issued so far."""
+        require_valid(self)
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, "reading values")
@@ -282,7 +297,8 @@ class NkiTensor(TensorOperators):
 
     def _values(self) -> np.ndarray[Any, Any] | None:
         owner = self._buffer.owner
-        return self.numpy() if getattr(owner, "has_values", False) is True else None
+        known = self._buffer.fault is None and getattr(owner, "has_values", False) is True
+        return self.numpy() if known else None
 
     def __str__(self) -> str:
         values = self._values()
