@@ -1,9 +1,8 @@
-"""What a message tells of the whole run, whichever of its rows it carries."""
+"""The part of a message that describes the whole run, whichever of its rows it carries."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -12,12 +11,10 @@ from nki_lab.isa.arch import TARGETS
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
-from nki_lab.kernel_runtime.vocabulary import ROLES
+from nki_lab.kernel_runtime.recording.lifetimes import in_steps
 from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime
 from nki_lab.wire.rows import Steps, Tables
-from nki_lab.wire.write_completion import WriteCompletion
 
-_PIECE: Final = 1 << 18  # steps at a time
 TABLES: Final = {
     "views": ("buffer", "pattern", "offset", "indirect"),
     "patterns": ("dtype", "dim", "rank"),
@@ -31,7 +28,7 @@ TABLES: Final = {
 """Tables that go out as they are, with these columns."""
 
 LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
-
+"""The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
 
 _TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
 """What stands before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
@@ -66,7 +63,7 @@ def _assigned(recording: Recording, site: int) -> str:
 
 
 def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
-    """What is said of the run in words and single numbers. `fault` is the step at which it failed, -1: it did not."""
+    """Return words and single numbers about the run. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
     sources = recording.table("sources")
     summed = digest(recording)
@@ -143,33 +140,9 @@ def tables(steps: Steps, names: Names) -> Tables:
         name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in TABLES.items()
     }
     out["buffers"]["name"] = names.of_buffers
-    out["lifetimes"] = {**lifetimes(steps)}
+    recorded, found = recording.table("lifetimes"), in_steps(recording.table, steps.step_of)
+    out["lifetimes"] = {name: found[name] if name in found else whole(recorded[name]) for name in LIFETIMES}
     return out
-
-
-def lifetimes(steps: Steps) -> Mapping[str, Array]:
-    """The columns of `LIFETIMES`: the recorded ones with steps in place of rows, and of each buffer when it is wholly
-    there (`written`, -1: nothing writes it), the lane of its first write, the iteration of its first use (-1: none)."""
-    recording = steps.recording
-    table, rows = recording.table("lifetimes"), recording.rows
-    buffer_of, buffers = whole(recording.table("views")["buffer"]), len(recording.table("buffers"))
-    first, last, writer = (np.full(buffers, -1, np.int64) for _ in range(3))
-    completion = WriteCompletion(recording)
-    for low in reversed(range(0, len(recording), _PIECE)):
-        step, view, role = steps.operands(low, _PIECE)
-        buffer = buffer_of[view]
-        first[buffer[::-1]] = step[::-1]  # of several the last one stays, here the earliest
-        late = np.full(buffers, -1, np.int64)
-        late[buffer] = step
-        last = np.where(last < 0, late, last)
-        writes = np.flatnonzero(role != ROLES.index("read"))
-        writer[buffer[writes][::-1]] = rows["lane"][steps.order[step[writes]]][::-1]
-        completion.see(step, view, role, rows["ready"][steps.order[step]])
-    used = whole(table["buffer"])
-    iteration = rows["iteration"][steps.order[first[used]]] if len(used) else used
-    values = (used, whole(table["start"]), whole(table["end"]), first[used], last[used], completion.times()[used],
-              writer[used], iteration)  # fmt: skip
-    return dict(zip(LIFETIMES, values, strict=True))
 
 
 def sums(recording: Recording, buckets: int) -> tuple[int, Tables]:

@@ -289,8 +289,9 @@ def test_a_row_s_parts_are_those_given(given_tables: Tables) -> None:
     pairs = list(zip(edges["row"], edges["before"], [EDGE_KINDS[kind] for kind in edges["kind"]], strict=True))
     for number in range(len(recording)):
         row = recording.row(number)
-        for name in ("start", "duration", "ready", "setup", "after", "work", "bytes"):
+        for name in ("start", "duration", "ready", "setup", "work", "bytes"):
             assert getattr(row, name) == rows[name][number]
+        assert row.critical_pred == rows["after"][number]
         views = given_tables["accesses"]["view"][bounds[number] : bounds[number + 1]]
         assert [view for view, _ in recording.accesses(number)] == list(views)
         assert recording.predecessors(number) == [(before, kind) for after, before, kind in pairs if after == number]

@@ -21,6 +21,7 @@ from nki_lab.kernel_runtime.recording.columns import (
     search,
 )
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
+from nki_lab.kernel_runtime.recording.lifetimes import lifetimes
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
 
@@ -91,7 +92,7 @@ class Recording:
         elif name == "critical":
             columns = {"row": derive.critical(rows)}
         elif name == "lifetimes":
-            columns = derive.lifetimes(self._tables)
+            columns = lifetimes(self._tables)
         elif name == "usage":
             columns = derive.usage(self.table("lifetimes"), self.table("buffers"))
         elif name in ("lane_sums", "lane_sum_levels"):
