@@ -14,9 +14,9 @@ from nki_lab.isa.spec import Instruction, Operand, show_value
 from nki_lab.kernel_runtime.frontend.evaluator import Variable
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.document import Document, Examination
+from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
-from nki_lab.query.kernels import Question
-from nki_lab.query.memory import Place
+from nki_lab.query.kernels import EvaluationRequest
 from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
@@ -88,7 +88,7 @@ def _section(body: str, title: str) -> str:
 def _examined(source: str, file: str, target: str) -> Examination:
     document = Document(file or "<source>")
     document.update(source)
-    return document.examine(Question(arch=arch_of(target)))
+    return document.examine(EvaluationRequest(arch=arch_of(target)))
 
 
 # -- what is meant -------------------------------------------------------------------------------------------------
