@@ -30,7 +30,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.kernel_runtime.interpreter import ModuleSource, signatures
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
-from nki_lab.query.fixing import fixed
+from nki_lab.query.fixes.source_fixes import fixed
 from nki_lab.rules import check_syntax
 from nki_lab.source import syntax_facts
 from tests.verdicts import loaded

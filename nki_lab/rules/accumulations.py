@@ -1,4 +1,4 @@
-"""NKI415 and NKI416: a matmul adds to a sum that something else has written or read since the last matmul into it."""
+"""NKI415 to NKI417: sums in PSUM that something else writes or reads, or that a matmul overwrites in part."""
 
 from __future__ import annotations
 
@@ -99,3 +99,21 @@ def _overlap(a: View, b: View) -> bool:
         return True
     p, q = rect_of(a), rect_of(b)
     return p is not None and q is not None and boxes_overlap(p, q)
+
+
+@program_rule("NKI417")
+def check_mixed(facts: ProgramFacts) -> Findings:
+    """One finding for each such matmul of the source."""
+    program = facts.program
+    mixed = ((op, added) for op, added in facts.coverage.add.items() if not isinstance(added, bool))
+    for op, added in distinct(mixed, lambda item: program.op_site[item[0]]):
+        view = program.op(op).operand("dst")
+        assert view is not None
+        count = int(np.count_nonzero(added))
+        yield facts.report(
+            "NKI417", op,
+            f"{facts.name(op)}: adds to {count} elements of {title(view.buffer)} that a matmul has written, and "
+            f"overwrites the other {added.size - count}",
+            operand="dst", limit="the windows of two accumulation groups are the same, or have nothing in common",
+            use="give each sum a window of its own, or say accumulate=True or False", related=facts.made(view.buffer),
+        )  # fmt: skip

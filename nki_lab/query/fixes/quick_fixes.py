@@ -17,7 +17,7 @@ _CLOSE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Mending:
+class QuickFix:
     """An edit: `text` in the place of `span`. It is `sure` where nothing else could be meant."""
 
     title: str
@@ -26,7 +26,7 @@ class Mending:
     sure: bool
 
 
-def mendings(found: Diagnostic, lines: Sequence[str]) -> tuple[Mending, ...]:
+def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]:
     """The edits that would mend a finding in a text of these lines, the likeliest first; none for most findings."""
     span = found.span
     if span is None or not 0 < span.line <= len(lines):
@@ -39,7 +39,7 @@ def mendings(found: Diagnostic, lines: Sequence[str]) -> tuple[Mending, ...]:
     return () if near is None else _respelt(found, span, lines[span.line - 1], near[1].split(" or "))
 
 
-def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[Mending, ...]:
+def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[QuickFix, ...]:
     """The word that the message complains about, as it is spelt right: in the place of the finding, or before it."""
     words = [word for word in _WORD.findall(found.message) if word not in options]
     ranked = sorted(set(words), key=lambda word: -difflib.SequenceMatcher(None, word, options[0]).ratio())
@@ -49,30 +49,28 @@ def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tu
             break
         places = [item for item in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", line) if item.end() <= end]
         if places:
-            inside = [item for item in places if item.start() >= span.column - 1]
-            at = inside[-1] if inside else places[-1]
-            where = Span(span.file, span.line, at.start() + 1, span.line, at.end() + 1)
-            sure = len(options) == 1
-            return tuple(Mending(f"Change {word} to {option}", where, option, sure) for option in options)
+            where, sure = _span_of(places[-1], span), len(options) == 1
+            return tuple(QuickFix(f"Change {word} to {option}", where, option, sure) for option in options)
     return ()
 
 
-def _compared(span: Span, lines: Sequence[str]) -> tuple[Mending, ...]:
-    if span.end_line != span.line:
-        return ()
+def _compared(span: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
     text = lines[span.line - 1][: span.end_column - 1]
     places = list(_IDENTITY.finditer(text, span.column - 1))
-    if len(places) != 1:
+    if span.end_line != span.line or len(places) != 1:
         return ()
-    at, sign = places[0], "!=" if places[0][1] else "=="
-    where = Span(span.file, span.line, at.start() + 1, span.line, at.end() + 1)
-    return (Mending(f"Compare with {sign}", where, sign, True),)
+    sign = "!=" if places[0][1] else "=="
+    return (QuickFix(f"Compare with {sign}", _span_of(places[0], span), sign, True),)
 
 
-def _tuple(span: Span, lines: Sequence[str]) -> tuple[Mending, ...]:
+def _span_of(found: re.Match[str], around: Span) -> Span:
+    return Span(around.file, around.line, found.start() + 1, around.line, found.end() + 1)
+
+
+def _tuple(span: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
     text = lines[span.line - 1][span.column - 1 : span.end_column - 1]
     if span.end_line != span.line or not (text.startswith("[") and text.endswith("]")) or " for " in text:
         return ()
     inner = text[1:-1].strip()
     comma = "," if inner and "," not in inner else ""
-    return (Mending("Write a tuple", span, f"({inner}{comma})", True),)
+    return (QuickFix("Write a tuple", span, f"({inner}{comma})", True),)

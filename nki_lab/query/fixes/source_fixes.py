@@ -41,7 +41,7 @@ def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
     try:
         import libcst
 
-        from nki_lab.query.rewriting import Rewriter
+        from nki_lab.query.fixes.rewriter import Rewriter
     except ImportError:
         raise error_of(diagnose("NKI022", "--fix needs the package libcst, which is not installed",
                                 help="pip install 'nki-lab[fix]'")) from None  # fmt: skip
