@@ -20,7 +20,7 @@ _TENSORS: Final = frozenset({
 """Functions of nki.language that record something, or ask about the launch; the operators are values as well."""
 
 
-@syntax_rule("NKI005", dialects=("current", "legacy"), on_host=True)
+@syntax_rule("NKI005", dialects=("current", "beta1"), on_host=True)
 def check_outside(facts: SyntaxFacts) -> Findings:
     """One finding for each such call that runs when the module is loaded. What functions do depends on who calls them,
     and a fault of an import guard is its own affair."""
