@@ -10,11 +10,12 @@ from typing import Any
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
 from nki_lab.dialects.kernel import results
-from nki_lab.export import words
+from nki_lab.export import formatting
+from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.result.recorded import Recorded, counts
+from nki_lab.result.recorded import Recorded
 from nki_lab.session.summary import Summary, summarise
 from nki_lab.testing import assert_close
 
@@ -142,7 +143,7 @@ class Run(Recorded):
         if moved:
             yield "dma bytes", f"{moved:,}"
         if self._timeline is not None:
-            work = words.share(words.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
+            work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
             yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"
         yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
         if self.timings.timing is not None:
