@@ -73,7 +73,7 @@ class Kernel:
             return self._collected(collector, args, kwargs)
         execution = self.execute(args, kwargs)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return results(execution)
+        return execution.outputs
 
     def _collected(self, collector: launches.Collector, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call that is told to `collector`; None where it had shapes for arguments, and computed nothing."""
@@ -88,7 +88,7 @@ class Kernel:
         collector.launched(self.__name__, replace(execution, diagnostics=told), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return results(execution) if valued else None
+        return execution.outputs
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
@@ -276,17 +276,6 @@ def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
 def simulate(kernel: Callable[..., Any]) -> Kernel:
     """The kernel on the simulator: `nki.simulate(kernel)(a, b)`, also of a function without `@nki.jit`."""
     return as_kernel(kernel)
-
-
-def results(execution: session.Execution) -> Any:
-    """What the kernel returned, as arrays of the caller's library."""
-    flat = iter(execution.flat)
-    tensors = {id(array) for array in execution.flat}
-
-    def give(leaf: Any) -> Any:
-        return session.give_back(next(flat), execution.kind) if id(leaf) in tensors else leaf
-
-    return session.map_leaves(execution.outputs, give)
 
 
 _announced: set[tuple[str, Any, str]] = set()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki_lab.export import words
+from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.timing import STALL_REASONS
@@ -20,7 +20,7 @@ from tests.recordings import drawn
      (1_234_560_000_000_000, "1\u202f234.56 s")],
 )  # fmt: skip
 def test_times_have_the_unit_that_fits(picoseconds: int, shown: str) -> None:
-    assert words.duration(picoseconds) == shown
+    assert formatting.duration(picoseconds) == shown
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_times_have_the_unit_that_fits(picoseconds: int, shown: str) -> None:
      (1_234_567, "1.18 MiB"), (100_000, "97.7 KiB"), (5 << 40, "5 TiB"), (1_048_166, "1\u202f024 KiB"), (1 << 60, "1048576 TiB")],
 )  # fmt: skip
 def test_sizes_are_exact_where_whole(count: int, shown: str) -> None:
-    assert words.size(count) == shown
+    assert formatting.size(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,24 +45,24 @@ def test_sizes_are_exact_where_whole(count: int, shown: str) -> None:
     ],
 )
 def test_shares_have_a_decimal_below_ten(part: float, shown: str) -> None:
-    assert words.share(part) == shown
+    assert formatting.share(part) == shown
 
 
 def test_a_share_of_nothing_is_nothing() -> None:
-    assert words.ratio(5, 0) == 0
+    assert formatting.ratio(5, 0) == 0
 
 
 def test_every_reason_to_wait_has_words_of_its_own() -> None:
-    said = [words.reason(name) for name in STALL_REASONS]
+    said = [formatting.reason(name) for name in STALL_REASONS]
     assert len(set(said)) == len(said)
     assert not [name for name, text in zip(STALL_REASONS, said, strict=True) if text == name]
-    assert words.reason("data from gpsimd") == "data from GpSimd"
-    assert words.reason("some other profiler's reason") == "some other profiler's reason"
+    assert formatting.reason("data from gpsimd") == "data from GpSimd"
+    assert formatting.reason("some other profiler's reason") == "some other profiler's reason"
 
 
 @given(drawn())
 def test_any_run_is_held_back_by_something(recording: Recording) -> None:
-    first, *_ = said = words.held_back(digest(recording))
+    first, *_ = said = formatting.held_back(digest(recording))
     assert all(sentence.endswith(".") for sentence in said)
     assert ("%" in first) == (recording.makespan > 0)
 
@@ -78,13 +78,13 @@ def test_the_largest_part_of_the_path_is_named_first() -> None:
         "sites": {"source": [0], "line": [7]},
         "sources": {"path": ["dir/kernel.py"], "text": [""]},
     }
-    assert words.held_back(digest(Recording(tables))) == [
+    assert formatting.held_back(digest(Recording(tables))) == [
         "The critical path waits 50 % of the time for DMA bandwidth that others use.",
         "Line 7 of kernel.py costs most: 83 %.",
         "Vector waits 67 % of the time for DMA bandwidth that others use.",
     ]
     rows["start"], rows["stall"] = [0, 1_000_000], [0, 0]
-    assert words.held_back(digest(Recording(tables)))[0] == "Vector is on the critical path 67 % of the time."
+    assert formatting.held_back(digest(Recording(tables)))[0] == "Vector is on the critical path 67 % of the time."
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_the_largest_part_of_the_path_is_named_first() -> None:
     [("dir/kernel.py", "kernel.py"), ("<nki-cell-3>", "<nki-cell-3>"), ("some/ipykernel_7/1106551692.py", "a cell")],
 )
 def test_a_file_that_a_notebook_made_is_called_a_cell(file: str, called: str) -> None:
-    assert words.file_name(file) == called
+    assert formatting.file_name(file) == called
 
 
 @given(st.dictionaries(st.sampled_from(["documented", "measured", "inferred", "guess", "other"]), st.floats(0, 1)))
 def test_confidence_is_told_from_the_surest_on(parts: dict[str, float]) -> None:
-    names = [name for name, _ in words.confidence({"confidence": parts})]
+    names = [name for name, _ in formatting.confidence({"confidence": parts})]
     assert names == [name for name in ("documented", "measured", "inferred", "guess") if parts.get(name, 0) > 0]
 
 
 def test_a_makespan_is_about_where_a_quarter_is_not_known() -> None:
-    assert words.about({}) == ""
-    assert words.about({"confidence": {"documented": 0.75, "guess": 0.25}}) == ""
-    assert words.about({"confidence": {"documented": 0.7, "inferred": 0.2, "guess": 0.1}}) == "about "
+    assert formatting.about({}) == ""
+    assert formatting.about({"confidence": {"documented": 0.75, "guess": 0.25}}) == ""
+    assert formatting.about({"confidence": {"documented": 0.7, "inferred": 0.2, "guess": 0.1}}) == "about "

@@ -15,7 +15,7 @@ export interface Foot {
   draw(run: Run, state: State, colouring: Colouring, lane: number): void;
 }
 
-export function createFoot(context: Context): Foot {
+export function createFooter(context: Context): Foot {
   const element = el('div', { class: 'nki-tl-foot' });
   return {
     element,

@@ -15,10 +15,10 @@ from nki_lab.source import ModuleSource, module_at
 MOST: Final = 64
 """Cells that one check reads."""
 
-Meaning = Callable[[ast.Module, Mapping[str, object], "Neighbours"], list[str]]
+Meaning = Callable[[ast.Module, Mapping[str, object], "NotebookContext"], list[str]]
 
 
-class Neighbours:
+class NotebookContext:
     """The cells that a cell takes functions from; `modules` are those that it reaches, by the names of their files.
 
     `arrays` are the variables of the notebook that these cells read and that are arrays.
@@ -56,7 +56,7 @@ class Neighbours:
         module = module_at(file)
         if module is None:
             return ""  # line magics among its lines
-        name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own neighbours: cells meet in rings
+        name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own context: cells meet in rings
         self.modules[f"{name}.py"] = module.under("; ".join(self._meanings(module.tree, self._namespace, self)))
         return name
 

@@ -3,7 +3,7 @@ import { crisp } from '../../canvas/surface';
 import type { Palette } from '../../types';
 import type { Colouring } from './colour';
 
-export interface Pen {
+export interface DrawContext {
   readonly context: CanvasRenderingContext2D;
   readonly palette: Palette;
   readonly colouring: Colouring;
@@ -18,18 +18,18 @@ const RADIUS = 2;
 
 export const FONTS = { axis: 10.5, wait: 10.5, bar: 10.5, track: 9.5, plate: 11 } as const;
 
-export function useFont(pen: Pen, size: number, weight = 400): void {
-  pen.context.font = `${weight} ${size}px ${pen.palette.uiFont}`;
+export function useFont(drawing: DrawContext, size: number, weight = 400): void {
+  drawing.context.font = `${weight} ${size}px ${drawing.palette.uiFont}`;
 }
 
 /** To the nearest device pixel. */
-export function whole(pen: Pen, at: number): number {
-  return Math.round(at * pen.ratio) / pen.ratio;
+export function whole(drawing: DrawContext, at: number): number {
+  return Math.round(at * drawing.ratio) / drawing.ratio;
 }
 
 /** A box with round corners; corners that nobody would see are left square. */
-export function box(pen: Pen, x: number, y: number, width: number, height: number, radius = RADIUS): void {
-  const { context } = pen;
+export function box(drawing: DrawContext, x: number, y: number, width: number, height: number, radius = RADIUS): void {
+  const { context } = drawing;
   if (width < 2 * radius || height < 2 * radius) {
     context.fillRect(x, y, width, height);
     return;
@@ -40,8 +40,8 @@ export function box(pen: Pen, x: number, y: number, width: number, height: numbe
 }
 
 /** A line of one device pixel. */
-export function line(pen: Pen, fromX: number, fromY: number, toX: number, toY: number): void {
-  const { context, ratio } = pen;
+export function line(drawing: DrawContext, fromX: number, fromY: number, toX: number, toY: number): void {
+  const { context, ratio } = drawing;
   context.lineWidth = 1;
   context.beginPath();
   if (fromX === toX) {
@@ -56,18 +56,18 @@ export function line(pen: Pen, fromX: number, fromY: number, toX: number, toY: n
 
 /** Text on a filled plate, its middle at x, kept within [left, right]. Returns where the plate begins and ends. */
 export function plate(
-  pen: Pen,
+  drawing: DrawContext,
   text: string,
   middle: number,
   y: number,
   [left, right]: readonly [number, number],
   look: { ground: string; ink: string; edge?: string; height: number; radius: number },
 ): readonly [number, number] {
-  const { context } = pen;
+  const { context } = drawing;
   const width = context.measureText(text).width + 14;
-  const x = whole(pen, Math.min(Math.max(middle - width / 2, left), Math.max(left, right - width)));
+  const x = whole(drawing, Math.min(Math.max(middle - width / 2, left), Math.max(left, right - width)));
   context.fillStyle = look.ground;
-  box(pen, x, y, width, look.height, look.radius);
+  box(drawing, x, y, width, look.height, look.radius);
   if (look.edge !== undefined) {
     context.strokeStyle = look.edge;
     context.lineWidth = 1.2;
