@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.dialects import beta1, current
 from nki_lab.dialects.modules import DialectModule, is_ours
 
@@ -23,13 +23,11 @@ def activate(force: bool = False) -> None:
     """
     if not force:
         for root, place in real_packages().items():
-            raise error_of(
-                diagnose(
-                    "NKI015",
-                    f"a package called {root} is installed: {place}",
-                    limit="a real package is not shadowed silently",
-                    help="activate(force=True) simulates in this process all the same",
-                )
+            raise coded_error(
+                "NKI015",
+                f"a package called {root} is installed: {place}",
+                limit="a real package is not shadowed silently",
+                help="activate(force=True) simulates in this process all the same",
             )
     for name in [name for name in sys.modules if name.partition(".")[0] in _ROOTS and not is_ours(sys.modules[name])]:
         _replaced[name] = sys.modules.pop(name)

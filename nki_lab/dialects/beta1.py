@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 from nki_lab import session
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.dialects import annotation
 from nki_lab.dialects.annotation import TensorAnnotation, check_shapes
 from nki_lab.dialects.kernel import Kernel, announce
@@ -58,11 +58,12 @@ class TimedKernel(Beta1Kernel):
     @property
     def benchmark_result(self) -> NoReturn:
         """Latencies of the device; NKI010."""
-        raise error_of(
-            diagnose("NKI010", f"{self.__name__}.benchmark_result: latencies of a device are not modelled",
-                     limit="benchmark and profile run the kernel once, for its results",
-                     help="nki_lab.profile estimates times")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI010",
+            f"{self.__name__}.benchmark_result: latencies of a device are not modelled",
+            limit="benchmark and profile run the kernel once, for its results",
+            help="nki_lab.profile estimates times",
+        )
 
 
 def _shape_only(value: Any) -> Any:
@@ -79,10 +80,13 @@ def _decorator(kind: type[Beta1Kernel], name: str, doc: str) -> Callable[..., An
             elif callable(function):
                 made = kind(function)
             else:
-                raise error_of(
-                    diagnose("NKI001", f"the kernel is a {type(function).__name__}", operand="kernel",
-                             limit="a kernel is a function", help=f"decorate a function with @nki.{name}")
-                )  # fmt: skip
+                raise coded_error(
+                    "NKI001",
+                    f"the kernel is a {type(function).__name__}",
+                    operand="kernel",
+                    limit="a kernel is a function",
+                    help=f"decorate a function with @nki.{name}",
+                )
             return made._with(keywords=made.keywords | {"mode": mode} | keywords)
 
         return decorate if func is None else decorate(func)

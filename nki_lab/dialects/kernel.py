@@ -10,7 +10,7 @@ from types import CodeType, MethodType
 from typing import Any, Final, Self
 
 from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of, render
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
@@ -129,10 +129,12 @@ class Kernel:
 
     def _check_launch(self, arch: Arch, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if not args and not kwargs:
-            raise error_of(
-                diagnose("NKI009", f"{self.__name__} is called without arguments",
-                         limit="a kernel takes at least one tensor", help="pass an array, if only for its shape")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI009",
+                f"{self.__name__} is called without arguments",
+                limit="a kernel takes at least one tensor",
+                help="pass an array, if only for its shape",
+            )
         self.check_grid(arch)
         check_shapes(self.function, args, kwargs)
 
@@ -233,10 +235,13 @@ def as_kernel(function: Any) -> Kernel:
     if isinstance(function, Kernel):
         return function
     if not callable(function):
-        raise error_of(
-            diagnose("NKI001", f"the kernel is a {type(function).__name__}", operand="kernel",
-                     limit="a kernel is a function", help="decorate a function with @nki.jit")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI001",
+            f"the kernel is a {type(function).__name__}",
+            operand="kernel",
+            limit="a kernel is a function",
+            help="decorate a function with @nki.jit",
+        )
     return Kernel(function)
 
 
@@ -249,9 +254,7 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     for name in kwargs:
         near = did_you_mean(name, _KEYWORDS)
         if name not in _KEYWORDS and near:
-            raise error_of(
-                diagnose("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near)
-            )
+            raise coded_error("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near)
     notes = tuple(_notes(kwargs)) if kwargs else ()
 
     def decorate(function: Callable[..., Any]) -> Kernel:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
 from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
@@ -97,10 +97,13 @@ def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
     if isinstance(value, (Number, np.generic)):
         operations.fill(checked(target), value.item() if isinstance(value, np.generic) else value)
         return
-    raise error_of(
-        diagnose("NKI013", f"a {type(value).__name__} is assigned to a tensor", note=describe(target),
-                 limit="tensors and numbers are assigned", help="pass arrays as arguments of the kernel")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"a {type(value).__name__} is assigned to a tensor",
+        note=describe(target),
+        limit="tensors and numbers are assigned",
+        help="pass arrays as arguments of the kernel",
+    )
 
 
 def _reduce_into(builder: DeferringBuilder, target: NkiTensor, value: LoopReduction) -> None:
@@ -173,13 +176,11 @@ def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:
     try:
         return operations.broadcast_to(view, target._shape)
     except (NkiError, IndexError):
-        raise error_of(
-            diagnose(
-                "NKI203",
-                f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
-                limit="sizes are equal; free dimensions of size 1 repeat",
-                help="assign to a part of the target, or reshape the value",
-            )
+        raise coded_error(
+            "NKI203",
+            f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
+            limit="sizes are equal; free dimensions of size 1 repeat",
+            help="assign to a part of the target, or reshape the value",
         ) from None
 
 

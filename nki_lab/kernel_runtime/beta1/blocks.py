@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.beta1.index import Grid, Index
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, StridedView, make_view, row_major
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -127,11 +127,9 @@ def tiles_of(tensor: NkiTensor) -> Iterator[NkiTensor]:
 def require_tile(tensor: NkiTensor) -> None:
     """NKI312 for a grid where a tile is needed."""
     if isinstance(tensor, BlockTensor):
-        raise error_of(
-            diagnose(
-                "NKI312",
-                f"{describe(tensor)} has block dimensions {tensor.blocks}, it is no tile",
-                limit="instructions take tiles: tensors whose partition dimension comes first",
-                help=f"index the block dimensions, as in t[{', '.join('i' for _ in tensor.blocks)}]",
-            )
+        raise coded_error(
+            "NKI312",
+            f"{describe(tensor)} has block dimensions {tensor.blocks}, it is no tile",
+            limit="instructions take tiles: tensors whose partition dimension comes first",
+            help=f"index the block dimensions, as in t[{', '.join('i' for _ in tensor.blocks)}]",
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.deferred import Box, Deferred, out_positions, result_position, writer_kind
@@ -81,13 +81,11 @@ class DeferringBuilder(Builder):
             known = self._shared[at]
             if known._shape == wanted._shape and known._dtype is wanted._dtype:
                 return known
-        raise error_of(
-            diagnose(
-                "NKI016",
-                f"instance {self.program_ids} of the launch grid allocates {describe(wanted)}, which the first did not",
-                limit="all instances of a grid allocate the same tensors in shared HBM, in the same order",
-                help="allocate shared tensors at the kernel's top level, outside of branches on program_id",
-            )
+        raise coded_error(
+            "NKI016",
+            f"instance {self.program_ids} of the launch grid allocates {describe(wanted)}, which the first did not",
+            limit="all instances of a grid allocate the same tensors in shared HBM, in the same order",
+            help="allocate shared tensors at the kernel's top level, outside of branches on program_id",
         )
 
     def view_of(self, tensor: NkiTensor) -> int:
@@ -283,13 +281,11 @@ def current(what: str = "neuronxcc.nki") -> DeferringBuilder:
     builder = context.current(what)
     if isinstance(builder, DeferringBuilder):
         return builder
-    raise error_of(
-        diagnose(
-            "NKI605",
-            f"neuronxcc's {what} is called in a kernel of the current dialect",
-            limit="a kernel uses either nki or neuronxcc.nki",
-            help=f"import {what.partition('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
-        )
+    raise coded_error(
+        "NKI605",
+        f"neuronxcc's {what} is called in a kernel of the current dialect",
+        limit="a kernel uses either nki or neuronxcc.nki",
+        help=f"import {what.partition('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of
 from nki_lab.kernel_runtime.beta1 import memory
@@ -47,11 +47,13 @@ def _axes(function: str, x: NkiTensor, axis: Axis) -> tuple[int, ...]:
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     axes = tuple(sorted(int(a) + rank if a < 0 else int(a) for a in given))
     if not axes or axes[0] <= 0 or axes[-1] >= rank or len(set(axes)) < len(axes):
-        raise error_of(
-            diagnose("NKI217", f"nl.{function}: axis {axis} of a tile {tuple(x._shape)}", operand="axis",
-                     limit=f"free dimensions: 1..{rank - 1}",
-                     help="transpose the tile, or sum over partitions with a matmul by ones")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI217",
+            f"nl.{function}: axis {axis} of a tile {tuple(x._shape)}",
+            operand="axis",
+            limit=f"free dimensions: 1..{rank - 1}",
+            help="transpose the tile, or sum over partitions with a matmul by ones",
+        )
     return axes
 
 

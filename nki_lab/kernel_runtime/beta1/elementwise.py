@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
@@ -36,10 +36,13 @@ _LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_x
 def operand(value: object, function: str, name: str) -> NkiTensor:
     """`value` checked to be a tile; NKI013 for anything else, NKI312 for a grid of tiles."""
     if not isinstance(value, NkiTensor):
-        raise error_of(
-            diagnose("NKI013", f"nl.{function}: {name} is {value!r} ({type(value).__name__}), it must be a tensor",
-                     operand=name, limit=f"{name} is a tensor", help="load arrays with nl.load first")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI013",
+            f"nl.{function}: {name} is {value!r} ({type(value).__name__}), it must be a tensor",
+            operand=name,
+            limit=f"{name} is a tensor",
+            help="load arrays with nl.load first",
+        )
     require_tile(value)
     return value
 
@@ -48,18 +51,21 @@ def two_dimensional(value: object, function: str, name: str, help: str) -> NkiTe
     """Return `value` checked to be a tile of two dimensions; NKI225 for other tiles."""
     tile = operand(value, function, name)
     if len(tile._shape) != 2:
-        raise error_of(
-            diagnose("NKI225", f"nl.{function}: {name} has shape {tuple(tile._shape)}", operand=name,
-                     limit=f"{name} is two-dimensional", help=help)
-        )  # fmt: skip
+        raise coded_error(
+            "NKI225",
+            f"nl.{function}: {name} has shape {tuple(tile._shape)}",
+            operand=name,
+            limit=f"{name} is two-dimensional",
+            help=help,
+        )
     return tile
 
 
 def refuse_mask(mask: MaskLike, function: str, limit: str, help: str) -> None:
     """Refuse a mask of a function that has none; NKI010."""
     if mask is not None and mask is not True:
-        raise error_of(
-            diagnose("NKI010", f"nl.{function} with a mask is not modelled", operand="mask", limit=limit, help=help)
+        raise coded_error(
+            "NKI010", f"nl.{function} with a mask is not modelled", operand="mask", limit=limit, help=help
         )
 
 
@@ -143,11 +149,13 @@ def _side(value: Operand, name: str, which: str) -> NkiTensor | Number:
         return operand(value, name, which)
     if isinstance(value, (Number, np.generic)):
         return plain_number(value)  # type: ignore[no-any-return]
-    raise error_of(
-        diagnose("NKI013", f"nl.{name}: {which} is a {type(value).__name__}, it must be a tensor or a number",
-                 operand=which, limit=f"{which} is a tensor or a number",
-                 help="indices become tiles by nisa.iota, arrays are passed as arguments")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"nl.{name}: {which} is a {type(value).__name__}, it must be a tensor or a number",
+        operand=which,
+        limit=f"{which} is a tensor or a number",
+        help="indices become tiles by nisa.iota, arrays are passed as arguments",
+    )
 
 
 def plain_number(value: Any) -> Any:
@@ -159,11 +167,13 @@ def _pair(name: str, x: NkiTensor, y: NkiTensor, partitions: bool) -> tuple[NkiT
     """Return both tiles in one shape, at most one of them in PSUM."""
     shape = common_shape(x._shape, y._shape)
     if x._shape[0] != y._shape[0] and not partitions:
-        raise error_of(
-            diagnose("NKI203", f"the operands of {name} have {x._shape[0]} and {y._shape[0]} partitions",
-                     operand="y", limit="operators broadcast along free dimensions only",
-                     help=f"use nl.{name}(x, y), or nl.broadcast_to first")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI203",
+            f"the operands of {name} have {x._shape[0]} and {y._shape[0]} partitions",
+            operand="y",
+            limit="operators broadcast along free dimensions only",
+            help=f"use nl.{name}(x, y), or nl.broadcast_to first",
+        )
     x, y = spread(x, shape[0]), spread(y, shape[0])
     if x._buffer.space is psum and y._buffer.space is psum:
         y = in_sbuf(y)
@@ -201,10 +211,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
     if name == "invert":
         return unary("logical_not" if left._dtype is BOOL else name, left)
     if name == "matmul":
-        raise error_of(
-            diagnose("NKI017", "tiles have no operator @", limit="matrix products are calls",
-                     help="use nl.matmul(x, y) or nisa.nc_matmul(stationary, moving)")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI017",
+            "tiles have no operator @",
+            limit="matrix products are calls",
+            help="use nl.matmul(x, y) or nisa.nc_matmul(stationary, moving)",
+        )
     both = all(isinstance(item, NkiTensor) and item._dtype is BOOL for item in (left, right))
     return binary(_LOGICAL.get(name, name) if both else name, left, right, partitions=False)
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.beta1.bytecode import branches
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 
@@ -69,11 +69,12 @@ class Mask:
 
     def refuse_condition(self) -> NkiError:
         """The error of branching on a mask."""
-        return error_of(
-            diagnose("NKI017", "a comparison of index expressions is used as a condition",
-                     limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
-                     help="pass the comparison as mask= to the instructions, joined with &")
-        )  # fmt: skip
+        return coded_error(
+            "NKI017",
+            "a comparison of index expressions is used as a condition",
+            limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
+            help="pass the comparison as mask= to the instructions, joined with &",
+        )
 
     def __repr__(self) -> str:
         return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"
@@ -160,10 +161,12 @@ class Index:
         return _of_dimensions([*result, *rest], offset)
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise error_of(
-            diagnose("NKI304", "an index expression is assigned to", limit="indices and masks are compile-time values",
-                     help="make a tile of it with nisa.iota, and write to that")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI304",
+            "an index expression is assigned to",
+            limit="indices and masks are compile-time values",
+            help="make a tile of it with nisa.iota, and write to that",
+        )
 
     def __iter__(self) -> Iterator[Index]:
         raise _not_affine("an index expression is iterated over")
@@ -240,11 +243,12 @@ class Index:
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise error_of(
-            diagnose("NKI017", "an index expression is used as a condition",
-                     limit="indices walk all their values at once; Python decides once, at specialisation time",
-                     help="pass the condition as mask=, or branch on loop variables and shapes")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI017",
+            "an index expression is used as a condition",
+            limit="indices walk all their values at once; Python decides once, at specialisation time",
+            help="pass the condition as mask=, or branch on loop variables and shapes",
+        )
 
     def __index__(self) -> int:
         if self.constant and math.prod(self.shape) == 1:
@@ -278,11 +282,12 @@ def _sum(a: Index, b: Index, sign: int) -> Index:
         _dimensions(a, rank), _dimensions(b, rank), strict=True
     ):
         if size_a != size_b and 1 not in (size_a, size_b):
-            raise error_of(
-                diagnose("NKI203", f"indices of shapes {a.shape} and {b.shape} do not broadcast",
-                         limit="each dimension has equal sizes, or size 1 on one side",
-                         help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI203",
+                f"indices of shapes {a.shape} and {b.shape} do not broadcast",
+                limit="each dimension has equal sizes, or size 1 on one side",
+                help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]",
+            )
         result.append((max(size_a, size_b), step_a + sign * step_b, axes_a | axes_b))
     return _of_dimensions(result, a.offset + sign * b.offset)
 
@@ -295,30 +300,37 @@ def _refused(index: Index, other: Any, sign: str) -> Any:
 
 
 def _not_affine(message: str) -> NkiError:
-    return error_of(
-        diagnose("NKI304", message, limit="indices are sums of nl.arange, nl.mgrid and integers, times integers",
-                 help="compute other values in a tile that nisa.iota fills, and index with the tile")
-    )  # fmt: skip
+    return coded_error(
+        "NKI304",
+        message,
+        limit="indices are sums of nl.arange, nl.mgrid and integers, times integers",
+        help="compute other values in a tile that nisa.iota fills, and index with the tile",
+    )
 
 
 def arange(*bounds: Any) -> Index:
     """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
     numbers = [integer_of(bound) for bound in bounds]
     if not 1 <= len(numbers) <= 3 or None in numbers:
-        raise error_of(
-            diagnose("NKI012", f"nl.arange{bounds!r}", operand="start",
-                     limit="nl.arange(stop) or nl.arange(start, stop)",
-                     help="bounds are integers known at specialisation time")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            f"nl.arange{bounds!r}",
+            operand="start",
+            limit="nl.arange(stop) or nl.arange(start, stop)",
+            help="bounds are integers known at specialisation time",
+        )
     return _of_range(range(*numbers))  # type: ignore[arg-type]
 
 
 def _of_range(walk: range) -> Index:
     if len(walk) == 0:
-        raise error_of(
-            diagnose("NKI307", f"an index range from {walk.start} to {walk.stop} is empty", operand="stop",
-                     limit="start < stop", help="check the bounds")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI307",
+            f"an index range from {walk.start} to {walk.stop} is empty",
+            operand="stop",
+            limit="start < stop",
+            help="check the bounds",
+        )
     return Index((len(walk),), (walk.step,), walk.start, (frozenset((next(_axis_numbers),)),))
 
 
@@ -367,10 +379,12 @@ def _walk(item: Any) -> range:
         stop, step = integer_of(item.stop), 1 if item.step is None else integer_of(item.step)
         if start is not None and stop is not None and step:
             return range(start, stop, step)
-    raise error_of(
-        diagnose("NKI304", f"nl.mgrid is indexed by {item!r}", limit="nl.mgrid[start:stop, ...] with integers",
-                 help="for example nl.mgrid[0:128, 0:512]")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI304",
+        f"nl.mgrid is indexed by {item!r}",
+        limit="nl.mgrid[start:stop, ...] with integers",
+        help="for example nl.mgrid[0:128, 0:512]",
+    )
 
 
 mgrid = _Mgrid()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy
@@ -173,10 +173,13 @@ def _bind(
             raise error_of(found("NKI003", f": argument {key} is missing", key, doc))
     for key in face.keywords:
         if key not in instruction.operands and key not in _GENERIC and values.get(key) not in (None, False):
-            raise error_of(
-                diagnose("NKI010", f"{instruction.name}: {key} is not modelled", operand=key,
-                         limit=f"modelled: {', '.join(instruction.operands)}", help=f"leave {key} out")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI010",
+                f"{instruction.name}: {key} is not modelled",
+                operand=key,
+                limit=f"modelled: {', '.join(instruction.operands)}",
+                help=f"leave {key} out",
+            )
     return values, generic
 
 
@@ -207,10 +210,13 @@ def _prepare(instruction: Instruction, values: Values) -> list[str]:
 
 def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> NkiError:
     hint = "load it with nl.load first" if isinstance(value, np.ndarray) else f"{operand.name}: {operand.doc}"
-    return error_of(
-        diagnose("NKI013", f"{instruction.name}: {operand.name} is a {type(value).__name__}, it must be a tensor",
-                 operand=operand.name, limit=f"{operand.name} is a tensor", help=hint)
-    )  # fmt: skip
+    return coded_error(
+        "NKI013",
+        f"{instruction.name}: {operand.name} is a {type(value).__name__}, it must be a tensor",
+        operand=operand.name,
+        limit=f"{operand.name} is a tensor",
+        help=hint,
+    )
 
 
 def _member(kind: type[Enum], value: str) -> Any:

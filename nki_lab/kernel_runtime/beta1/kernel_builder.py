@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.beta1 import assignment, elementwise, memory
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
 from nki_lab.kernel_runtime.language import control
@@ -27,10 +27,12 @@ def _assert_shape(tensor: NkiTensor, shape: Any) -> NkiTensor:
     """The tensor itself; NKI203 where its shape is another."""
     if tuple(tensor._shape) == tuple(shape):
         return tensor
-    raise error_of(
-        diagnose("NKI203", f"assert_shape: the tensor is {tuple(tensor._shape)}", limit=f"shape {tuple(shape)}",
-                 help="correct the assertion or the expression")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI203",
+        f"assert_shape: the tensor is {tuple(tensor._shape)}",
+        limit=f"shape {tuple(shape)}",
+        help="correct the assertion or the expression",
+    )
 
 
 _METHODS: Mapping[str, Callable[..., Any]] = {

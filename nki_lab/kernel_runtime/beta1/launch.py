@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 
@@ -69,11 +69,12 @@ def _size(axis: Axis) -> int:
         return axis.size
     number = integer_of(axis)
     if number is None or number < 0:
-        raise error_of(
-            diagnose("NKI016", f"a launch grid has the axis {axis!r}",
-                     limit="axes are integers, nl.nc(n) or nl.spmd_dim(a, b)",
-                     help="for example kernel[4, 2](...)")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI016",
+            f"a launch grid has the axis {axis!r}",
+            limit="axes are integers, nl.nc(n) or nl.spmd_dim(a, b)",
+            help="for example kernel[4, 2](...)",
+        )
     return number
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.beta1.builder import current
 from nki_lab.kernel_runtime.beta1.deferred import Box
@@ -41,11 +41,13 @@ def bounds_of(mask: MaskLike) -> list[Bound] | None:
     if isinstance(mask, (bool, np.bool_)):
         return [] if mask else None
     if not isinstance(mask, Mask):
-        raise error_of(
-            diagnose("NKI012", f"mask is a {type(mask).__name__}", operand="mask",
-                     limit="a mask is made of affine comparisons of indices, joined with &",
-                     help="compute data-dependent selections with nl.where or a predicated copy")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            f"mask is a {type(mask).__name__}",
+            operand="mask",
+            limit="a mask is made of affine comparisons of indices, joined with &",
+            help="compute data-dependent selections with nl.where or a predicated copy",
+        )
     if mask.refusal:
         raise _no_box(mask.refusal)
     found: list[Bound] = []
@@ -66,11 +68,13 @@ def bounds_of(mask: MaskLike) -> list[Bound] | None:
 
 
 def _no_box(reason: str) -> NkiError:
-    return error_of(
-        diagnose("NKI010", f"this mask is no box: {reason}", operand="mask",
-                 limit="a mask bounds each dimension by itself: comparisons of one index with numbers, joined with &",
-                 help="select along a diagonal with nisa.affine_select")
-    )  # fmt: skip
+    return coded_error(
+        "NKI010",
+        f"this mask is no box: {reason}",
+        operand="mask",
+        limit="a mask bounds each dimension by itself: comparisons of one index with numbers, joined with &",
+        help="select along a diagonal with nisa.affine_select",
+    )
 
 
 Shape = tuple[int, ...]
@@ -159,14 +163,12 @@ def _by_position(bound: Bound, operands: Sequence[Operand]) -> list[tuple[int, i
             found.append((k, dim))
     if not found:
         shapes = " and ".join(str(tuple(shape)) for shape, _, _ in operands)
-        raise error_of(
-            diagnose(
-                "NKI203",
-                f"the mask bounds an index of {bound.size} positions, the operands are {shapes}",
-                operand="mask",
-                limit="a mask is made of the indices that the operands are addressed by",
-                help="build the mask from the same nl.arange or nl.mgrid as the subscripts",
-            )
+        raise coded_error(
+            "NKI203",
+            f"the mask bounds an index of {bound.size} positions, the operands are {shapes}",
+            operand="mask",
+            limit="a mask is made of the indices that the operands are addressed by",
+            help="build the mask from the same nl.arange or nl.mgrid as the subscripts",
         )
     return found
 
@@ -178,11 +180,13 @@ def common_shape(*shapes: Shape) -> Shape:
     sizes = tuple(max(column) for column in zip(*filled, strict=True))
     if any(have not in (1, want) for shape in filled for have, want in zip(shape, sizes, strict=True)):
         listed = " and ".join(str(tuple(shape)) for shape in shapes)
-        raise error_of(
-            diagnose("NKI203", f"tiles of shapes {listed} do not broadcast", operand="y",
-                     limit="each dimension has equal sizes, or size 1 on one side",
-                     help="slice or reshape one tile to the shape of the other")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI203",
+            f"tiles of shapes {listed} do not broadcast",
+            operand="y",
+            limit="each dimension has equal sizes, or size 1 on one side",
+            help="slice or reshape one tile to the shape of the other",
+        )
     return sizes
 
 

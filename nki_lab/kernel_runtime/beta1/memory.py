@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose
 from nki_lab.isa.dtype import DTYPES, constant_of, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
@@ -47,11 +47,13 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
         return builder.allocate(sizes, dtype, region, name=name)
     blocks, tile = split_shape(shape)
     if len(tile) < 2:
-        raise error_of(
-            diagnose("NKI307", f"an on-chip tensor of shape {tuple(shape)}", operand="shape",
-                     limit="SBUF and PSUM tensors have a partition dimension and at least one free dimension",
-                     help=f"write {(*blocks, *tile, 1)}")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI307",
+            f"an on-chip tensor of shape {tuple(shape)}",
+            operand="shape",
+            limit="SBUF and PSUM tensors have a partition dimension and at least one free dimension",
+            help=f"write {(*blocks, *tile, 1)}",
+        )
     kind = dtype_of(dtype)
     place = buffer.place if isinstance(buffer, Placement) else None
     builder.places_tensors |= place is not None
@@ -160,10 +162,13 @@ def _in_hbm(value: object, function: str, name: str) -> NkiTensor:
     tensor = operand(value, function, name)
     if tensor._buffer.on_chip:
         where = tensor._buffer.space.value.upper()
-        raise error_of(
-            diagnose("NKI201", f"nl.{function}: {name} is in {where}, it must be in HBM", operand=name,
-                     limit=f"{name} in HBM", help="on the chip, use nl.copy or assign to a slice")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI201",
+            f"nl.{function}: {name} is in {where}, it must be in HBM",
+            operand=name,
+            limit=f"{name} in HBM",
+            help="on the chip, use nl.copy or assign to a slice",
+        )
     return tensor
 
 
@@ -207,10 +212,13 @@ def broadcast_to(src: Operand, shape: Sequence[int], **_hints: object) -> NkiTen
         tile = spread(tile, sizes[0])
     filled = (tile._shape[0], *(1,) * (len(sizes) - len(tile._shape)), *tile._shape[1:])
     if len(filled) != len(sizes) or any(have not in (1, want) for have, want in zip(filled, sizes, strict=True)):
-        raise error_of(
-            diagnose("NKI203", f"nl.broadcast_to: src is {tuple(tile._shape)}, shape is {sizes}", operand="shape",
-                     limit="each size equals that of src, or src has size 1 there", help="reshape src first")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI203",
+            f"nl.broadcast_to: src is {tuple(tile._shape)}, shape is {sizes}",
+            operand="shape",
+            limit="each size equals that of src, or src has size 1 there",
+            help="reshape src first",
+        )
     return stretched(tile, sizes)
 
 

@@ -1,4 +1,4 @@
-"""The ranks of one launch: each runs in a thread of its own, and meets the others in collectives.
+"""The ranks of one launch: each runs in a thread of its own, and waits for the others in collectives.
 
 A rank that calls one hands in its data and waits for the others of its group. Where all ranks wait, or have come to
 their ends, and no group is complete, those that wait get NKI241.
@@ -52,8 +52,8 @@ class RankGroup:
             raise error_of(found)
         called = {name for name, _ in rendezvous.came.values()}
         if len(called) > 1:
-            said = "; ".join(f"rank {member} calls {rendezvous.came[member][0]}" for member in group)
-            raise error_of(_apart(said))
+            calls = [f"rank {member} calls {rendezvous.came[member][0]}" for member in group]
+            raise error_of(_unmatched(calls))
         with self._changed:
             rendezvous.left += 1
             if rendezvous.left == len(group):
@@ -73,15 +73,12 @@ class RankGroup:
         return len(self._ended) + len(self._waiting) == self.size
 
     def _stuck(self, rank: int, what: str, group: Group, rendezvous: _Rendezvous) -> Diagnostic:
-        said = [f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}"]
+        states = [f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}"]
         for member in group:
-            if member in rendezvous.came:
-                continue
-            if member in self._waiting:
-                said.append(f"rank {member} waits in {self._waiting[member][0]}")
-            else:
-                said.append(f"rank {member} has come to its end")
-        return _apart("; ".join(said))
+            if member not in rendezvous.came:
+                waits = self._waiting.get(member)
+                states.append(f"rank {member} {f'waits in {waits[0]}' if waits else 'has come to its end'}")
+        return _unmatched(states)
 
 
 @dataclass(frozen=True)
@@ -100,6 +97,7 @@ local = _Local()
 """`local.rank` is the rank of a launch that this thread specialises, None outside of such launches."""
 
 
-def _apart(said: str) -> Diagnostic:
-    return diagnose("NKI241", said, limit="all ranks of a group call the same collectives, in the same order",
+def _unmatched(states: list[str]) -> Diagnostic:
+    return diagnose("NKI241", "; ".join(states),
+                    limit="all ranks of a group call the same collectives, in the same order",
                     help="call collectives outside of branches that ranks take differently")  # fmt: skip

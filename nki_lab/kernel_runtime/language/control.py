@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
 from nki_lab.isa.spec import Register
 from nki_lab.kernel_runtime.ir import Region, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, OpenLoop
@@ -318,11 +318,11 @@ def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> B
 
 
 def _bad_bound(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI116", message, limit=limit, help=remedy))
+    return coded_error("NKI116", message, limit=limit, help=remedy)
 
 
 def _bad_body(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI115", message, limit=limit, help=remedy))
+    return coded_error("NKI115", message, limit=limit, help=remedy)
 
 
 def _deprecated(builder: Builder, site: int, name: str, instead: str) -> None:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
@@ -40,10 +40,13 @@ class _OpToken:
         return f"nl.{self.nki_op}"
 
     def __call__(self, *_args: Any, **_keywords: Any) -> Any:
-        raise error_of(
-            diagnose("NKI215", f"nl.{self.nki_op} is called, and is no function", operand=self.nki_op,
-                     limit=f"nl.{self.nki_op} stands as an op= argument", help="see what the instruction's op takes")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI215",
+            f"nl.{self.nki_op} is called, and is no function",
+            operand=self.nki_op,
+            limit=f"nl.{self.nki_op} stands as an op= argument",
+            help="see what the instruction's op takes",
+        )
 
 
 def _by_name(items: Iterable[Any]) -> dict[str, Any]:
