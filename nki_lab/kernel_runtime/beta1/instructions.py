@@ -1,6 +1,6 @@
 """`neuronxcc.nki.isa`: the declared instructions in Beta 1's spelling, which returns a tile instead of taking `dst`.
 
-Operand order, keywords and the result tile are the `legacy` face of each declaration; `dtype=` and `mask=` are the
+Operand order, keywords and the result tile are the `beta1` property of each declaration; `dtype=` and `mask=` are the
 same for all of them.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
 from nki_lab.isa.enums import engine
-from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
+from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
@@ -35,7 +35,7 @@ _MEMBERS = {"double_row_gen3": "double_row"}
 
 def has_legacy_face(instruction: Instruction) -> bool:
     """Whether Beta 1 had the instruction."""
-    return isinstance(instruction.legacy, Legacy)
+    return isinstance(instruction.beta1, Beta1)
 
 
 @functools.cache
@@ -55,13 +55,13 @@ def door_of(name: str) -> Callable[..., Any]:
     return door
 
 
-def _face(instruction: Instruction) -> Legacy:
-    face = instruction.legacy
-    assert isinstance(face, Legacy), f"{instruction.name} has no Beta 1 spelling"
+def _face(instruction: Instruction) -> Beta1:
+    face = instruction.beta1
+    assert isinstance(face, Beta1), f"{instruction.name} has no Beta 1 spelling"
     return face
 
 
-def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
+def _signature(instruction: Instruction, face: Beta1) -> inspect.Signature:
     empty = inspect.Parameter.empty
 
     def default(name: str) -> Any:
@@ -135,7 +135,7 @@ def _defaults(instruction: Instruction) -> _Defaults:
     return live, tuple((name, operands[name].default) for name in fixed_names(instruction))
 
 
-def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
+def _bind(instruction: Instruction, face: Beta1, builder: LegacyBuilder, args: tuple[Any, ...],
           kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
     """The call's values by name, and those of the generic keywords."""
     name = instruction.name
@@ -260,7 +260,7 @@ def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: lis
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
-def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder, values: dict[str, Any],
+def _with_result(instruction: Instruction, face: Beta1, builder: LegacyBuilder, values: dict[str, Any],
                  names: list[str], generic: dict[str, Any]) -> NkiTensor:  # fmt: skip
     returns, result = face.returns, face.result
     assert result is not None  # every declaration that returns a tile has one

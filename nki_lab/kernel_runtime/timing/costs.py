@@ -69,7 +69,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
                 help=f"leave {name} out of what is timed, or run the kernel without timing",
             )
         )
-    cost = declared(arch, variant.use)
+    cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
     work = variant.instruction.work(variant.use)
     if variant.instruction.dma_route is not None:
