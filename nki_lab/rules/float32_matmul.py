@@ -55,7 +55,7 @@ def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     assert product is not None
     use.dtypes = use.dtypes | {product.moving: BF16, product.stationary: BF16}
     assert callable(variant.instruction.cost)
-    found = variant.instruction.cost(use.arch, use)
+    found = variant.instruction.cost(use)
     clock = use.arch.ghz(variant.engine)
     return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
 

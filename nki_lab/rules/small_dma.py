@@ -51,7 +51,7 @@ def _piece(variant: Variant) -> int:
     declared = variant.instruction.cost
     if variant.engine != "dma" or isinstance(declared, Unmodelled):
         return 0
-    return declared(variant.use.arch, variant.use).descriptor_bytes
+    return declared(variant.use).descriptor_bytes
 
 
 def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:

@@ -1,4 +1,4 @@
-"""Every declaration keeps its contract: no face is empty, and each limit is where it says it is, on every target."""
+"""Every declaration keeps its contract: no property is empty, and each limit is where it says it is, on every target."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ from nki_lab.isa.spec import (
     instruction,
     limit,
     out,
-    predicate,
 )
 from nki_lab.kernel_runtime.issue.nisa_functions import describe, instruction_function
 from tests.calls import Case, execute, kernel_of, source, traced
@@ -62,7 +61,7 @@ def refusal(case: Case) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_face_is_empty(name: str) -> None:
+def test_no_property_is_empty(name: str) -> None:
     instruction = TABLE[name]
     assert len(instruction.summary) > 20
     assert instruction.see
@@ -72,9 +71,9 @@ def test_no_face_is_empty(name: str) -> None:
     assert {operand.role for operand in instruction.operands.values()} <= {"in", "out", "attr"}
     for operand in instruction.operands.values():
         assert not operand.is_tensor or (operand.dims and set(operand.spaces) <= {SBUF, PSUM, HBM})
-    for face in (instruction.numerics, instruction.cost):
-        assert not isinstance(face, Unmodelled), face
-    assert not isinstance(instruction.legacy, Unmodelled) or instruction.legacy.reason.startswith("Beta 1 has no ")
+    for declared in (instruction.numerics, instruction.cost):
+        assert not isinstance(declared, Unmodelled), declared
+    assert not isinstance(instruction.beta1, Unmodelled) or instruction.beta1.reason.startswith("Beta 1 has no ")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,14 +184,14 @@ def body(**changes: Any) -> type:
         "right": arg("P F", ONCHIP, "second input"),
         "rest": out("P F", ONCHIP, "the differences"),
         "width": limit("F <= 96", help="split the tile", operand="left"),
-        "same": predicate("NKI207", "left.dtype == right.dtype", _same, operand="right", help="cast one of them",
+        "same": Predicate("NKI207", "left.dtype == right.dtype", _same, operand="right", help="cast one of them",
                           accepts={}, refuses={"right": "sbuf bfloat16 128x96"}),
         "example": {"dst": "sbuf float32 128x96", "left": "sbuf float32 128x96", "right": "sbuf float32 128x96",
                     "rest": "sbuf float32 128x96"},
         "choose": lambda use: "gpsimd" if use.dtypes["left"] is INT32 else "vector",
         "numerics": numerics,
-        "cost": lambda arch, use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
-        "legacy": Unmodelled("not in Beta 1"),
+        "cost": lambda use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
+        "beta1": Unmodelled("not in Beta 1"),
     }  # fmt: skip
     return type("both_ways", (), {key: value for key, value in {**whole, **changes}.items() if value is not None})
 
@@ -225,7 +224,7 @@ def declare(made: type, engine: Any = ("vector", "gpsimd")) -> None:
     [
         ({"numerics": None}, "numerics"),
         ({"cost": None}, "cost"),
-        ({"legacy": None}, "legacy"),
+        ({"beta1": None}, "beta1"),
         ({"example": None}, "example"),
         ({"__doc__": ""}, "doc string"),
         ({"choose": None}, "choose"),
@@ -233,8 +232,8 @@ def declare(made: type, engine: Any = ("vector", "gpsimd")) -> None:
         ({"width": limit("G <= 96", help="h", operand="left")}, "unknown names"),
         ({"width": limit("F <= no_such_fact", help="h", operand="left")}, "unknown names"),
         ({"width": limit("F <= 96", help="h", operand="data")}, "data"),
-        ({"same": predicate("NKI207", "t", _same, operand="data", help="h", accepts={}, refuses={})}, "data"),
-        ({"same": predicate("NKI207", "t", _same, operand="left", help="h", accepts={"x": 1}, refuses={})}, "x"),
+        ({"same": Predicate("NKI207", "t", _same, operand="data", help="h", accepts={}, refuses={})}, "data"),
+        ({"same": Predicate("NKI207", "t", _same, operand="left", help="h", accepts={"x": 1}, refuses={})}, "x"),
         ({"example": {"dst": "sbuf float32 128x96"}}, "lacks left, rest, right"),
     ],
 )

@@ -17,9 +17,8 @@ import pytest
 import nki_lab
 from nki_lab import session
 from nki_lab.isa import enums
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.cycles import engine_cost, free_size
-from nki_lab.isa.spec import ONCHIP, TABLE, Cost, Instruction, Legacy, Use, arg, instruction, out
+from nki_lab.isa.spec import ONCHIP, TABLE, Beta1, Cost, Instruction, Use, arg, instruction, out
 from nki_lab.kernel_runtime.beta1.instructions import instruction_function as beta1_function
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
@@ -39,7 +38,7 @@ def enter(monkeypatch: pytest.MonkeyPatch, made: Instruction) -> None:
     """Put an instruction into the table and into the modules of both dialects, while a test runs."""
     monkeypatch.setitem(TABLE, made.name, made)
     monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
-    if isinstance(made.legacy, Legacy):
+    if isinstance(made.beta1, Beta1):
         monkeypatch.setitem(vars(neuronxcc.nki.isa), made.name, beta1_function(made.name))
 
 
@@ -296,9 +295,9 @@ def _limit(out: Any, ins: Any, use: Use, state: Any) -> None:
     np.multiply(np.minimum(ins.data, ins.most), ins.factor, out=out.dst)
 
 
-def _cost(arch: Arch, use: Use) -> Cost:
+def _cost(use: Use) -> Cost:
     columns = free_size(use, "dst") * (1 if use.value("most") == 0.25 else 2)
-    return engine_cost(arch, use, columns, source="this test", confidence="guess")
+    return engine_cost(use, columns, source="this test", confidence="guess")
 
 
 LIMITED_BODY: dict[str, Any] = {
@@ -311,7 +310,7 @@ LIMITED_BODY: dict[str, Any] = {
     "example": {"dst": "sbuf float32 128x64", "data": "sbuf float32 128x64", "most": 0.25},
     "numerics": _limit,
     "cost": _cost,
-    "legacy": Legacy(order=("data", "most", "factor")),
+    "beta1": Beta1(order=("data", "most", "factor")),
 }
 
 
@@ -408,9 +407,9 @@ def kernel(x):
 def test_instructions_count_their_work_in_their_own_unit() -> None:
     program, _ = session.specialise(session.Launch(function_of(WORK), "trn2"), (nki_lab.spec((16, 64), "float32"),))
     found = {
-        variant.instruction.name: (face.work(variant.use), face.work_unit, face.flops(variant.use),
-                                   face.transpose_flops(variant.use))
-        for variant in program.variants for face in (variant.instruction,) if face.name != "memset"
+        variant.instruction.name: (declared.work(variant.use), declared.work_unit, declared.flops(variant.use),
+                                   declared.transpose_flops(variant.use))
+        for variant in program.variants for declared in (variant.instruction,) if declared.name != "memset"
     }  # fmt: skip
     assert found == {
         "nc_matmul": (128 * 64 * 32, "multiply-adds", 2 * 128 * 64 * 32, 0),

@@ -389,7 +389,7 @@ def test_clones_of_an_exchange_are_paired_between_the_cores(monkeypatch: pytest.
 # -- instructions that write registers -----------------------------------------------------------------------------
 
 
-def adding(**faces: Any) -> Instruction:
+def adding(**properties: Any) -> Instruction:
     """Declare an instruction that adds registers, with the result first or last in the call."""
 
     def numerics(out: Any, ins: Any, use: Any, state: Any) -> None:
@@ -404,10 +404,10 @@ def adding(**faces: Any) -> Instruction:
         "example": {"left": "register 1", "right": 2, "total": "register"},
         "numerics": numerics,
         "cost": register_move.cost,
-        "legacy": Unmodelled("Beta 1 has no registers"),
+        "beta1": Unmodelled("Beta 1 has no registers"),
         "precision": lambda use: "native",
     }
-    return instruction(engine="sync", see="this test")(type("register_add", (), body | faces))
+    return instruction(engine="sync", see="this test")(type("register_add", (), body | properties))
 
 
 def total_of(use: Use, values: RegisterValues) -> int | None:
@@ -431,8 +431,8 @@ def kernel(a):
 
 @pytest.fixture
 def register_add(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Instruction]]:
-    def declare(**faces: Any) -> Instruction:
-        made = adding(**faces)
+    def declare(**properties: Any) -> Instruction:
+        made = adding(**properties)
         monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
         return made
 
@@ -494,7 +494,7 @@ def test_every_register_that_an_instruction_reads_is_known_along_its_path(
         "example": {"dst": "hbm int32 1x1", "left": "register 1", "right": "register 2"},
         "numerics": numerics,
         "cost": register_move.cost,
-        "legacy": Unmodelled("Beta 1 has no registers"),
+        "beta1": Unmodelled("Beta 1 has no registers"),
         "precision": lambda use: "native",
     }
     try:
@@ -543,9 +543,9 @@ MODE = Accumulation(operand="src", mode=lambda use: None)
 
 
 @pytest.mark.parametrize(
-    ("faces", "complaint"),
+    ("properties", "complaint"),
     [
-        ({"accumulates": lambda use: True}, "unknown faces: accumulates"),
+        ({"accumulates": lambda use: True}, "unknown properties: accumulates"),
         ({"role": "move"}, "role is 'copy'"),
         ({"role": "copy", "more": arg("P F", ONCHIP, "another input")}, "role is 'copy'"),
         ({"contraction": PLAIN}, "'stationary' as an operand of role 'in'"),
@@ -558,21 +558,21 @@ MODE = Accumulation(operand="src", mode=lambda use: None)
     ],
     ids=lambda item: "-".join(item) if isinstance(item, dict) else "",
 )
-def test_a_face_that_does_not_fit_is_refused_at_import(faces: dict[str, Any], complaint: str) -> None:
+def test_a_property_that_does_not_fit_is_refused_at_import(properties: dict[str, Any], complaint: str) -> None:
     body = {
         "__doc__": "dst = src, for this test.",
         "dst": out("P F", ONCHIP, "destination"),
         "src": arg("P F", ONCHIP, "source"),
-        "example": {"dst": "sbuf float32 128x96", "src": "sbuf float32 128x96"} | {key: "register" for key in ("one", "two") if key in faces},
+        "example": {"dst": "sbuf float32 128x96", "src": "sbuf float32 128x96"} | {key: "register" for key in ("one", "two") if key in properties},
         "numerics": lambda out, ins, use, state: np.copyto(out.dst, ins.src),
-        "cost": lambda arch, use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
-        "legacy": Unmodelled("not in Beta 1"),
+        "cost": lambda use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
+        "beta1": Unmodelled("not in Beta 1"),
     }  # fmt: skip
-    if "more" in faces:
+    if "more" in properties:
         body["example"] = {**body["example"], "more": "sbuf float32 128x96"}  # type: ignore[dict-item]
     try:
         with pytest.raises(ValueError, match=complaint):
-            instruction(engine="vector", see="this test")(type("moves", (), body | faces))
+            instruction(engine="vector", see="this test")(type("moves", (), body | properties))
     finally:
         TABLE.pop("moves", None)
 

@@ -8,13 +8,13 @@ from typing import Any
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import DType
-from nki_lab.isa.spec import Instruction, Legacy
+from nki_lab.isa.spec import Beta1, Instruction
 from nki_lab.kernel_runtime.beta1.blocks import split_shape
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
-def adapt(instruction: Instruction, face: Legacy, values: dict[str, Any]) -> None:
+def adapt(instruction: Instruction, face: Beta1, values: dict[str, Any]) -> None:
     """Replace arguments of Beta 1's own forms by the operands that they stand for, as the declaration says."""
     for name, form in face.forms.items():
         if form == "shape":

@@ -1,6 +1,6 @@
 """`neuronxcc.nki.isa`: the declared instructions in Beta 1's spelling, which returns a tile instead of taking `dst`.
 
-Operand order, keywords and the result tile are the `legacy` face of each declaration; `dtype=` and `mask=` are the
+Operand order, keywords and the result tile are the `beta1` property of each declaration; `dtype=` and `mask=` are the
 same for all of them.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
-from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy
+from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
 from nki_lab.isa.spec import Operand as Declared
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
@@ -28,7 +28,6 @@ from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
 from nki_lab.kernel_runtime.issue.nisa_functions import describe
 from nki_lab.kernel_runtime.language import operations
-from nki_lab.kernel_runtime.language.operations import Operand
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 Values = dict[str, Any]
@@ -41,7 +40,7 @@ _MEMBERS = {"double_row_gen3": "double_row"}
 
 def exists_in_beta1(instruction: Instruction) -> bool:
     """Whether Beta 1 had the instruction."""
-    return isinstance(instruction.legacy, Legacy)
+    return isinstance(instruction.beta1, Beta1)
 
 
 @functools.cache
@@ -61,13 +60,13 @@ def instruction_function(name: str) -> Callable[..., Any]:
     return function
 
 
-def _face(instruction: Instruction) -> Legacy:
-    face = instruction.legacy
-    assert isinstance(face, Legacy), f"{instruction.name} has no Beta 1 spelling"
+def _face(instruction: Instruction) -> Beta1:
+    face = instruction.beta1
+    assert isinstance(face, Beta1), f"{instruction.name} has no Beta 1 spelling"
     return face
 
 
-def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
+def _signature(instruction: Instruction, face: Beta1) -> inspect.Signature:
     empty = inspect.Parameter.empty
 
     def default(name: str) -> Any:
@@ -143,7 +142,7 @@ def _defaults(instruction: Instruction) -> tuple[tuple[tuple[str, Any], ...], ..
 
 
 def _bind(
-    instruction: Instruction, face: Legacy, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    instruction: Instruction, face: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Values, Values]:
     """Return the call's values by name, and those of the generic keywords."""
     name = instruction.name
@@ -267,9 +266,7 @@ def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) 
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
-def _with_result(
-    instruction: Instruction, face: Legacy, values: Values, names: list[str], generic: Values
-) -> NkiTensor:
+def _with_result(instruction: Instruction, face: Beta1, values: Values, names: list[str], generic: Values) -> NkiTensor:
     builder, result, mask = current(), face.result, generic["mask"]
     assert result is not None  # every declaration that returns a tile has one
 

@@ -68,7 +68,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
                 help=f"leave {name} out of what is timed, or run the kernel without timing",
             )
         )  # fmt: skip
-    cost = declared(arch, variant.use)
+    cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
     work = variant.instruction.work(variant.use)
     if variant.instruction.dma_route is not None:
