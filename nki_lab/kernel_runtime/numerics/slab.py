@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.blas import accumulate
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
+from nki_lab.kernel_runtime.path.follow import ops_of
 
 ULP_BOUND: Final = 16
 """Results under `slab` and `free` differ from `tile` by at most this many units in the last place of the largest
@@ -110,7 +111,7 @@ def _chains(program: Program, add: Mapping[int, Added], elided: Mapping[int, Sub
     operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
     chains: dict[int, Chain] = {}
     views, numbers, variants = program.views, program.access_view, program.op_variant
-    for index in np.flatnonzero(np.isin(np.frombuffer(variants, np.uint32), list(operands))).tolist():
+    for index in ops_of(program, operands):
         at = program.op_access[index]
         dst, stationary, moving = [views[numbers[at + place]] for place in operands[variants[index]]]
         m, n = stationary.type.free_size, moving.type.free_size
