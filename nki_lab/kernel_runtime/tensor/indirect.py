@@ -9,9 +9,7 @@ from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
-
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, Layout, StridedView
 
 GATHER_GROUP: Final = 16
 """Partitions that share one list of offsets on the Vector, Scalar and GpSimd engines (`NkiTensor.indirect`)."""
@@ -121,32 +119,29 @@ def dynamic_select(tensor: StridedView, dim: int, index: Any) -> Indirect:
     require_direct(tensor, "select")
     if dim == 0 and tensor._buffer.on_chip:
         raise partition_refusal(tensor, "select", "a run-time index cannot select partitions")
-    extent = tensor._shape[dim]
-    return Indirect(
-        kind="scalar",
-        index=scalar_index(tensor, "select", index),
-        stride=tensor._strides[dim],
-        dim=dim,
-        extent=extent,
-        lowest=0,
-        highest=extent - 1,
-        frozen_dim=None,
-    )
+    return _along(tensor, "scalar", dim, scalar_index(tensor, "select", index), None)
 
 
 def dynamic_slice(tensor: StridedView, dim: int, start: VirtualRegister, size: int) -> Indirect:
     """The record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
     require_direct(tensor, "nl.ds")
+    return _along(tensor, "scalar", dim, start, dim, size)
+
+
+def _along(
+    tensor: StridedView, kind: Kind, dim: int, index: StridedView | VirtualRegister, frozen: int | None, size: int = 1
+) -> Indirect:
+    """The record of an index that picks `size` elements of dimension `dim` inside of that dimension."""
     extent = tensor._shape[dim]
     return Indirect(
-        kind="scalar",
-        index=start,
+        kind=kind,
+        index=index,
         stride=tensor._strides[dim],
         dim=dim,
         extent=extent,
         lowest=0,
         highest=extent - size,
-        frozen_dim=dim,
+        frozen_dim=frozen,
     )
 
 
@@ -174,18 +169,7 @@ def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tu
             help="gather inside SBUF with nc_n_gather, local_gather or indirect()",
         )
     index = vector_index(tensor, "vector_select", vector_offset)
-    extent = tensor._shape[0]
-    record = Indirect(
-        kind="vector",
-        index=index,
-        stride=tensor._strides[0],
-        dim=0,
-        extent=extent,
-        lowest=0,
-        highest=extent - 1,
-        frozen_dim=0,
-    )
-    return (index._shape[0], *tensor._shape[1:]), record
+    return (index._shape[0], *tensor._shape[1:]), _along(tensor, "vector", 0, index, 0)
 
 
 def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:

@@ -11,9 +11,7 @@ from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
 from nki_lab.kernel_runtime.tensor.pattern import reshape_strides
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
-from nki_lab.kernel_runtime.tensor.strided_view import StridedView
-
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
+from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
 
 
 def first_is_fixed(tensor: StridedView) -> bool:
@@ -47,8 +45,8 @@ def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
     return order  # type: ignore[return-value]
 
 
-def broadcast(tensor: StridedView, dim: Any, size: Any) -> tuple[int, Layout]:
-    """The dimension and the layout of `broadcast(dim, size)`."""
+def broadcast(tensor: StridedView, dim: Any, size: Any) -> Layout:
+    """The layout of `broadcast(dim, size)`."""
     require_no_gather(tensor, "broadcast")
     number = dimension(tensor, "broadcast", dim)
     count = integer_of(size)
@@ -64,7 +62,7 @@ def broadcast(tensor: StridedView, dim: Any, size: Any) -> tuple[int, Layout]:
         )
     if number == 0 and first_is_fixed(tensor):
         raise partition_refusal(tensor, "broadcast", "dimension 0 cannot be repeated")
-    return number, (_replaced(tensor._shape, number, count), _replaced(tensor._strides, number, 0))
+    return _replaced(tensor._shape, number, count), _replaced(tensor._strides, number, 0)
 
 
 def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:

@@ -11,6 +11,9 @@ from nki_lab.kernel_runtime.tensor.buffer import Address, Buffer, MemoryRegion
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.view_type import PSUM_BANK_BYTES, ViewType
 
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+"""Sizes and strides of the dimensions, outermost first."""
+
 Kind = Literal["scalar", "vector", "gather"]
 
 

@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_ker
 from nki_lab.kernel_runtime.tensor.pattern import is_dense
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Layout, StridedView
 
 _new: Final = object.__new__
 
@@ -109,6 +109,10 @@ class NkiTensor(TensorOperators):
         buffer = self._failing(faults[0]) if faults else self._buffer
         return make_view(buffer, sizes, steps, offset, self._dtype, index)
 
+    def _relaid(self, sizes: tuple[int, ...], steps: tuple[int, ...], index: Indirect | None) -> NkiTensor:
+        """The view from the same first element with other sizes, strides and run-time index."""
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, index)
+
     def _failing(self, error: NkiError) -> Buffer:
         """The buffer of a view of this tensor that raises `error` when something uses its elements."""
         (fault,) = error.diagnostics
@@ -177,7 +181,7 @@ class NkiTensor(TensorOperators):
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Rows of an HBM tensor, one for each index in `vector_offset`, an SBUF tensor (partitions, 1); `dim` is 0."""
         sizes, record = indirect.vector_select(self, dim, vector_offset)
-        return make_view(self._buffer, sizes, self._strides, self._offset, self._dtype, record)
+        return self._relaid(sizes, self._strides, record)
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """Dimensions in the order `dims`."""
@@ -185,26 +189,22 @@ class NkiTensor(TensorOperators):
         record = self._indirect
         if record is not None and record.frozen_dim is not None:
             record = moved(record, order.index(record.frozen_dim))
-        sizes = tuple([self._shape[k] for k in order])
-        return make_view(
-            self._buffer, sizes, tuple([self._strides[k] for k in order]), self._offset, self._dtype, record
-        )
+        return self._relaid(tuple([self._shape[k] for k in order]), tuple([self._strides[k] for k in order]), record)
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Dimension `dim`, of size 1, repeated `size` times."""
-        _, (sizes, steps) = layout.broadcast(self, dim, size)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._indirect)
+        return self._relaid(*layout.broadcast(self, dim, size), self._indirect)
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """A new dimension of size 1 at position `dim`."""
         number, (sizes, steps) = layout.expand_dim(self, dim)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._shifted(number, 1))
+        return self._relaid(sizes, steps, self._shifted(number, 1))
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
         number, (sizes, steps) = layout.squeeze_dim(self, dim)
         record = self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Dimension `dim` split into `shape`, of which one size may be -1."""
@@ -213,7 +213,7 @@ class NkiTensor(TensorOperators):
         record = self._indirect
         if grown and record is not None:
             record = moved(record, None) if record.frozen_dim == number else self._shifted(number, grown)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
         """Dimensions start_dim..end_dim, both included, merged into one."""
@@ -222,19 +222,17 @@ class NkiTensor(TensorOperators):
         if record is not None and record.frozen_dim is not None and first < last and record.frozen_dim >= first:
             frozen = record.frozen_dim
             record = moved(record, None if frozen <= last else frozen - (last - first))
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
         """The same elements in row-major order as `shape`; refused where that would need a copy."""
-        sizes, steps = layout.reshape(self, shape)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+        return self._reordered(layout.reshape(self, shape))
 
     def rearrange(
         self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
     ) -> NkiTensor:
         """Dimensions named by `src_pattern`, split where it groups names, ordered and grouped as in `dst_pattern`."""
-        sizes, steps = layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+        return self._reordered(layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes))
 
     def ap(
         self,
@@ -266,22 +264,22 @@ class NkiTensor(TensorOperators):
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """Columns at the free-dimension offsets in `index` (tensor indirection), shape (partitions, num_elem)."""
         (sizes, steps), record = indirect.gather(self, index, num_elem)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def _shifted(self, position: int, by: int) -> Indirect | None:
-        """The run-time record after `by` dimensions came (or went, if negative) at `position`."""
+        """The run-time record after `by` dimensions were inserted (or removed, if negative) at `position`."""
         record = self._indirect
         if record is None or record.frozen_dim is None or record.frozen_dim < position:
             return record
-        gone = record.frozen_dim == position and by < 0
-        return moved(record, None if gone else record.frozen_dim + by)
+        removed = record.frozen_dim == position and by < 0
+        return moved(record, None if removed else record.frozen_dim + by)
 
-    def _relaid(self, sizes: tuple[int, ...]) -> Indirect | None:
-        """The run-time record after a change of the whole layout: only a vector's dimension 0 keeps its place."""
+    def _reordered(self, sizes_and_steps: Layout) -> NkiTensor:
+        """The view after a change of the whole layout, where only a vector's dimension 0 keeps its place."""
         record = self._indirect
-        if record is None or record.kind == "vector" or sizes == self._shape:
-            return record
-        return moved(record, None)
+        if record is not None and record.kind != "vector" and sizes_and_steps[0] != self._shape:
+            record = moved(record, None)
+        return self._relaid(*sizes_and_steps, record)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The values after everything issued so far."""
