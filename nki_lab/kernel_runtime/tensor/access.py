@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
@@ -66,12 +66,12 @@ class Walk(NamedTuple):
 
 def access_pattern(
     tensor: StridedView,
-    pattern: Any,
-    offset: Any,
-    scalar_offset: Any,
-    vector_offset: Any,
-    indirect_dim: Any,
-    dtype: Any,
+    pattern: object,
+    offset: object,
+    scalar_offset: object,
+    vector_offset: object,
+    indirect_dim: object,
+    dtype: object,
 ) -> Access:
     """The view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for the reading of each argument."""
     require_direct(tensor, "ap")
@@ -111,7 +111,7 @@ def access_pattern(
     return Access(counts, steps, start, target, *_scalar(walk, dim, stride, scalar_offset))
 
 
-def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:
@@ -134,7 +134,7 @@ def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[in
     )
 
 
-def _start(tensor: StridedView, offset: Any, dtype: DType) -> int:
+def _start(tensor: StridedView, offset: object, dtype: DType) -> int:
     """First element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
     base, odd = divmod(tensor._offset * tensor._dtype.nbytes, dtype.nbytes)
     if odd:

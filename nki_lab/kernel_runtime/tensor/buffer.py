@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from operator import index as as_index
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex, cast
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, legal_starts
@@ -154,7 +154,7 @@ class InvalidBuffer(Buffer):
 
 
 def check_allocation(
-    shape: Any, dtype: DType, space: Any, address: Any, arch: Arch
+    shape: object, dtype: DType, space: object, address: object, arch: Arch
 ) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
     """Shape, region and address of a new tensor, checked and in canonical form.
 
@@ -194,7 +194,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _checked_space(space: Any) -> MemoryRegion:
+def _checked_space(space: object) -> MemoryRegion:
     if type(space) is MemoryRegion:
         return space
     if isinstance(space, str):
@@ -219,7 +219,7 @@ def _checked_space(space: Any) -> MemoryRegion:
     )
 
 
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def _checked_shape(shape: object) -> tuple[int, ...]:
     if not isinstance(shape, tuple | list):
         raise _bad_shape(f"shape is a {type(shape).__name__}", "write a tuple of integers, for example (128, 512)")
     if not shape:
@@ -242,19 +242,21 @@ def _bad_shape(message: str, help_text: str = "") -> NkiError:
     )
 
 
-def integer_of(value: Any) -> int | None:
+def integer_of(value: object) -> int | None:
     """`value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
     if type(value) is int:
         return value
     if isinstance(value, bool):
         return None
     try:
-        return as_index(value)
+        return as_index(cast("SupportsIndex", value))
     except TypeError:
         return None
 
 
-def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch) -> Address:
+def _checked_address(
+    address: object, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch
+) -> Address:
     """`address` as (partition, byte). The free offset is in bytes: the guide's prose says elements, but its own
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:
@@ -294,7 +296,7 @@ def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region:
     return partition, byte
 
 
-def _pair(address: Any) -> Address:
+def _pair(address: object) -> Address:
     if type(address) is int and address == 0:
         return (0, 0)
     if isinstance(address, tuple | list) and len(address) == 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -19,7 +19,7 @@ class DynamicSlice:
 
     __slots__ = ("size", "start")
 
-    def __init__(self, start: Any, size: Any) -> None:
+    def __init__(self, start: object, size: object) -> None:
         self.start = start
         self.size = size
 
@@ -42,7 +42,7 @@ class Indexed(NamedTuple):
 _FULL = slice(None)
 
 
-def resolve(tensor: StridedView, key: Any, faults: list[NkiError] | None = None) -> Indexed:
+def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = None) -> Indexed:
     """The view `tensor[key]`.
 
     Slices that leave their dimension or are empty raise NKI303, or append it to `faults` where that is given.
@@ -122,7 +122,7 @@ def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
     return tensor
 
 
-def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+def _expanded(tensor: StridedView, keys: tuple[object, ...]) -> tuple[object, ...]:
     """`keys` with `...` and the omitted trailing dimensions written out."""
     rank = len(tensor._shape)
     dots = [position for position, item in enumerate(keys) if item is Ellipsis]
@@ -206,7 +206,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
     )
 
 
-def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
+def _bound(tensor: StridedView, dim: int, bound: object) -> int:
     if isinstance(bound, VirtualRegister):
         raise refuse(
             "NKI304",
@@ -286,7 +286,7 @@ def _ds_start(
     return start
 
 
-def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
+def _integer_key(tensor: StridedView, dim: int, item: object) -> int:
     """A key that is neither slice nor plain int, as an integer; refused where it is none."""
     if not isinstance(item, VirtualRegister | StridedView):
         value = integer_of(item)
@@ -295,7 +295,7 @@ def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
     raise _bad_key(tensor, dim, item)
 
 
-def _bad_key(tensor: StridedView, dim: int, item: Any) -> NkiError:
+def _bad_key(tensor: StridedView, dim: int, item: object) -> NkiError:
     if isinstance(item, StridedView):
         what = "a tensor"
         help_text = (

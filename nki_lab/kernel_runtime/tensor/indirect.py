@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
 from nki_lab.kernel_runtime.tensor.pattern import normalise
@@ -47,23 +47,23 @@ def require_no_gather(tensor: StridedView, operation: str) -> None:
         )
 
 
-def scalar_index(tensor: StridedView, operation: str, index: Any) -> StridedView | VirtualRegister:
+def scalar_index(tensor: StridedView, operation: str, index: object) -> StridedView | VirtualRegister:
     """`index` checked as a run-time scalar: a register, or one integer in SBUF."""
     if isinstance(index, VirtualRegister):
         return index
-    _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
-    if index.size != 1:
+    tile = _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
+    if tile.size != 1:
         raise refuse(
             "NKI309",
-            f"{operation}: the index has {index.size} elements, shape {tuple(index.shape)}",
+            f"{operation}: the index has {tile.size} elements, shape {tile._shape}",
             tensor,
             limit="a scalar index is one element, shape (1, 1)",
             help="one index per partition is vector_select or ap(vector_offset=...)",
         )
-    return index  # type: ignore[no-any-return]
+    return tile
 
 
-def vector_index(tensor: StridedView, operation: str, index: Any, rows: int = 0) -> StridedView:
+def vector_index(tensor: StridedView, operation: str, index: object, rows: int = 0) -> StridedView:
     """`index` checked as one integer per partition of an SBUF tensor; for more rows than partitions, several."""
     if isinstance(index, VirtualRegister):
         raise refuse(
@@ -73,20 +73,20 @@ def vector_index(tensor: StridedView, operation: str, index: Any, rows: int = 0)
             limit="vector_offset is an SBUF tensor of shape (partitions, 1)",
             help="one run-time index for the whole view is select or ap(scalar_offset=...)",
         )
-    _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
-    if index.size != index.shape[0] and not (index.shape[0] == _PARTITIONS < rows and len(index.shape) == 2):
+    tile = _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
+    shape = tile._shape
+    if tile.size != shape[0] and not (shape[0] == _PARTITIONS < rows and len(shape) == 2):
         raise refuse(
             "NKI309",
-            f"{operation}: the vector of indices has shape {tuple(index.shape)}",
+            f"{operation}: the vector of indices has shape {shape}",
             tensor,
             limit=f"one index per partition: shape (partitions, 1), or ({_PARTITIONS}, n) for more rows",
         )
-    return index  # type: ignore[no-any-return]
+    return tile
 
 
-def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) -> None:
-    buffer = getattr(index, "_buffer", None)
-    if buffer is None:
+def _integer_tile(tensor: StridedView, operation: str, index: object, wanted: str) -> StridedView:
+    if not isinstance(index, StridedView):
         found = f"{index!r}" if integer_of(index) is not None else f"a {type(index).__name__}"
         raise refuse(
             "NKI309",
@@ -96,10 +96,10 @@ def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) 
             help="an index known at compile time goes into offset= or into plain indexing",
         )
     require_valid(index)
-    if buffer.space is not MemoryRegion.sbuf:
+    if index._buffer.space is not MemoryRegion.sbuf:
         raise refuse(
             "NKI309",
-            f"{operation}: the index lies in {buffer.space.value}",
+            f"{operation}: the index lies in {index._buffer.space.value}",
             tensor,
             limit=f"the index is {wanted}",
             help="copy it into SBUF with dma_copy, or load it into a register with register_load",
@@ -112,9 +112,10 @@ def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) 
             limit=f"the index is {wanted}",
             help="make the index int32 or uint32",
         )
+    return index
 
 
-def dynamic_select(tensor: StridedView, dim: int, index: Any) -> Indirect:
+def dynamic_select(tensor: StridedView, dim: int, index: object) -> Indirect:
     """The record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
     require_direct(tensor, "select")
     if dim == 0 and tensor._buffer.on_chip:
@@ -145,7 +146,7 @@ def _along(
     )
 
 
-def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tuple[int, ...], Indirect]:
+def vector_select(tensor: StridedView, dim: object, vector_offset: object) -> tuple[tuple[int, ...], Indirect]:
     """Shape and record of `vector_select(dim, vector_offset)`."""
     require_direct(tensor, "vector_select")
     last = len(tensor._shape) - 1
@@ -172,7 +173,7 @@ def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tu
     return (index._shape[0], *tensor._shape[1:]), _along(tensor, "vector", 0, index, 0)
 
 
-def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:
+def gather(tensor: StridedView, index: object, num_elem: object) -> tuple[Layout, Indirect]:
     """Layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
 
     Without `num_elem` all offsets count: `index.size`, or, where that is more than any engine's group of partitions
@@ -182,12 +183,12 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
     require_valid(tensor)
     if not tensor._buffer.on_chip:
         raise refuse("NKI309", "indirect: the tensor lies in HBM", tensor, limit="tensor indirection is on-chip")
-    _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")
+    tile = _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")
     partitions = tensor._shape[0]
-    if index._shape[0] != partitions:
+    if tile._shape[0] != partitions:
         raise refuse(
             "NKI309",
-            f"indirect: index has {index._shape[0]} partitions, the tensor {partitions}",
+            f"indirect: index has {tile._shape[0]} partitions, the tensor {partitions}",
             tensor,
             limit="index.shape[0] == tensor.shape[0]",
         )
@@ -200,10 +201,10 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
             limit="offsets count along one free dimension",
             help="flatten_dims or slice to a two-dimensional view first",
         )
-    columns = index.size // partitions
+    columns = tile.size // partitions
     most = min(partitions, TENSOR_ENGINE_GATHER_GROUP) * columns
     if num_elem is None:
-        count = index.size if partitions <= TENSOR_ENGINE_GATHER_GROUP else GATHER_GROUP * columns
+        count = tile.size if partitions <= TENSOR_ENGINE_GATHER_GROUP else GATHER_GROUP * columns
     else:
         count = integer_of(num_elem) or 0
     if not 1 <= count <= most:
@@ -216,7 +217,7 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
     size, step = (free[0], steps[0]) if free else (1, 1)
     record = Indirect(
         kind="gather",
-        index=index,
+        index=tile,
         stride=step,
         dim=1,
         extent=size,

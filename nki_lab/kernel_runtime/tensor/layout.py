@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -19,7 +18,7 @@ def first_is_fixed(tensor: StridedView) -> bool:
     return tensor._buffer.on_chip or (tensor._indirect is not None and tensor._indirect.kind == "vector")
 
 
-def dimension(tensor: StridedView, operation: str, dim: Any, last: int | None = None) -> int:
+def dimension(tensor: StridedView, operation: str, dim: object, last: int | None = None) -> int:
     """`dim` checked to be a dimension number of the tensor, 0..last."""
     top = len(tensor._shape) - 1 if last is None else last
     number = integer_of(dim)
@@ -28,7 +27,7 @@ def dimension(tensor: StridedView, operation: str, dim: Any, last: int | None = 
     return number
 
 
-def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
+def permute(tensor: StridedView, dims: object) -> tuple[int, ...]:
     """`dims` checked to be a permutation that leaves a fixed dimension 0 in place."""
     require_no_gather(tensor, "permute")
     rank = len(tensor._shape)
@@ -45,7 +44,7 @@ def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
     return order  # type: ignore[return-value]
 
 
-def broadcast(tensor: StridedView, dim: Any, size: Any) -> Layout:
+def broadcast(tensor: StridedView, dim: object, size: object) -> Layout:
     """The layout of `broadcast(dim, size)`."""
     require_no_gather(tensor, "broadcast")
     number = dimension(tensor, "broadcast", dim)
@@ -69,7 +68,7 @@ def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, 
     return (*values[:position], value, *values[position + 1 :])
 
 
-def expand_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
+def expand_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
     """The dimension and the layout of `expand_dim(dim)`."""
     require_no_gather(tensor, "expand_dim")
     shape, strides = tensor._shape, tensor._strides
@@ -80,7 +79,7 @@ def expand_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     return number, ((*shape[:number], 1, *shape[number:]), (*strides[:number], step, *strides[number:]))
 
 
-def squeeze_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
+def squeeze_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
     """The dimension and the layout of `squeeze_dim(dim)`; the floor of two dimensions on-chip, one in HBM, stays."""
     require_no_gather(tensor, "squeeze_dim")
     shape, strides = tensor._shape, tensor._strides
@@ -99,7 +98,7 @@ def squeeze_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     return number, (shape[:number] + shape[number + 1 :], strides[:number] + strides[number + 1 :])
 
 
-def sizes_of(tensor: StridedView, operation: str, shape: Any) -> tuple[int, ...]:
+def sizes_of(tensor: StridedView, operation: str, shape: object) -> tuple[int, ...]:
     """`shape` checked to be a sequence of integers."""
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
@@ -115,7 +114,7 @@ def sizes_of(tensor: StridedView, operation: str, shape: Any) -> tuple[int, ...]
     return tuple(sizes)  # type: ignore[arg-type]
 
 
-def reshape(tensor: StridedView, shape: Any) -> Layout:
+def reshape(tensor: StridedView, shape: object) -> Layout:
     """The layout of `reshape(shape)`."""
     require_no_gather(tensor, "reshape")
     old, strides = tensor._shape, tensor._strides
@@ -155,7 +154,7 @@ def reshape(tensor: StridedView, shape: Any) -> Layout:
     return new, result
 
 
-def reshape_dim(tensor: StridedView, dim: Any, shape: Any) -> tuple[int, Layout]:
+def reshape_dim(tensor: StridedView, dim: object, shape: object) -> tuple[int, Layout]:
     """The dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
     require_no_gather(tensor, "reshape_dim")
     number = dimension(tensor, "reshape_dim", dim)
@@ -193,7 +192,7 @@ def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
     return tuple(whole // known if size == -1 else size for size in parts)
 
 
-def flatten_dims(tensor: StridedView, start_dim: Any, end_dim: Any) -> tuple[int, int, Layout]:
+def flatten_dims(tensor: StridedView, start_dim: object, end_dim: object) -> tuple[int, int, Layout]:
     """First and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
     require_no_gather(tensor, "flatten_dims")
     shape, strides = tensor._shape, tensor._strides
@@ -278,7 +277,9 @@ def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tup
 Names = tuple[str | tuple[str, ...], ...]
 
 
-def rearrange(tensor: StridedView, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any) -> Layout:
+def rearrange(
+    tensor: StridedView, src_pattern: object, dst_pattern: object, fixed_sizes: Mapping[str, int] | None
+) -> Layout:
     """The layout of `rearrange`: groups of the source split, names reordered, groups of the destination merged."""
     require_no_gather(tensor, "rearrange")
     source = _groups(tensor, "src_pattern", src_pattern)
@@ -312,7 +313,7 @@ def rearrange(tensor: StridedView, src_pattern: Any, dst_pattern: Any, fixed_siz
     return tuple(shape), tuple(strides)
 
 
-def _groups(tensor: StridedView, which: str, pattern: Any) -> list[tuple[str, ...]]:
+def _groups(tensor: StridedView, which: str, pattern: object) -> list[tuple[str, ...]]:
     groups: list[tuple[str, ...]] = []
     if isinstance(pattern, tuple | list):
         for entry in pattern:
@@ -362,6 +363,6 @@ def _named_axes(
     return axes
 
 
-def _size_of(value: Any) -> int:
+def _size_of(value: object) -> int:
     size = integer_of(value)
     return 0 if size is None else size

@@ -38,6 +38,13 @@ def _inplace(name: str) -> Callable[[TensorOperators, Any], Any]:
     return update
 
 
+def _refused(use: str) -> Callable[[TensorOperators], NoReturn]:
+    def refuse_use(self: TensorOperators) -> NoReturn:
+        self._needed(use)
+
+    return refuse_use
+
+
 class TensorOperators(StridedView):
     """Arithmetic, comparisons and conversions of a tensor.
 
@@ -137,17 +144,10 @@ class TensorOperators(StridedView):
             self._needed("used as a condition")
         return bool(truth(self))
 
-    def __int__(self) -> int:
-        self._needed("converted to int")
-
-    def __float__(self) -> float:
-        self._needed("converted to float")
-
-    def __complex__(self) -> complex:
-        self._needed("converted to complex")
-
-    def __index__(self) -> int:
-        self._needed("used as an integer (index, range or slice bound)")
+    __int__ = _refused("converted to int")
+    __float__ = _refused("converted to float")
+    __complex__ = _refused("converted to complex")
+    __index__ = _refused("used as an integer (index, range or slice bound)")
 
     def __contains__(self, item: object) -> bool:
         self._needed("searched with `in`")
