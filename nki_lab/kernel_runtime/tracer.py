@@ -30,7 +30,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
     """
     _refuse_unfinished(function)
     with recording(builder):
-        builder.passes.begin(sys._getframe())
+        builder.iterations.begin(sys._getframe())
         try:
             result = function(*args, **kwargs)
             builder.sync()
@@ -41,7 +41,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
         except Exception as error:
             raise wrapped(error, builder.program.dialect) from error
         finally:
-            builder.passes.end()
+            builder.iterations.end()
             while builder.loops:
                 control.end_loop(builder)
     collect_outputs(result, builder)

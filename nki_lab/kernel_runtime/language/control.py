@@ -243,7 +243,7 @@ def _open(
         buffers=len(program.buffers), passes=len(program.passes),
     )  # fmt: skip
     program.regions.append(region)
-    builder.loops.append(OpenLoop(region, builder.passes.enter(), key))
+    builder.loops.append(OpenLoop(region, builder.iterations.enter(), key))
     return region
 
 
@@ -262,7 +262,7 @@ def end_loop(builder: Builder) -> None:
     region.end = len(program)
     region.buffers = (region.buffers[0], len(program.buffers))
     region.passes = (region.passes[0], len(program.passes))
-    builder.passes.leave(token)
+    builder.iterations.leave(token)
 
 
 def abandon(builder: Builder, region: Region) -> None:

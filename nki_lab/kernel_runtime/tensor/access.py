@@ -38,7 +38,7 @@ class Walk(NamedTuple):
     row: int
 
     def fault(self) -> NkiError | None:
-        """The fault of a walk that leaves the storage, on-chip its own partition; None where it stays inside."""
+        """Return the fault of a walk that leaves the storage, on-chip its own partition; None where it stays inside."""
         counts, steps, start = self.counts, self.steps, self.start
         whole, where = f", the storage has {self.row}", ""
         if self.tensor._buffer.on_chip:
@@ -73,7 +73,7 @@ def access_pattern(
     indirect_dim: object,
     dtype: object,
 ) -> Access:
-    """The view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for the reading of each argument."""
+    """Return the view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for its arguments."""
     require_direct(tensor, "ap")
     target = tensor._dtype if dtype is None else dtype_of(dtype)
     steps, counts = _pairs(tensor, pattern)
@@ -112,7 +112,7 @@ def access_pattern(
 
 
 def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Steps and counts of `pattern`."""
+    """Return the steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:
         for pair in pattern:
@@ -135,7 +135,7 @@ def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple
 
 
 def _start(tensor: StridedView, offset: object, dtype: DType) -> int:
-    """First element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
+    """Return the first element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
     base, odd = divmod(tensor._offset * tensor._dtype.nbytes, dtype.nbytes)
     if odd:
         raise refuse(
@@ -159,7 +159,7 @@ def _start(tensor: StridedView, offset: object, dtype: DType) -> int:
 
 
 def _row(tensor: StridedView, dtype: DType) -> int:
-    """Elements of `dtype` in one partition of the storage; in HBM, in all of it."""
+    """Return the elements of `dtype` in one partition of the storage; in HBM, in all of it."""
     row, odd = divmod(tensor._buffer.partition_bytes, dtype.nbytes)
     if odd and tensor._buffer.on_chip:
         raise refuse(
@@ -172,7 +172,7 @@ def _row(tensor: StridedView, dtype: DType) -> int:
 
 
 def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
-    """Elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
+    """Return the elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
 
     guess: the unit under `dtype=` is not documented; scaling keeps the index counting the tensor's own rows.
     """
@@ -245,7 +245,7 @@ def _bounded(
     high: int,
     total: int,
 ) -> Bounded:
-    """The record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
+    """Return the record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
 
     The dimensions of a pattern are not those of the tensor, so a scalar index freezes none of them.
     """

@@ -14,7 +14,7 @@ from nki_lab.isa.dtype import DType
 
 
 class MemoryRegion(StrEnum):
-    """Where a tensor lives. A member equals its name, and hashes like it."""
+    """The memory that holds a tensor. A member equals its name, and hashes like it."""
 
     __hash__ = str.__hash__  # the same as Enum's, without a call of Python
 
@@ -111,7 +111,7 @@ class Buffer:
         self.nbytes = self.partitions * self.partition_bytes
 
     def twin(self, id: int, name: str, kind: str, site: int) -> Buffer:  # noqa: A002 - the contract's name
-        """Another buffer of the same shape, dtype, place and owner."""
+        """Return another buffer of the same shape, dtype, place and owner."""
         new: Buffer = _new(Buffer)
         new.id = id
         new.space = self.space
@@ -156,7 +156,7 @@ class InvalidBuffer(Buffer):
 def check_allocation(
     shape: object, dtype: DType, space: object, address: object, arch: Arch
 ) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
-    """Shape, region and address of a new tensor, checked and in canonical form.
+    """Return the shape, region and address of a new tensor, checked and in canonical form.
 
     Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
     of the memory. More partitions than the chip has are legal to allocate without an address; the instructions refuse.
@@ -183,7 +183,7 @@ def check_allocation(
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense row-major tensor."""
+    """Return the strides, in elements, of a dense row-major tensor."""
     if len(shape) == 2:
         return (shape[1], 1)
     step = 1
@@ -243,7 +243,7 @@ def _bad_shape(message: str, help_text: str = "") -> NkiError:
 
 
 def integer_of(value: object) -> int | None:
-    """`value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
+    """Return `value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
     if type(value) is int:
         return value
     if isinstance(value, bool):
@@ -257,7 +257,7 @@ def integer_of(value: object) -> int | None:
 def _checked_address(
     address: object, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch
 ) -> Address:
-    """`address` as (partition, byte). The free offset is in bytes: the guide's prose says elements, but its own
+    """Return `address` as (partition, byte). The free offset is in bytes: the guide's prose has elements, but its own
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:
         raise _bad_address(
@@ -268,7 +268,7 @@ def _checked_address(
     partition, byte = _pair(address)
     partitions = shape[0]
     need = math.prod(shape[1:]) * dtype.nbytes
-    room = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
+    capacity = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
     starts = legal_starts(partitions)
     if partition < 0 or byte < 0:
         raise _bad_address(f"address {(partition, byte)} is negative", "partition and byte count from 0")
@@ -288,10 +288,10 @@ def _checked_address(
             f"PSUM tensors start at a multiple of {arch.psum_bank_bytes} bytes",
             f"bank {byte // arch.psum_bank_bytes} starts at byte {byte // arch.psum_bank_bytes * arch.psum_bank_bytes}",
         )
-    if byte + need > room:
+    if byte + need > capacity:
         raise _bad_address(
-            f"{need} bytes from byte {byte} end at {byte + need}, a partition of {region.value} has {room}",
-            f"byte + bytes per partition <= {room} ({region.value} of {arch.name})",
+            f"{need} bytes from byte {byte} end at {byte + need}, a partition of {region.value} has {capacity}",
+            f"byte + bytes per partition <= {capacity} ({region.value} of {arch.name})",
         )
     return partition, byte
 

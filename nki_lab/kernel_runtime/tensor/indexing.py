@@ -1,4 +1,4 @@
-"""NumPy-style keys: what `tensor[key]`, `slice` and a static `select` address, and how other keys are refused."""
+"""NumPy-style keys address views in `tensor[key]`, `slice` and a static `select`; other keys are refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FULL = slice(None)
 
 
 def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = None) -> Indexed:
-    """The view `tensor[key]`.
+    """Return the view `tensor[key]`.
 
     Slices that leave their dimension or are empty raise NKI303, or append it to `faults` where that is given.
 
@@ -110,7 +110,7 @@ def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = No
 
 
 def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
-    """The tensor, refused as already indexed where an earlier part of the same key made it so."""
+    """Return the tensor; refuse it where an earlier part of the same key has a run-time index."""
     if indirect is not None and tensor._indirect is None:
         raise refuse(
             "NKI309",
@@ -123,7 +123,7 @@ def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
 
 
 def _expanded(tensor: StridedView, keys: tuple[object, ...]) -> tuple[object, ...]:
-    """`keys` with `...` and the omitted trailing dimensions written out."""
+    """Return `keys` with `...` and the omitted trailing dimensions written out."""
     rank = len(tensor._shape)
     dots = [position for position, item in enumerate(keys) if item is Ellipsis]
     if len(dots) > 1:
@@ -155,7 +155,7 @@ def _defer(error: NkiError, faults: list[NkiError] | None) -> None:
 def _slice_range(
     tensor: StridedView, dim: int, item: slice, size: int, faults: list[NkiError] | None
 ) -> tuple[int, int, int]:
-    """Start, count and step of a slice; explicit bounds must lie inside the dimension."""
+    """Return the start, count and step of a slice; explicit bounds must lie inside the dimension."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) is not int:
         start = 0 if start is None else _bound(tensor, dim, start)
@@ -236,7 +236,7 @@ def _bound(tensor: StridedView, dim: int, bound: object) -> int:
 
 
 def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
-    """A possibly negative index as a position in 0..size-1."""
+    """Return a possibly negative index as a position in 0..size-1."""
     position = index + size if index < 0 else index
     if 0 <= position < size:
         return position
@@ -287,7 +287,7 @@ def _ds_start(
 
 
 def _integer_key(tensor: StridedView, dim: int, item: object) -> int:
-    """A key that is neither slice nor plain int, as an integer; refused where it is none."""
+    """Return a key that is neither slice nor plain int as an integer, or refuse it."""
     if not isinstance(item, VirtualRegister | StridedView):
         value = integer_of(item)
         if value is not None:

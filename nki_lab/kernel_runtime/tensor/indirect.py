@@ -19,12 +19,12 @@ _PARTITIONS: Final = 128
 
 
 def moved(indirect: Indirect, dim: int | None) -> Indirect:
-    """The record after the frozen dimension went to `dim`."""
+    """Return the record after the frozen dimension went to `dim`."""
     return indirect if indirect.frozen_dim == dim else replace(indirect, frozen_dim=dim)
 
 
 def require_direct(tensor: StridedView, operation: str) -> None:
-    """Refuses a second run-time index on a view that has one."""
+    """Refuse a second run-time index on a view that has one."""
     if tensor._indirect is not None:
         raise refuse(
             "NKI309",
@@ -36,7 +36,7 @@ def require_direct(tensor: StridedView, operation: str) -> None:
 
 
 def require_no_gather(tensor: StridedView, operation: str) -> None:
-    """Refuses to change the layout of a view made by `indirect`."""
+    """Refuse to change the layout of a view made by `indirect`."""
     if tensor._indirect is not None and tensor._indirect.kind == "gather":
         raise refuse(
             "NKI309",
@@ -48,7 +48,7 @@ def require_no_gather(tensor: StridedView, operation: str) -> None:
 
 
 def scalar_index(tensor: StridedView, operation: str, index: object) -> StridedView | VirtualRegister:
-    """`index` checked as a run-time scalar: a register, or one integer in SBUF."""
+    """Check that `index` is a run-time scalar, a register or one integer in SBUF, and return it."""
     if isinstance(index, VirtualRegister):
         return index
     tile = _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
@@ -64,7 +64,7 @@ def scalar_index(tensor: StridedView, operation: str, index: object) -> StridedV
 
 
 def vector_index(tensor: StridedView, operation: str, index: object, rows: int = 0) -> StridedView:
-    """`index` checked as one integer per partition of an SBUF tensor; for more rows than partitions, several."""
+    """Check that `index` has one integer per partition of an SBUF tensor, more for more rows, and return it."""
     if isinstance(index, VirtualRegister):
         raise refuse(
             "NKI309",
@@ -116,7 +116,7 @@ def _integer_tile(tensor: StridedView, operation: str, index: object, wanted: st
 
 
 def dynamic_select(tensor: StridedView, dim: int, index: object) -> Indirect:
-    """The record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
+    """Return the record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
     require_direct(tensor, "select")
     if dim == 0 and tensor._buffer.on_chip:
         raise partition_refusal(tensor, "select", "a run-time index cannot select partitions")
@@ -124,7 +124,7 @@ def dynamic_select(tensor: StridedView, dim: int, index: object) -> Indirect:
 
 
 def dynamic_slice(tensor: StridedView, dim: int, start: VirtualRegister, size: int) -> Indirect:
-    """The record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
+    """Return the record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
     require_direct(tensor, "nl.ds")
     return _along(tensor, "scalar", dim, start, dim, size)
 
@@ -132,7 +132,7 @@ def dynamic_slice(tensor: StridedView, dim: int, start: VirtualRegister, size: i
 def _along(
     tensor: StridedView, kind: Kind, dim: int, index: StridedView | VirtualRegister, frozen: int | None, size: int = 1
 ) -> Indirect:
-    """The record of an index that picks `size` elements of dimension `dim` inside of that dimension."""
+    """Return the record of an index that picks `size` elements of dimension `dim` inside of that dimension."""
     extent = tensor._shape[dim]
     return Indirect(
         kind=kind,
@@ -147,7 +147,7 @@ def _along(
 
 
 def vector_select(tensor: StridedView, dim: object, vector_offset: object) -> tuple[tuple[int, ...], Indirect]:
-    """Shape and record of `vector_select(dim, vector_offset)`."""
+    """Return the shape and record of `vector_select(dim, vector_offset)`."""
     require_direct(tensor, "vector_select")
     last = len(tensor._shape) - 1
     number = integer_of(dim)
@@ -174,7 +174,7 @@ def vector_select(tensor: StridedView, dim: object, vector_offset: object) -> tu
 
 
 def gather(tensor: StridedView, index: object, num_elem: object) -> tuple[Layout, Indirect]:
-    """Layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
+    """Return the layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
 
     Without `num_elem` all offsets count: `index.size`, or, where that is more than any engine's group of partitions
     holds, those of one group of 16 partitions (guess: the documented default exceeds a group's list there).

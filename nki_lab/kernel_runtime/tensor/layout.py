@@ -1,4 +1,4 @@
-"""View operations that change sizes and strides but not which elements are meant: permute, reshape and their kin."""
+"""View operations that change sizes and strides and keep the elements: permute, reshape and their kin."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
 
 
 def first_is_fixed(tensor: StridedView) -> bool:
-    """True where dimension 0 may not be moved, split, merged or resized: on-chip, and after vector_select."""
+    """Return whether dimension 0 may not be moved, split, merged or resized: on-chip, and after vector_select."""
     return tensor._buffer.on_chip or (tensor._indirect is not None and tensor._indirect.kind == "vector")
 
 
 def dimension(tensor: StridedView, operation: str, dim: object, last: int | None = None) -> int:
-    """`dim` checked to be a dimension number of the tensor, 0..last."""
+    """Check that `dim` is a dimension number of the tensor, 0..last, and return it."""
     top = len(tensor._shape) - 1 if last is None else last
     number = integer_of(dim)
     if number is None or not 0 <= number <= top:
@@ -28,7 +28,7 @@ def dimension(tensor: StridedView, operation: str, dim: object, last: int | None
 
 
 def permute(tensor: StridedView, dims: object) -> tuple[int, ...]:
-    """`dims` checked to be a permutation that leaves a fixed dimension 0 in place."""
+    """Check that `dims` is a permutation that leaves a fixed dimension 0 in place, and return it."""
     require_no_gather(tensor, "permute")
     rank = len(tensor._shape)
     order = tuple(integer_of(dim) for dim in dims) if isinstance(dims, tuple | list) else ()
@@ -45,7 +45,7 @@ def permute(tensor: StridedView, dims: object) -> tuple[int, ...]:
 
 
 def broadcast(tensor: StridedView, dim: object, size: object) -> Layout:
-    """The layout of `broadcast(dim, size)`."""
+    """Return the layout of `broadcast(dim, size)`."""
     require_no_gather(tensor, "broadcast")
     number = dimension(tensor, "broadcast", dim)
     count = integer_of(size)
@@ -69,7 +69,7 @@ def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, 
 
 
 def expand_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
-    """The dimension and the layout of `expand_dim(dim)`."""
+    """Return the dimension and the layout of `expand_dim(dim)`."""
     require_no_gather(tensor, "expand_dim")
     shape, strides = tensor._shape, tensor._strides
     number = dimension(tensor, "expand_dim", dim, len(shape))
@@ -80,7 +80,7 @@ def expand_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
 
 
 def squeeze_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
-    """The dimension and the layout of `squeeze_dim(dim)`; the floor of two dimensions on-chip, one in HBM, stays."""
+    """Return the dimension and the layout of `squeeze_dim(dim)`; two dimensions stay on-chip, one in HBM."""
     require_no_gather(tensor, "squeeze_dim")
     shape, strides = tensor._shape, tensor._strides
     number = dimension(tensor, "squeeze_dim", dim)
@@ -99,7 +99,7 @@ def squeeze_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
 
 
 def sizes_of(tensor: StridedView, operation: str, shape: object) -> tuple[int, ...]:
-    """`shape` checked to be a sequence of integers."""
+    """Check that `shape` is a sequence of integers, and return it as a tuple."""
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
             "NKI305",
@@ -115,7 +115,7 @@ def sizes_of(tensor: StridedView, operation: str, shape: object) -> tuple[int, .
 
 
 def reshape(tensor: StridedView, shape: object) -> Layout:
-    """The layout of `reshape(shape)`."""
+    """Return the layout of `reshape(shape)`."""
     require_no_gather(tensor, "reshape")
     old, strides = tensor._shape, tensor._strides
     new = sizes_of(tensor, "reshape", shape)
@@ -155,7 +155,7 @@ def reshape(tensor: StridedView, shape: object) -> Layout:
 
 
 def reshape_dim(tensor: StridedView, dim: object, shape: object) -> tuple[int, Layout]:
-    """The dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
+    """Return the dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
     require_no_gather(tensor, "reshape_dim")
     number = dimension(tensor, "reshape_dim", dim)
     whole, step = tensor._shape[number], tensor._strides[number]
@@ -180,7 +180,7 @@ def reshape_dim(tensor: StridedView, dim: object, shape: object) -> tuple[int, L
 
 
 def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
-    """`parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
+    """Return `parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
     known = math.prod(size for size in parts if size != -1)
     if any(size < min(whole, 1) and size != -1 for size in parts):
         return None
@@ -193,7 +193,7 @@ def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
 
 
 def flatten_dims(tensor: StridedView, start_dim: object, end_dim: object) -> tuple[int, int, Layout]:
-    """First and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
+    """Return the first and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
     require_no_gather(tensor, "flatten_dims")
     shape, strides = tensor._shape, tensor._strides
     first = dimension(tensor, "flatten_dims", start_dim)
@@ -222,7 +222,7 @@ def flatten_dims(tensor: StridedView, start_dim: object, end_dim: object) -> tup
 
 
 def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
+    """Return the shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
     if tensor._indirect is not None:
         raise refuse(
             "NKI309",
@@ -280,7 +280,7 @@ Names = tuple[str | tuple[str, ...], ...]
 def rearrange(
     tensor: StridedView, src_pattern: object, dst_pattern: object, fixed_sizes: Mapping[str, int] | None
 ) -> Layout:
-    """The layout of `rearrange`: groups of the source split, names reordered, groups of the destination merged."""
+    """Return the layout of `rearrange`: source groups split, names reordered, destination groups merged."""
     require_no_gather(tensor, "rearrange")
     source = _groups(tensor, "src_pattern", src_pattern)
     target = _groups(tensor, "dst_pattern", dst_pattern)
@@ -336,7 +336,7 @@ def _groups(tensor: StridedView, which: str, pattern: object) -> list[tuple[str,
 def _named_axes(
     tensor: StridedView, source: list[tuple[str, ...]], fixed: dict[str, int]
 ) -> dict[str, tuple[int, int]]:
-    """Size and stride of each name."""
+    """Return the size and stride of each name."""
     if len(source) != len(tensor._shape):
         raise refuse(
             "NKI305",

@@ -13,7 +13,7 @@ from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 
 def outside_kernel(tensor: StridedView, use: str) -> Exception:
-    """The error of an operation that needs an executor, on a tensor that belongs to none."""
+    """Return the error of an operation that needs an executor, on a tensor that belongs to none."""
     return error_of(
         diagnose(
             "NKI005",

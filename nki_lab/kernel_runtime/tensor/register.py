@@ -20,7 +20,7 @@ class VirtualRegister:
 
     Usable as `scalar_offset` of `ap`, index of `select`, start of `nl.ds`, bound of a dynamic loop. Registers of loop
     variables are `frozen`: instructions may not write them. `state` belongs to the executor, as does `owner`, which
-    says what `while register:` means. Any other use that needs the value now (arithmetic, comparison with a number,
+    defines `while register:`. Any other use that needs the value now (arithmetic, comparison with a number,
     `if`, `int()`, `range()`) raises NKI017.
     """
 
