@@ -42,7 +42,7 @@ _new: Final = object.__new__  # half the time of calling the class
 class Buffer:
     """One allocation: a stretch of one memory that tensors are views of. Compared and hashed by identity.
 
-    `id` counts the buffers of a trace; `index` is free for the program's own numbering (-1: none yet). `shape` and
+    `id` counts the buffers of a trace. `shape` and
     `dtype` are those of the allocation. `address` is None (the allocator decides) or (partition, byte within the
     partition). `kind` is "temp", "input", "output" or "const"; `site` numbers the place in the source that made it;
     `owner` is the Executor, None for a placeholder that has no values; `core` the physical core in whose memory it
@@ -60,7 +60,6 @@ class Buffer:
         "core",
         "dtype",
         "id",
-        "index",
         "kind",
         "name",
         "nbytes",
@@ -86,7 +85,6 @@ class Buffer:
         kind: str = "temp",
         site: int = -1,
         owner: Any = None,
-        index: int = -1,
         core: int = 0,
     ) -> None:
         self.id = id
@@ -98,7 +96,6 @@ class Buffer:
         self.kind = kind
         self.site = site
         self.owner = owner
-        self.index = index
         self.core = core
         self.on_chip = space is sbuf or space is psum
         if self.on_chip:
@@ -122,7 +119,6 @@ class Buffer:
         new.kind = kind
         new.site = site
         new.owner = self.owner
-        new.index = self.index
         new.core = self.core
         new.on_chip = self.on_chip
         new.partitions = self.partitions
