@@ -38,7 +38,7 @@ from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import copied_arguments, values_of
 
-# Iterations of device loops up to which a run that failed in one of them is laid out to be looked at.
+# IterationTracker of device loops up to which a run that failed in one of them is laid out to be looked at.
 _MOST_SHOWN: Final = 100_000
 
 # What only a mistake of ours raises inside our own code; users' mistakes are diagnosed, or are Type- and ValueErrors.

@@ -13,7 +13,7 @@ from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.path.follow import Follower, Path, PathLog, endless
 
 TripCounts = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
-"""Iterations of device loops by line, variable or name of the body's function."""
+"""IterationTracker of device loops by line, variable or name of the body's function."""
 
 
 def known_path(program: Program, trip_counts: TripCounts | None = None) -> Path | tuple[Diagnostic, ...]:

@@ -1,8 +1,8 @@
-"""NumPy-style keys: what `tensor[key]`, `slice` and a static `select` address, and how other keys are refused."""
+"""NumPy-style keys address views in `tensor[key]`, `slice` and a static `select`; other keys are refused."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -19,7 +19,7 @@ class DynamicSlice:
 
     __slots__ = ("size", "start")
 
-    def __init__(self, start: Any, size: Any) -> None:
+    def __init__(self, start: object, size: object) -> None:
         self.start = start
         self.size = size
 
@@ -42,8 +42,8 @@ class Indexed(NamedTuple):
 _FULL = slice(None)
 
 
-def resolve(tensor: StridedView, key: Any, faults: list[NkiError] | None = None) -> Indexed:
-    """The view `tensor[key]`.
+def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = None) -> Indexed:
+    """Return the view `tensor[key]`.
 
     Slices that leave their dimension or are empty raise NKI303, or append it to `faults` where that is given.
 
@@ -110,7 +110,7 @@ def resolve(tensor: StridedView, key: Any, faults: list[NkiError] | None = None)
 
 
 def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
-    """The tensor, refused as already indexed where an earlier part of the same key made it so."""
+    """Return the tensor; refuse it where an earlier part of the same key has a run-time index."""
     if indirect is not None and tensor._indirect is None:
         raise refuse(
             "NKI309",
@@ -122,8 +122,8 @@ def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
     return tensor
 
 
-def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`keys` with `...` and the omitted trailing dimensions written out."""
+def _expanded(tensor: StridedView, keys: tuple[object, ...]) -> tuple[object, ...]:
+    """Return `keys` with `...` and the omitted trailing dimensions written out."""
     rank = len(tensor._shape)
     dots = [position for position, item in enumerate(keys) if item is Ellipsis]
     if len(dots) > 1:
@@ -155,7 +155,7 @@ def _defer(error: NkiError, faults: list[NkiError] | None) -> None:
 def _slice_range(
     tensor: StridedView, dim: int, item: slice, size: int, faults: list[NkiError] | None
 ) -> tuple[int, int, int]:
-    """Start, count and step of a slice; explicit bounds must lie inside the dimension."""
+    """Return the start, count and step of a slice; explicit bounds must lie inside the dimension."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) is not int:
         start = 0 if start is None else _bound(tensor, dim, start)
@@ -206,7 +206,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
     )
 
 
-def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
+def _bound(tensor: StridedView, dim: int, bound: object) -> int:
     if isinstance(bound, VirtualRegister):
         raise refuse(
             "NKI304",
@@ -236,7 +236,7 @@ def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
 
 
 def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
-    """A possibly negative index as a position in 0..size-1."""
+    """Return a possibly negative index as a position in 0..size-1."""
     position = index + size if index < 0 else index
     if 0 <= position < size:
         return position
@@ -286,8 +286,8 @@ def _ds_start(
     return start
 
 
-def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
-    """A key that is neither slice nor plain int, as an integer; refused where it is none."""
+def _integer_key(tensor: StridedView, dim: int, item: object) -> int:
+    """Return a key that is neither slice nor plain int as an integer, or refuse it."""
     if not isinstance(item, VirtualRegister | StridedView):
         value = integer_of(item)
         if value is not None:
@@ -295,7 +295,7 @@ def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
     raise _bad_key(tensor, dim, item)
 
 
-def _bad_key(tensor: StridedView, dim: int, item: Any) -> NkiError:
+def _bad_key(tensor: StridedView, dim: int, item: object) -> NkiError:
     if isinstance(item, StridedView):
         what = "a tensor"
         help_text = (
