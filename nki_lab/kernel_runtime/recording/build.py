@@ -49,11 +49,11 @@ def build(tables: Given, summary: Mapping[str, Any], makespan: int | None) -> di
     names = Names(list(tables.get("names", {}).get("text", [""])))
     given = {name: dict(columns) for name, columns in tables.items() if name != "names"}
     given.setdefault("stalls", {"name": [_NO_WAIT]})
-    recorded = [spec for spec in schema.TABLES.values() if not spec.index and not spec.derived]
-    out: dict[str, Columns] = {}
-    for spec in (*recorded, *(spec for spec in schema.TABLES.values() if spec.derived and spec.name in given)):
-        if spec.name not in ("names", "summary"):
-            out[spec.name] = _table(spec, given.get(spec.name, {}), names)
+    out = {
+        name: _table(spec, given.get(name, {}), names)
+        for name, spec in schema.TABLES.items()
+        if not spec.index and (name in given or not spec.derived) and name not in ("names", "summary")
+    }
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
     results = {**summary, MAKESPAN: _end(out["rows"], makespan)}
     lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
@@ -99,8 +99,8 @@ def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
             columns[column.name] = np.full(length, column.default or 0, column.storage)
         else:
             raise ValueError(f"{where} is missing")
-    if spec.name == "rows":
-        _complete_rows(columns, given)
+    if spec.name == "rows" and "ready" not in given:  # results are visible at a row's end
+        columns["ready"] = columns["start"][:] + columns["duration"][:]
     return MemoryColumns(spec, columns, texts, length)
 
 
@@ -112,17 +112,14 @@ def _length(spec: schema.Table, given: Mapping[str, Any]) -> int:
 
 
 def _texts(where: str, values: Sequence[Any]) -> list[str]:
-    out = [text if isinstance(text, str) else _no_text(where, text) for text in values]
-    for text in out:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{where}: {value!r} is not a text")
         try:
-            text.encode()
+            value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{where}: {error}") from error
-    return out
-
-
-def _no_text(where: str, value: Any) -> str:
-    raise ValueError(f"{where}: {value!r} is not a text")
+    return list(values)
 
 
 def converted(where: str, values: Any, column: schema.Column) -> Array:
@@ -139,9 +136,3 @@ def converted(where: str, values: Any, column: schema.Column) -> Array:
         if low < limits.min or high > limits.max:
             raise ValueError(f"{where}: {low if low < limits.min else high} does not fit into {storage}")
     return array.astype(storage)
-
-
-def _complete_rows(columns: dict[str, Column], given: Mapping[str, Any]) -> None:
-    """Results are visible at a row's end, where nothing else is said."""
-    if "ready" not in given:
-        columns["ready"] = columns["start"][:] + columns["duration"][:]

@@ -1,6 +1,6 @@
 """A recording on disk: Parquet tables under names of their own, and a manifest that says which of them count.
 
-A save writes all tables anew, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
+A save writes all tables again, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
 save that breaks off leaves the old recording as it was. Tables that no manifest names are removed by the next save.
 """
 
@@ -38,9 +38,9 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder) as alone:
             _store(tables, folder, alone)
+    except NkiError:
+        raise
     except OSError as error:
-        if isinstance(error, NkiError):
-            raise
         raise _unsaved(folder, error) from error
 
 
@@ -102,13 +102,12 @@ def _named_before(folder: Path) -> set[str]:
 def _locked(folder: Path) -> Iterator[bool]:
     """Holds off other savers of the folder; False where the file system has no locks."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    has_locks = False
     try:
-        try:
+        with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError:
-            yield False
-        else:
-            yield True
+            has_locks = True
+        yield has_locks
     finally:
         os.close(handle)
 
@@ -217,19 +216,17 @@ def _other_version(folder: Path, version: list[int]) -> NkiError:
 
 def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
     cache = ChunkCache()
-    tables: dict[str, Columns] = {}
-    for name, spec in schema.TABLES.items():
-        entry = manifest["tables"].get(name)
-        if entry is None:
-            continue
-        file = folder / entry["file"]
-        tables[name] = StoredColumns(spec, file, _checksums(entry), cache)
+    tables: dict[str, Columns] = {
+        name: StoredColumns(spec, folder / entry["file"], _checksums(entry), cache)
+        for name, spec in schema.TABLES.items()
+        if (entry := manifest["tables"].get(name)) is not None
+    }
     try:
         check.check_ranges(tables)
         _check_lengths(tables)
+    except NkiError:
+        raise
     except ValueError as error:
-        if isinstance(error, NkiError):
-            raise
         raise unreadable(folder, f"damaged: {error}") from error
     return tables
 
