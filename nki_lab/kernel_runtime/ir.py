@@ -382,7 +382,7 @@ def register_written(variant: Variant) -> int:
     return register.number
 
 
-def attributes_of(variant: Variant) -> Mapping[str, Any]:
+def attributes_of(variant: Variant) -> Mapping[str, object]:
     """The attributes that differ from the declaration's defaults."""
     operands = variant.instruction.operands
     return {name: value for name, value in variant.use.attrs.items() if value != operands[name].default}

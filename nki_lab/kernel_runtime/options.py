@@ -100,7 +100,7 @@ def with_changes(options: Options, changes: Mapping[str, Any]) -> Options:
     return replace(options, **{name: value for name, value in changes.items() if name in option_names()})
 
 
-def changed(options: Options) -> dict[str, Any]:
+def changed(options: Options) -> dict[str, object]:
     """Return the options that are not at their defaults, by name."""
     default = Options()
     return {name: value for name, value in asdict(options).items() if value != getattr(default, name)}

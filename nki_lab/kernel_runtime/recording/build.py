@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, MemoryColumns, pieces
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Json, MemoryColumns, pieces
 
-Given = Mapping[str, Mapping[str, Any]]
+Values = Any
+"""A column as a builder gives it: an array, or a list of numbers or texts."""
+Given = Mapping[str, Mapping[str, Values]]
 
 MAKESPAN: Final = "makespan_ps"
 """The name in the summary of the end of the run, in picoseconds."""
@@ -38,7 +40,7 @@ class Names:
         return list(self._numbers)
 
 
-def build(tables: Given, summary: Mapping[str, Any], makespan: int | None) -> dict[str, Columns]:
+def build(tables: Given, summary: Mapping[str, Json], makespan: int | None) -> dict[str, Columns]:
     """Every recorded table, with defaults filled in, and those derived ones that are given.
 
     ValueError where the tables are no recording.
@@ -72,14 +74,14 @@ def _end(rows: Columns, makespan: int | None) -> int:
     return end if makespan is None else int(makespan)
 
 
-def _json(name: str, value: Any) -> str:
+def _json(name: str, value: Json) -> str:
     try:
         return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"summary {name!r} cannot be kept as JSON: {error}") from error
 
 
-def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
+def _table(spec: schema.Table, given: dict[str, Values], names: Names) -> Columns:
     unknown = given.keys() - {column.name for column in spec.columns}
     if unknown:
         raise ValueError(f"{spec.name} has no column {', '.join(sorted(unknown))}")
@@ -104,14 +106,14 @@ def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
     return MemoryColumns(spec, columns, texts, length)
 
 
-def _length(spec: schema.Table, given: Mapping[str, Any]) -> int:
+def _length(spec: schema.Table, given: Mapping[str, Values]) -> int:
     lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{spec.name}: columns of different length: {lengths}")
     return next(iter(lengths.values()), 0)
 
 
-def _texts(where: str, values: Sequence[Any]) -> list[str]:
+def _texts(where: str, values: Sequence[object]) -> list[str]:
     for value in values:
         if not isinstance(value, str):
             raise ValueError(f"{where}: {value!r} is not a text")
@@ -119,10 +121,10 @@ def _texts(where: str, values: Sequence[Any]) -> list[str]:
             value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{where}: {error}") from error
-    return list(values)
+    return [str(value) for value in values]
 
 
-def converted(where: str, values: Any, column: schema.Column) -> Array:
+def converted(where: str, values: Values, column: schema.Column) -> Array:
     """`values` in the column's dtype; ValueError where one does not fit."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):

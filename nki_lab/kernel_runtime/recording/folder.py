@@ -15,13 +15,13 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
-from nki_lab.kernel_runtime.recording.columns import Columns
+from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
 
 MANIFEST: Final = "nki_lab.json"
@@ -143,7 +143,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     raise AssertionError("unreachable")
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> dict[str, Json]:
     file = folder / MANIFEST
     try:
         with file.open("rb") as stream:
@@ -167,7 +167,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(entry: Json) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("file"), str)
@@ -177,13 +177,13 @@ def _is_entry(entry: Any) -> bool:
     )
 
 
-def _entry(sums: Checksums) -> dict[str, Any]:
+def _entry(sums: Checksums) -> dict[str, Json]:
     """Return a table's checksums as the manifest has them."""
     chunks = base64.b64encode(sums.chunks).decode()
     return {"rows": sums.rows, "bytes": sums.size, "footer": sums.footer, "chunks": chunks}
 
 
-def _checksums(entry: Mapping[str, Any]) -> Checksums:
+def _checksums(entry: Mapping[str, Json]) -> Checksums:
     """Return an entry's checksums; such as fit nothing where they are damaged."""
     try:
         chunks = base64.b64decode(entry["chunks"], validate=True)
@@ -214,7 +214,7 @@ def _other_version(folder: Path, version: list[int]) -> NkiError:
     )
 
 
-def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
+def _open(folder: Path, manifest: Mapping[str, Json]) -> dict[str, Columns]:
     cache = ChunkCache()
     tables: dict[str, Columns] = {
         name: StoredColumns(spec, folder / entry["file"], _checksums(entry), cache)

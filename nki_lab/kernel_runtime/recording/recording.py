@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from nki_lab.kernel_runtime.recording.columns import (
     Array,
     Column,
     Columns,
+    Json,
+    Side,
     pieces,
     place_in,
     search,
@@ -37,7 +38,7 @@ class Recording:
     """
 
     def __init__(
-        self, tables: build.Given, summary: Mapping[str, Any] | None = None, makespan: int | None = None
+        self, tables: build.Given, summary: Mapping[str, Json] | None = None, makespan: int | None = None
     ) -> None:
         self._tables = build.build(tables, summary or {}, makespan)
         rows = self._tables["rows"]
@@ -139,7 +140,7 @@ class Recording:
         return tuple(self.texts("stalls", "name"))
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Json]:
         """The results for the whole run, by name."""
         table = self._tables["summary"]
         return {name: json.loads(text) for name, text in zip(table.texts("name"), table.texts("json"), strict=True)}
@@ -189,7 +190,7 @@ class Recording:
         """The last step that has started at `time` picoseconds; -1 before the first."""
         return self._started(time, "right") - 1
 
-    def _started(self, time: int, side: Any) -> int:
+    def _started(self, time: int, side: Side) -> int:
         start = self._tables["lane_rows"]["start"]
         spans = [self._span(lane) for lane in range(len(self.lanes))]
         return sum(search(start, time, low, high, side) - low for low, high in spans)
