@@ -26,7 +26,7 @@ Added = bool | NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Coverage:
-    """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
+    """The result of `cover`. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     add: dict[int, Added] = field(default_factory=dict)
@@ -219,7 +219,7 @@ class Tracker:
             )  # fmt: skip
 
     def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
-        """What `adds` gives, and whether matmuls have written all of the view before."""
+        """Return the result of `adds`, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
             return asked is not False, True

@@ -72,7 +72,7 @@ class Placing(NamedTuple):
 
 
 class AddressSpace(NamedTuple):
-    """What a memory has in a partition, in bytes; `bank` is 0 where it has no banks."""
+    """The sizes of a memory in bytes of a partition; `bank` is 0 where it has no banks."""
 
     capacity: int
     usable: int

@@ -115,14 +115,14 @@ class Gathered:
 
 
 def search(column: Column, value: int, low: int, high: int, side: Side = "left") -> int:
-    """Where `value` would go in the places `low` to `high` of a column that is sorted there."""
+    """Return where `value` would go in the places `low` to `high` of a column that is sorted there."""
     if isinstance(column, np.ndarray):
         return low + place_in(column[low:high], value, side)
     return column.search(value, low, high, side)  # type: ignore[attr-defined, no-any-return]  # all others are Searchable
 
 
 def place_in(values: Array, value: int, side: Side) -> int:
-    """Where `value` would go in sorted values."""
+    """Return where `value` would go in sorted values."""
     limits = np.iinfo(values.dtype)
     if value > limits.max or value < limits.min:
         return len(values) if value > 0 else 0

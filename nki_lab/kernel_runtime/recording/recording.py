@@ -136,7 +136,7 @@ class Recording:
 
     @cached_property
     def stalls(self) -> tuple[str, ...]:
-        """What rows wait for; the first is no wait."""
+        """The reasons to wait; the first is no wait."""
         return tuple(self.texts("stalls", "name"))
 
     @cached_property
@@ -212,7 +212,7 @@ class Recording:
         return low, low + int(spans["rows"][lane])
 
     def _place(self, row: int) -> int:
-        """Where a row stands in `lane_rows`."""
+        """Return the place of a row in `lane_rows`."""
         lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
         low, high = self._span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")

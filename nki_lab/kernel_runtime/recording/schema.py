@@ -1,4 +1,4 @@
-"""What a recording holds: every table and column, declared once.
+"""The tables and columns of a recording, declared once.
 
 Arrays, Parquet files, their checks and the page in the documentation are all made from `TABLES`.
 """

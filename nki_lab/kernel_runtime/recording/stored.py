@@ -319,7 +319,7 @@ class StoredColumn:
         return np.array(values, dtype=dtype)
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
-        """Where `value` would go in the places `low` to `high`, sorted there."""
+        """Return where `value` would go in the places `low` to `high`, sorted there."""
         if low >= high:
             return low
         table, offsets = self._table, self._table.offsets

@@ -1,4 +1,4 @@
-"""What each variant of a program costs, in picoseconds, and what it asks of its engine besides."""
+"""The costs of each variant of a program, in picoseconds, and its other demands on its engine."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _hbm_bytes(variant: Variant) -> int:
 
 
 def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
-    """How long the descriptors of a transfer take; those that stand in HBM nothing.
+    """Return how long the descriptors of a transfer take: no time where they stand in HBM.
 
     inferred: software takes its time for each descriptor. The DMA overview's profiles show 881 ns before the trigger of
     a transfer of 128 of them, and a bare semaphore before one of 4.
