@@ -26,7 +26,7 @@ Added = bool | NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Coverage:
-    """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
+    """The result of `cover`. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     add: dict[int, Added] = field(default_factory=dict)
@@ -68,9 +68,8 @@ class Tracker:
         self._scan_views()
         variants, views, numbers = program.variants, program.views, program.access_view
         whole = self._whole
-        for buffer in program.buffers[self._buffers_seen :]:
-            if buffer.kind in ("input", "const"):
-                whole.add(buffer.id)
+        fresh = program.buffers[self._buffers_seen :]
+        whole.update(buffer.id for buffer in fresh if buffer.kind in ("input", "const"))
         self._buffers_seen = len(program.buffers)
         parts = self._parts
         parts += [_parts(variant) for variant in variants[len(parts) :]]
@@ -177,28 +176,26 @@ class Tracker:
         return region
 
     def _rect(self, view: View) -> Rect | None:
-        try:
-            return self._rects[view.id]
-        except KeyError:
-            rect = self._rects[view.id] = rect_of(view)
-            return rect
+        if view.id not in self._rects:
+            self._rects[view.id] = rect_of(view)
+        return self._rects[view.id]
 
     def _read(self, index: int, view: View, operand: str) -> None:
         if view.buffer.id in self._whole:
             return
         region = self._written.get(view.buffer.id)
-        if view.indirect is not None:
-            if region is None:
-                self._uninitialised(index, view, operand, None)
-            return
-        if region is None or not region.holds(view, self._rect(view)):
-            if region is not None and self._unused_is_missing(index, view, operand, region):
-                return
+        if region is None:
+            self._uninitialised(index, view, operand, None)
+        elif not (
+            view.indirect is not None
+            or region.holds(view, self._rect(view))
+            or self._unused_is_missing(index, view, operand, region)
+        ):
             self._uninitialised(index, view, operand, region)
 
     def _unused_is_missing(self, index: int, view: View, operand: str, region: WrittenPart) -> bool:
         """Whether all is written that the instruction reads of its operand."""
-        variant = self.program.variants[self.program.op_variant[index]]
+        variant = self.program.variant_of(index)
         declared = variant.instruction.operands.get(operand)  # none of those in a list reads part of itself
         rows = None if declared is None else declared.rows
         return rows is not None and bool(region.mask(view)[rows(variant.use)].all())
@@ -222,7 +219,7 @@ class Tracker:
             )  # fmt: skip
 
     def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
-        """What `adds` gives, and whether matmuls have written all of the view before."""
+        """Return the result of `adds`, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
             return asked is not False, True

@@ -1,4 +1,4 @@
-"""Python's garbage collector, told to look less often while objects that stay are made by the hundred thousand."""
+"""Python's garbage collector, slowed down while objects that stay are made by the hundred thousand."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final
 
 _OBJECTS: Final = 500_000
-"""New objects between two looks. Its default of some hundred makes tracing a sixth slower: each look at all that is
-there finds a program that stays."""
+"""New objects between two collections. Python's default of some hundred makes tracing a sixth slower: each collection
+visits a whole program that stays."""
 
 
-class _Guests:
-    """How many are inside, and the threshold that was there before the first of them."""
+@dataclass(eq=False)
+class _ActiveScopes:
+    """The number of `gc_relaxed` scopes, and the threshold from before the first of them."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.count = 0
-        self.former: tuple[int, int, int] = gc.get_threshold()
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    count: int = 0
+    former: tuple[int, int, int] = (0, 0, 0)
 
 
-_guests: Final = _Guests()
+_active: Final = _ActiveScopes()
 
 
 @contextmanager
 def gc_relaxed() -> Iterator[None]:
-    """Collect garbage after every `_OBJECTS` new objects only; as before when the last one has left."""
-    with _guests.lock:
-        _guests.count += 1
-        if _guests.count == 1:
-            _guests.former = gc.get_threshold()
-            if 0 < _guests.former[0] < _OBJECTS:
-                gc.set_threshold(_OBJECTS, *_guests.former[1:])
+    """Collect garbage after every `_OBJECTS` new objects only; as before when the last scope has ended."""
+    with _active.lock:
+        _active.count += 1
+        if _active.count == 1:
+            _active.former = gc.get_threshold()
+            if 0 < _active.former[0] < _OBJECTS:
+                gc.set_threshold(_OBJECTS, *_active.former[1:])
     try:
         yield
     finally:
-        with _guests.lock:
-            _guests.count -= 1
-            if _guests.count == 0:
-                gc.set_threshold(*_guests.former)
+        with _active.lock:
+            _active.count -= 1
+            if _active.count == 0:
+                gc.set_threshold(*_active.former)

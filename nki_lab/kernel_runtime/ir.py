@@ -187,7 +187,7 @@ class Program:
         return max(self.core_order) + 1
 
     def begin_core(self) -> None:
-        """What is issued from now on is the next core's."""
+        """Let the next core issue what follows."""
         self.core_order.append(self.cores)
         self.core_starts.append(len(self))
 
@@ -382,14 +382,14 @@ def register_written(variant: Variant) -> int:
     return register.number
 
 
-def attributes_of(variant: Variant) -> Mapping[str, Any]:
+def attributes_of(variant: Variant) -> Mapping[str, object]:
     """The attributes that differ from the declaration's defaults."""
     operands = variant.instruction.operands
     return {name: value for name, value in variant.use.attrs.items() if value != operands[name].default}
 
 
 class Accesses(NamedTuple):
-    """What every op touches, one row an access, in program order; the index tensors of an op's views come last."""
+    """The operands of all ops, one row an access, in program order; the index tensors of an op's views come last."""
 
     op: NDArray[np.int64]
     view: NDArray[np.int64]

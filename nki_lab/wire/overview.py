@@ -31,7 +31,7 @@ LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "write
 """The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
 
 _TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
-"""What stands before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
+"""The text before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
 
 
 class Names:

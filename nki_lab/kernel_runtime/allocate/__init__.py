@@ -124,7 +124,7 @@ def _memory(
 
 
 def _usage(*loads: list[Load]) -> Usage:
-    """What the loads of SBUF, a core each, and those of PSUM come to; at an op all cores but one are empty."""
+    """Add up the loads of SBUF and of PSUM over cores; at an op all cores but one are empty."""
     op = np.unique(np.concatenate([load.op for memory in loads for load in memory]))
     columns = []
     for memory in loads:

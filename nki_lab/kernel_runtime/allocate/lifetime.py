@@ -76,7 +76,7 @@ class Load(NamedTuple):
 def load_of(
     buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
 ) -> Load:
-    """What `buffers` need over time, by partition and size. Bytes that placed tensors share count once."""
+    """Return the bytes that `buffers` need over time. Bytes that placed tensors share count once."""
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
     high = np.minimum(low + [buffer.partitions for buffer in buffers], QUADRANTS * QUADRANT) - 1

@@ -1,4 +1,4 @@
-"""One memory as intervals of bytes with their last occupant: where there is room now, and who lay there before."""
+"""One memory as intervals of bytes with their last owners: where there is room now, and the owners before."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FREE: Final = -1
 class FreeIntervals:
     """A memory seen from partitions that are always occupied together.
 
-    Interval i goes from `starts[i]` to the next start and belongs to `owners[i]`: a number, FREE, or (-2, -3, ...) a
-    group of placed live that share the place. A number has left when its last access lies before now.
+    Interval i goes from `starts[i]` to the next start and belongs to `owners[i]`: the number of a buffer, FREE, or (-2,
+    -3, ...) a group of placed buffers that share the bytes. A buffer has left when its last access lies before now.
     """
 
     __slots__ = ("groups", "last", "owners", "size", "starts")
@@ -48,7 +48,7 @@ class FreeIntervals:
                 return at
 
     def put(self, number: int, start: int, end: int, now: int) -> list[int]:
-        """Give bytes `start` to `end` to a number; the live of these bytes until now, those that left and others."""
+        """Give bytes `start` to `end` to a buffer; return the owners of these bytes until now, also those that left."""
         starts, owners = self.starts, self.owners
         first = bisect_right(starts, start) - 1
         after = bisect_left(starts, end, first)
@@ -120,9 +120,4 @@ class Memory:
 
     def put(self, parts: Sequence[int], number: int, start: int, end: int, now: int) -> set[int]:
         """`FreeIntervals.put` in all of `parts`."""
-        if len(parts) == 1:
-            return set(self.parts[parts[0]].put(number, start, end, now))
-        before: set[int] = set()
-        for part in parts:
-            before.update(self.parts[part].put(number, start, end, now))
-        return before
+        return {other for part in parts for other in self.parts[part].put(number, start, end, now)}

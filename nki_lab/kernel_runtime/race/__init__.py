@@ -1,4 +1,4 @@
-"""Races: what the chip may do in another order than the program says, or in none.
+"""Data races: accesses that the chip may execute in another order than that of the program.
 
 Within a core the compiler keeps the order of the program for everything that touches the same bytes, through whichever
 tensor (tensors placed over each other with `address=` share their bytes; AWS's own allocators rely on it), and edges of
@@ -30,12 +30,12 @@ _MOST_ROWS: Final = 2_000_000  # instructions times iterations up to which a pro
 def races(
     program: Program, *, allocation: Allocation | None = None, path: Path | None = None, complete: bool = True
 ) -> tuple[Diagnostic, ...]:
-    """What may happen in no order.
+    """Return findings about accesses without order.
 
-    NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they meet over another tensor. NKI410
-    a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
+    NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they synchronize over another tensor,
+    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
     loops, which is found where constants decide it; otherwise bodies count once. Of a program that is not `complete`
-    nothing is said about its cores, which may meet in what is missing.
+    the cores are not checked, as they may synchronize in what is missing.
     """
     found = [*in_one_transfer(program, self_overlapping(program))]
     if program.cores > 1 and complete:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,7 +39,7 @@ def checksums_of(path: Path) -> Checksums:
         return Checksums(rows=meta.num_rows, size=stream.size(), footer=footer_sum(stream), chunks=b"".join(sums))
 
 
-def footer_sum(stream: Any) -> int:
+def footer_sum(stream: pa.NativeFile) -> int:
     """The checksum of a Parquet file's directory."""
     size = stream.size()
     end = stream.read_at(8, max(0, size - 8))
@@ -50,7 +49,7 @@ def footer_sum(stream: Any) -> int:
     return zlib.crc32(stream.read_at(length, size - length))
 
 
-def chunk_sum(stream: Any, meta: Any, group: int, column: int) -> int:
+def chunk_sum(stream: pa.NativeFile, meta: pq.FileMetaData, group: int, column: int) -> int:
     """The checksum of a column's bytes in one row group."""
     chunk = meta.row_group(group).column(column)
     begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset

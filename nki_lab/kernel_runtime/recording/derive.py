@@ -32,7 +32,7 @@ def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[A
 
 
 def gaps(rows: Array, firsts: Array, start: Array, duration: Array) -> Array:
-    """How long each lane stands still before each of its rows, in the order of `rows`."""
+    """Return how long each lane stands still before each of its rows, in the order of `rows`."""
     out = np.zeros(len(rows), np.int64)
     for low, high in pieces(len(rows)):
         mine = rows[low:high]

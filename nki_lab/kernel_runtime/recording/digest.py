@@ -1,7 +1,7 @@
-"""Where a run's time went, in few numbers: by lane, by line of source, and along the critical path.
+"""The time of a run in few numbers: by lane, by line of source, and along the critical path.
 
 Everything is worked out from the tables of a recording, so that a run, an opened folder and an imported profile are
-told the same way. Times are integer picoseconds.
+summarised the same way. Times are integer picoseconds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """Where a lane's time went: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
+    """The time of a lane: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
     that the run waits for."""
 
     number: int
@@ -72,7 +72,7 @@ class LaneTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTime:
-    """What a line of source costs: its rows, their own work, and what the critical path spends on them."""
+    """The cost of a line of source: its rows, their own work, and what the critical path spends on them."""
 
     file: str
     line: int

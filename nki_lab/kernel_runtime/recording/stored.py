@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import DTypeLike
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.checksums import Checksums, chunk_sum, footer_sum
-from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
+
+_T = TypeVar("_T")
 
 CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
@@ -41,7 +44,7 @@ def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
     )
 
 
-def arrow_schema(spec: schema.Table) -> Any:
+def arrow_schema(spec: schema.Table) -> pa.Schema:
     """The Arrow schema of a table: no nulls, and the units, meanings and references of its columns as metadata."""
     version = ".".join(map(str, schema.VERSION)).encode()
     fields = []
@@ -181,7 +184,7 @@ class StoredColumns(Columns):
                 got = "missing" if place < 0 else str(found.field(place).type)
                 raise unreadable(self._path, f"column {expected.name} is {got}, expected {expected.type}")
 
-    def _guarded(self, read: Callable[[], Any]) -> Any:
+    def _guarded(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except FileNotFoundError:
@@ -291,12 +294,12 @@ class StoredColumn:
     def __init__(self, table: StoredColumns, column: schema.Column) -> None:
         self._table = table
         self._name = column.name
-        self.dtype: np.dtype[Any] = column.storage
+        self.dtype: np.dtype[np.integer] = column.storage
 
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         if isinstance(key, slice):
             low, high, step = key.indices(len(self))
             if step != 1:
@@ -309,14 +312,14 @@ class StoredColumn:
         number = bisect_right(self._table.offsets, place) - 1
         return self._table.chunk(self._name, number)[place - self._table.offsets[number]]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the column is decoded from a file: there is nothing to share")
         values = self._table.span(self._name, 0, len(self))
         return np.array(values, dtype=dtype)
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
-        """Where `value` would go in the places `low` to `high`, sorted there."""
+        """Return where `value` would go in the places `low` to `high`, sorted there."""
         if low >= high:
             return low
         table, offsets = self._table, self._table.offsets

@@ -1,4 +1,4 @@
-"""What the columns of a walk add up to: where each lane's time went, and where the kernel's did."""
+"""Sums of the columns of a walk: where each lane's time went, and where the kernel's did."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """Where one lane's time went, in picoseconds: `busy` + the sum of `stalls` + `empty` is the makespan.
+    """The time of one lane, in picoseconds: `busy` + the sum of `stalls` + `empty` is the makespan.
 
     `busy` is the ops' own work, `stalls` the waits before them and the stretches within them by number of reason,
     `empty` the time after the lane's last op.

@@ -1,4 +1,4 @@
-"""What the walk writes down: one entry an op, in columns that are cheap to write one by one."""
+"""Columns that the walk writes: one entry an op, cheap to write one by one."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""What each variant of a program costs, in picoseconds, and what it asks of its engine besides."""
+"""The costs of each variant of a program, in picoseconds, and its other demands on its engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
+from nki_lab.kernel_runtime.tensor import ViewType
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 PICOSECONDS: Final = 1000
@@ -96,7 +97,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
 
 def _engines(arch: Arch, variant: Variant) -> int:
     """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
-    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
     onchip = [view for view in views if view.on_chip]
     if not onchip:
         return (1 << arch.dma_engines) - 1
@@ -110,12 +111,12 @@ def _engines(arch: Arch, variant: Variant) -> int:
 
 def _hbm_bytes(variant: Variant) -> int:
     """Bytes of all operands in HBM."""
-    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
     return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
 
 
 def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
-    """How long the descriptors of a transfer take; those that stand in HBM nothing.
+    """Return how long the descriptors of a transfer take: no time where they stand in HBM.
 
     inferred: software takes its time for each descriptor. The DMA overview's profiles show 881 ns before the trigger of
     a transfer of 128 of them, and a bare semaphore before one of 4.

@@ -1,4 +1,4 @@
-"""Memories that two engines cannot use at once, and the GpSimd that writes descriptors between its instructions."""
+"""Locks of memories that two engines cannot use at once, and of the GpSimd while it writes descriptors."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class _Walk:
         return True
 
     def _reason(self, lane: _LaneState) -> int:
-        """What the head's last edge to resolve is called."""
+        """Return the reason of the head's last edge to resolve."""
         if lane.cause < 0:
             return NONE
         if lane.kind:
