@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
@@ -67,17 +67,17 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
     if where is None:
         return None
     others: list[lsp.DiagnosticRelatedInformation] = []
-    said = [found.message, found.note]
+    parts = [found.message, found.note]
     for item in found.related:
         location = place(item.span) if item.span is not None and related else None
         if location is not None:
             others.append(lsp.DiagnosticRelatedInformation(location, item.message))
         else:
-            said.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
-    said += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
+            parts.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
+    parts += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
     return where.uri, lsp.Diagnostic(
         range=where.range,
-        message="\n".join(part for part in said if part),
+        message="\n".join(part for part in parts if part),
         severity=_SEVERITIES[found.severity],
         code=found.code,
         source=SOURCE,
@@ -87,7 +87,7 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
     )
 
 
-def at_home(found: Diagnostic, file: str) -> Diagnostic:
+def at_import(found: Diagnostic, file: str) -> Diagnostic:
     """A finding in a module that `file` imports, at the place in `file` that leads there; others as they are."""
     span = found.span
     if span is None or span.file == file:
@@ -126,7 +126,7 @@ def line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in LINE_END.finditer(text))]
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """What a client sent as settings, as dictionaries: the protocol's library hands out objects."""
     if hasattr(value, "_asdict"):
         return {key: plain(item) for key, item in value._asdict().items()}

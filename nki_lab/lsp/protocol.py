@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Generator
-from typing import Any, Protocol
+from typing import Protocol
 
 from lsprotocol import types as lsp
 from pygls.protocol import LanguageServerProtocol, lsp_method
@@ -38,11 +38,10 @@ class Dialogue(LanguageServerProtocol):
     @property
     def host(self) -> Host:
         """The server."""
-        host: Any = self._server
-        return typing.cast("Host", host)
+        return typing.cast("Host", self._server)
 
     @lsp_method(lsp.INITIALIZE)
-    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
+    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[object, object, lsp.InitializeResult]:
         """The editor says what it can do and, perhaps, what it wants."""
         self.host.settings.take(plain(params.initialization_options))
         return (yield from super().lsp_initialize(params))
@@ -64,9 +63,8 @@ class Dialogue(LanguageServerProtocol):
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: lsp.DidCloseTextDocumentParams) -> None:
         """A text is closed."""
-        uri = params.text_document.uri
-        self.host.texts.close(uri)
-        self.host.unit_closed(uri, [uri])
+        self.host.texts.close(params.text_document.uri)
+        self.host.unit_closed(params.text_document.uri, [params.text_document.uri])
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
     def lsp_notebook_document__did_open(self, params: lsp.DidOpenNotebookDocumentParams) -> None:
@@ -89,7 +87,7 @@ class Dialogue(LanguageServerProtocol):
         self.host.unit_closed(uri, self.host.texts.close_notebook(uri))
 
     @lsp_method(lsp.EXIT)
-    def lsp_exit(self, *_params: object) -> Generator[Any, Any, None]:
+    def lsp_exit(self, *_params: object) -> Generator[object, object, None]:
         """The editor leaves: status 0 after `shutdown`, 1 without."""
         self.host.leave(0 if self._shutdown else 1)
         yield from ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch, arch_of
@@ -26,11 +26,11 @@ class Settings:
         self.target: str | None = None  # as the editor's settings have it
         self.python = ""  # the interpreter or environment whose installed kernels are read
         self.seconds = SECONDS
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def take(self, values: Any) -> None:
+    def take(self, values: object) -> None:
         """Settings of the editor: `{"target": "trn2", "seconds": 5, "python": ".venv"}`, or that under a name."""
-        table = values if isinstance(values, dict) else {}
+        table: dict[str, object] = values if isinstance(values, dict) else {}
         inner = table.get(SECTION)
         table = inner if isinstance(inner, dict) else table
         names = ("target", "seconds", "python")
@@ -48,7 +48,7 @@ class Settings:
                 try:
                     return arch_of(value)
                 except NkiError as error:
-                    self._say(f"{origin} is passed over: {error.diagnostics[0].message}")
+                    self._complain_once(f"{origin} is passed over: {error.diagnostics[0].message}")
         return arch_of(self.project(path).target or DEFAULT_TARGET)
 
     def project(self, path: str) -> Configuration:
@@ -57,12 +57,12 @@ class Settings:
             return project_of(path)
         except NkiError as error:
             for item in error.diagnostics:
-                self._say(f"{item.file}:{item.line}: {item.message}")
+                self._complain_once(f"{item.file}:{item.line}: {item.message}")
             return Configuration()
 
-    def _say(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _complain_once(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             self._complain(text)
 
 

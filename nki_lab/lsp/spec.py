@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 KEY: Final = "nki-ls"
 PYTHON_VARIABLE: Final = "NKI_LAB_LSP_PYTHON"
 
 
-def spec(_manager: object = None) -> dict[str, dict[str, Any]]:
+def spec(_manager: object = None) -> dict[str, dict[str, object]]:
     """The language server's entry, as the entry point group `jupyter_lsp_spec_v1` expects it."""
     python = bool(os.environ.get(PYTHON_VARIABLE))
     return {

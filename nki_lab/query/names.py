@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import Any, Final
+from typing import Final
 
 from nki_lab import codes
 from nki_lab.isa.activation import ACTIVATIONS
@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.issue.target import current_arch, tile_size_of
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.vocabulary import KINDS
-from nki_lab.query.entries import entry
+from nki_lab.query.entries import bare_signature, entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
@@ -33,25 +33,22 @@ def explain(name: str) -> str | None:
 
     None for anything else.
     """
-    found = codes.find(name)
-    if found is not None:
-        names = f" ({', '.join(found.aliases)})" if found.aliases else ""
-        return f"# {found.code}: {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
+    code = codes.find(name)
+    if code is not None:
+        names = f" ({', '.join(code.aliases)})" if code.aliases else ""
+        return f"# {code.code}: {code.title}{names}\n\n{code.outcome}, {code.severity}\n\n{code.body}"
     whole = documentation(name.strip())
     if whole is not None:
         return whole
     bare = name.strip().removeprefix(_LEGACY)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
-    for module in (
-        ("nki.language", "nki.isa") if name.strip().startswith(("nl.", "nki.l")) else ("nki.isa", "nki.language")
-    ):
-        text = documentation(f"{module}.{bare}")
-        if text is not None:
-            return text
-    removed = _removed(name.strip(), bare)
-    if removed:
-        return removed
+    modules = ["nki.isa", "nki.language"]
+    if name.strip().startswith(("nl.", "nki.l")):
+        modules.reverse()
+    texts = (documentation(f"{module}.{bare}") for module in modules)
+    if found := next(filter(None, texts), None) or _removed(name.strip(), bare):
+        return found
     if bare in ALU:
         return f"`nl.{bare}`\n\n{ALU[bare].doc}"
     return f"`nl.{bare}`\n\n{ACTIVATIONS[bare].formula}" if bare in ACTIVATIONS else None
@@ -104,7 +101,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
 
 
-def _function(name: str, value: Any, here: str) -> str | None:
+def _function(name: str, value: object, here: str) -> str | None:
     """A function with its signature and its text."""
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
@@ -124,13 +121,11 @@ def instruction_of(dotted: str) -> Instruction | None:
     return TABLE.get(name) if module == "nki.isa" else None
 
 
-def _heading(name: str, value: Any) -> str:
+def _heading(name: str, value: object) -> str:
     """A function's signature, as far as it says one."""
     if not inspect.isfunction(value):
         return name
-    signature = inspect.signature(value)
-    bare = [item.replace(annotation=item.empty, default=_shown(item.default)) for item in signature.parameters.values()]
-    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+    return f"{name}{bare_signature(value, _spelled)}"
 
 
 def _tile_size(name: str, arch: Arch) -> str | None:
@@ -149,7 +144,7 @@ class _Text(str):
         return str(self)
 
 
-def _shown(default: Any) -> Any:
+def _spelled(default: object) -> object:
     name = getattr(default, "name", None)
     return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
