@@ -1,4 +1,4 @@
-"""When what is examined, and what of it the editor is told: the newest version only, and nothing twice."""
+"""Schedules examinations and their reports to the editor: of the newest version only, and nothing twice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Unit:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything is known of the newest version."""
+        """Return whether everything is known of the newest version."""
         return self.known_module is not None and self.known_module is self.module
 
     def cancel(self) -> None:
@@ -58,7 +58,7 @@ class Checker:
     # -- what happens --------------------------------------------------------------------------------------------
 
     def changed(self, uri: str, *, quiet: float = QUIET_SECONDS) -> None:
-        """A text has another content now."""
+        """Schedule the examination of a text with new content."""
         key = self._texts.unit(uri)
         unit = self.units.setdefault(key, Unit(key))
         unit.revision += 1
@@ -67,7 +67,7 @@ class Checker:
         unit.waiting = asyncio.get_running_loop().call_later(quiet, self._examine, unit)
 
     def closed(self, key: str) -> Unit | None:
-        """A file or notebook is closed."""
+        """Forget a file or notebook that is closed."""
         unit = self.units.pop(key, None)
         if unit is not None:
             unit.cancel()
@@ -76,7 +76,7 @@ class Checker:
         return unit
 
     def again(self) -> None:
-        """Settings have changed: everything is examined anew."""
+        """Examine everything again after a change of settings."""
         for key in list(self.units):
             self.changed(key, quiet=0)
 
@@ -115,7 +115,7 @@ class Checker:
     # -- what is asked -------------------------------------------------------------------------------------------
 
     async def settled(self, uri: str, seconds: float, *, fully: bool = True) -> Unit | None:
-        """The unit of a text, once everything is known of its newest version, but after `seconds` at the latest.
+        """Return the unit of a text, once everything is known of its newest version, but after `seconds` at the latest.
 
         Not `fully`, its syntax is enough. None where the text is not open.
         """
@@ -131,13 +131,15 @@ class Checker:
         return None
 
     def module(self, uri: str) -> Module | None:
-        """The module of a text as it is now, examined or not."""
+        """Return the module of a text as it is now, examined or not."""
         unit = self.units.get(self._texts.unit(uri))
         return unit.module if unit is not None and unit.module else self._texts.module(self._texts.unit(uri))
 
 
 def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
-    """The findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were before."""
+    """Return the findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were
+    before.
+    """
     if unit.is_settled and unit.known_module is module:
         return list(unit.known.findings)
     earlier: Iterable[Diagnostic] = ()
@@ -149,7 +151,7 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
 
 
 def known_of(unit: Unit, module: Module) -> Examination:
-    """What is known of the variables and calls of a module, as far as its lines have been examined."""
+    """Return the known variables and calls of a module, as far as its lines have been examined."""
     if unit.known_module is None:
         return Examination()
     if unit.known_module is module:

@@ -47,7 +47,7 @@ class Examiner:
         self._send(job)
 
     def forget(self, key: str) -> None:
-        """A document is closed."""
+        """Forget a document that is closed."""
         self._open.pop(key, None)
         self._unwatch(key)
         if self._process is not None:

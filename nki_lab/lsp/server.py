@@ -1,4 +1,4 @@
-"""The server: what it offers, what it tells the editor by itself, and how it is started."""
+"""The server: its offers, and the findings that it sends to the editor by itself."""
 
 from __future__ import annotations
 
@@ -71,19 +71,19 @@ class Server(LanguageServer):
 
     @property
     def encoding(self) -> str:
-        """The code units of positions: "utf-8", "utf-16" or "utf-32"."""
+        """Return the code units of positions: "utf-8", "utf-16" or "utf-32"."""
         chosen = self.server_capabilities.position_encoding
         return str(getattr(chosen, "value", chosen) or "utf-16")
 
     @property
     def pulls(self) -> bool:
-        """Whether the editor asks for findings; then it is not told any unasked."""
+        """Return whether the editor asks for findings; then it gets none unasked."""
         text = self.client_capabilities.text_document
         return text is not None and text.diagnostic is not None
 
     @property
     def shows_related(self) -> bool:
-        """Whether the editor shows other places of a finding."""
+        """Return whether the editor shows other places of a finding."""
         text = self.client_capabilities.text_document
         return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None),
                             "related_information", False))  # fmt: skip
@@ -97,7 +97,7 @@ class Server(LanguageServer):
         log.error("%s", error, exc_info=error)
 
     def leave(self, status: int) -> None:
-        """The editor says good-bye."""
+        """End the server with a status."""
         self.status = status
         self.on_leave()
 
@@ -117,7 +117,7 @@ class Server(LanguageServer):
     # -- findings --------------------------------------------------------------------------------------------------
 
     def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
-        """The findings in a unit by the URIs of its texts, each of which has a list."""
+        """Return the findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
         for found in findings_of(unit, module):
             item = at_import(found, module.file)
@@ -132,7 +132,7 @@ class Server(LanguageServer):
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the editor can be asked to ask again."""
+        """Return whether the editor can be asked to ask again."""
         workspace = self.client_capabilities.workspace
         return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
 
@@ -147,7 +147,7 @@ class Server(LanguageServer):
                     self.workspace_diagnostic_refresh(None)
             return
         reports = self.reports(unit, module)
-        for uri in unit.published - reports.keys():  # cells that are gone
+        for uri in unit.published - reports.keys():  # cells that were removed
             reports[uri] = []
         unit.published = {uri for uri, _ in module.parts}
         for uri, found in reports.items():

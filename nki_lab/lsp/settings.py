@@ -1,4 +1,4 @@
-"""What is checked and how: the editor's settings, else the environment's, else the project's."""
+"""Settings of checks: the editor's, else the environment's, else the project's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS: Final = 12.0
 
 
 class Settings:
-    """The settings in force. What cannot be understood is said once, through `complain`, and passed over."""
+    """The settings in force. `complain` reports each mistake in them once."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
@@ -41,7 +41,7 @@ class Settings:
             self.seconds = float(seconds)
 
     def arch(self, path: str) -> Arch:
-        """The target for a file."""
+        """Return the target for a file."""
         variable = os.environ.get(TARGET_VARIABLE)
         for value, origin in ((self.target, f"the setting {SECTION}.target"), (variable, TARGET_VARIABLE)):
             if value and value.strip():
@@ -52,7 +52,7 @@ class Settings:
         return arch_of(self.project(path).target or DEFAULT_TARGET)
 
     def project(self, path: str) -> Configuration:
-        """What the project of a file says; nothing for a text that is in none."""
+        """Return the settings of a file's project; empty for a text that is in none."""
         try:
             return project_of(path)
         except NkiError as error:
@@ -67,5 +67,5 @@ class Settings:
 
 
 def project_of(path: str) -> Configuration:
-    """The project of a file, NKI024 where it cannot be understood; of what is no file, none."""
+    """Return the project of a file, NKI024 where it cannot be understood; of what is no file, none."""
     return configuration_of(Path(path)) if Path(path).is_absolute() else Configuration()

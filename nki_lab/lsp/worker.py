@@ -51,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A document is closed, or nobody waits for its examination any more."""
+    """The end of a document, or of the wait for its examination."""
 
     key: str
     forget: bool
@@ -59,7 +59,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came out for a job: first its syntax findings, then its examination, or why there is none."""
+    """The answer to a job: first its syntax findings, then its examination, or why there is none."""
 
     key: str
     revision: int
@@ -197,14 +197,16 @@ class Worker:
             gc.collect()
 
     def _library(self, project: Configuration, python: str) -> Library:
-        """The modules of a project; one library as long as settings stay. `python` serves where it names none."""
+        """Return the modules of a project; one library as long as settings stay. `python` serves where it names
+        none.
+        """
         key = (project.folder, project.paths, project.python or python)
         if key not in self._libraries:
             self._libraries[key] = replace(project, python=key[2] or None).library()
         return self._libraries[key]
 
     def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The findings that the project wants to hear of."""
+        """Return the findings that the project wants to hear of."""
         project = _project(job)
         if project.excludes(Path(job.file)):
             return []
@@ -216,7 +218,7 @@ class Worker:
 
 
 def _project(job: Job) -> Configuration:
-    """The configuration for a job's file; nothing where it cannot be understood, which the server says."""
+    """Return the configuration for a job's file; nothing where it cannot be understood, which the server says."""
     try:
         return project_of(job.file)
     except NkiError:

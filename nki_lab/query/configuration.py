@@ -1,4 +1,4 @@
-"""What a project says about its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
+"""The settings of a project for its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Configuration:
     python: str | None = None
 
     def library(self, folder: str | Path = "") -> Library:
-        """Where the modules that its kernels import are found; `folder` is where a text without a file stands."""
+        """Return the finder of modules that its kernels import; `folder` is that of a text without a file."""
         own = self.folder or Path()
         interpreter = None if self.python is None else own / Path(self.python).expanduser()
         return Library([own / item for item in self.paths], site_folders(interpreter), folder)
 
     def excludes(self, path: Path) -> bool:
-        """Whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
+        """Return whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
 
         A pattern without a slash is the name of a file or folder anywhere, another is a path from the folder.
         """
@@ -64,7 +64,7 @@ class Configuration:
         )
 
     def signatures(self, path: Path) -> dict[str, tuple[Signature, ...]]:
-        """How the kernels of a file are called, by their names."""
+        """Return the signatures of a file's kernels by their names."""
         inside = self._inside(path)
         found: dict[str, tuple[Signature, ...]] = {}
         for key, given in self.shapes.items():
@@ -88,7 +88,8 @@ NONE: Final = Configuration()
 def library(
     *, folder: Path, paths: Iterable[str], given: Mapping[str, ModuleSource], arrays: Mapping[str, TensorSpec]
 ) -> Library:
-    """The modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports find.
+    """Return the modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports
+    find.
 
     `arrays` are those of its variables.
     """
@@ -99,7 +100,7 @@ _SITE: Final = ("site-packages", "dist-packages")
 
 
 def configuration_of(path: Path) -> Configuration:
-    """The settings for a file or folder; NKI024 where they cannot be understood."""
+    """Return the settings for a file or folder; NKI024 where they cannot be understood."""
     place = path.absolute()
     for folder in (place, *place.parents):
         file = folder / FILE
@@ -111,7 +112,7 @@ def configuration_of(path: Path) -> Configuration:
 
 
 def read(file: Path) -> Configuration | None:
-    """The settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
+    """Return the settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
     try:
         text = read_source(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +131,9 @@ def read(file: Path) -> Configuration | None:
 
 
 def tensor_or_dtype(text: str) -> object:
-    """The argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad dtype."""
+    """Return the argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad
+    dtype.
+    """
     tensor = _TENSOR.fullmatch(text.strip())
     if tensor:
         return spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])

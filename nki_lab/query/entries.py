@@ -1,4 +1,4 @@
-"""What is written about names that no declaration and no function of NKI's modules stands for.
+"""Texts about names that no declaration and no function of NKI's modules stands for.
 
 Entry points and annotations are objects of the dialects, which are above the editor's queries; memories, engines and
 members of tensors have no text of their own that a signature would go with.
@@ -69,7 +69,7 @@ _TENSOR: Final = "nki.language.NkiTensor"
 
 
 def entry(dotted: str) -> str | None:
-    """The Markdown of such a name, spelt in full; None for other names."""
+    """Return the Markdown of such a name, spelt in full; None for other names."""
     home, _, name = dotted.rpartition(".")
     if home == "nki.isa" and name.endswith("_engine"):
         member = name.removesuffix("_engine")
@@ -82,7 +82,7 @@ def entry(dotted: str) -> str | None:
 
 
 def _member(name: str, value: object) -> str | None:
-    """An attribute or a method of tensors."""
+    """Return an attribute or a method of tensors."""
     text = inspect.getdoc(value) if value is not None else None
     if text is None:
         return None

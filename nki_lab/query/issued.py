@@ -1,4 +1,4 @@
-"""What a call in a kernel turned into: its instructions, with the operands, limits and cost of this very call."""
+"""The instructions of a call in a kernel, with the operands, limits and cost of this very call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Issued:
 
 
 def issued(program: Program, file: str) -> dict[tuple[int, int], Issued]:
-    """The calls in `file` that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
+    """Return the calls in `file` that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
     if not len(program):
         return {}
     site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
@@ -99,5 +99,5 @@ def _limits(variant: Variant, use: Use) -> list[tuple[str, str, str]]:
 
 
 def limit_names(arch: Arch) -> dict[str, Any]:
-    """The numbers of a target that limits speak of."""
+    """Return the numbers of a target that limits speak of."""
     return {name: fact.value for name, fact in arch.facts.items()}

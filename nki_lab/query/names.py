@@ -1,4 +1,4 @@
-"""What is written about the names of NKI: instructions, functions, dtypes, operators, codes."""
+"""Texts about the names of NKI: instructions, functions, dtypes, operators, codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} 
 
 
 def explain(name: str) -> str | None:
-    """The text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
+    """Return the text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
 
     None for anything else.
     """
@@ -55,24 +55,24 @@ def explain(name: str) -> str | None:
 
 
 def _removed(name: str, bare: str) -> str:
-    """What replaced a name of an earlier release; empty where it is none."""
-    for module, gone in nki_api_names.REMOVED.items():
+    """Return the replacement of a name of an earlier release; empty where it is none."""
+    for module, removed in nki_api_names.REMOVED.items():
         short = _DOCUMENTED.get(module, module)
-        for old, instead in gone.items():
+        for old, instead in removed.items():
             if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
                 return f"`{short}.{old}` was removed (NKI603).\n\nInstead: {instead}."
     return ""
 
 
 def known_names() -> list[str]:
-    """What `explain` has a text about, as far as it has names of its own."""
+    """Return the names that `explain` has a text about."""
     entries = codes.all_codes()
     named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
     return [*named, *namespaces.instruction_names(), *namespaces.language_names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
-    """The Markdown of a name of `nki.language` or `nki.isa`, spelt in full; None for other names.
+    """Return the Markdown of a name of `nki.language` or `nki.isa`, spelt in full; None for other names.
 
     Limits are shown with the numbers of `arch`. `here` is what is known of the place that mentions the name.
     """
@@ -102,7 +102,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
 
 
 def _function(name: str, value: object, here: str) -> str | None:
-    """A function with its signature and its text."""
+    """Return a function with its signature and its text."""
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
         return None
@@ -111,18 +111,18 @@ def _function(name: str, value: object, here: str) -> str | None:
 
 
 def _is_removed(module: str, name: str) -> bool:
-    """Whether the current dialect has a name no more."""
+    """Return whether the current dialect has a name no more."""
     return name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:
-    """The instruction that a name spelt in full means."""
+    """Return the instruction that a name spelt in full means."""
     module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
     return TABLE.get(name) if module == "nki.isa" else None
 
 
 def _heading(name: str, value: object) -> str:
-    """A function's signature, as far as it says one."""
+    """Return a function's signature, as far as it says one."""
     if not inspect.isfunction(value):
         return name
     return f"{name}{bare_signature(value, _spelled)}"
@@ -173,7 +173,7 @@ def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
 
 
 def _call(instruction: Instruction) -> str:
-    """The signature, broken between arguments."""
+    """Return the signature, broken between arguments."""
     opening = f"nisa.{instruction.name}("
     return textwrap.fill(f"nisa.{instruction.signature()}", 96, subsequent_indent=" " * len(opening))
 
@@ -189,7 +189,7 @@ def place_of(operand: Operand) -> str:
 
 
 def limit_text(item: Limit, arch: Arch | None) -> str:
-    """A limit with its number on a target, where the target alone decides it: `K <= pmax = 128`."""
+    """Return a limit with its number on a target, where the target alone decides it: `K <= pmax = 128`."""
     if arch is None or item.right_text.isdecimal():
         return item.text
     names = limit_names(arch)

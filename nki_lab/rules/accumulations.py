@@ -103,7 +103,7 @@ def _overlap(a: View, b: View) -> bool:
 
 @program_rule("NKI417")
 def check_mixed(facts: ProgramFacts) -> Findings:
-    """One finding for each such matmul of the source."""
+    """Yield one finding for each such matmul of the source."""
     program = facts.program
     mixed = ((op, added) for op, added in facts.coverage.add.items() if not isinstance(added, bool))
     for op, added in distinct(mixed, lambda item: program.op_site[item[0]]):

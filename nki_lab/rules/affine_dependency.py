@@ -35,7 +35,7 @@ class _Rows(NamedTuple):
 
 @program_rule("NKI418")
 def check(facts: ProgramFacts) -> Findings:
-    """One finding for each instruction of the source that writes, in every pass, what other passes access.
+    """Yield one finding for each instruction of the source that writes, in every pass, what other passes access.
 
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
     """
@@ -67,7 +67,7 @@ def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_
 
 
 def _by_view(facts: ProgramFacts) -> Accesses:
-    """The accesses of views that are written more than once, by (view, op, reads before writes)."""
+    """Return the accesses of views that are written more than once, by (view, op, reads before writes)."""
     accesses = facts.accesses
     writes = np.bincount(accesses.view[accesses.is_out], minlength=len(facts.program.views))
     rows = np.flatnonzero(writes[accesses.view] > 1)
@@ -76,7 +76,7 @@ def _by_view(facts: ProgramFacts) -> Accesses:
 
 
 def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
-    """The accesses in passes through the loop at `site`."""
+    """Return the accesses in passes through the loop at `site`."""
     mine, parent = passes[:, 2] == site, passes[:, 0]
     turn = np.where(mine, np.arange(len(passes)), -1)
     for _ in range(len(passes)):  # as often as loops are nested
@@ -119,7 +119,7 @@ def _shared_accesses(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[_Rows]:
 
 
 def _adds_up(variant: Variant) -> bool:
-    """Whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
+    """Return whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
     if variant.instruction.accumulation is not None:
         return True
     attrs = variant.use.attrs
@@ -128,7 +128,9 @@ def _adds_up(variant: Variant) -> bool:
 
 
 def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
-    """Whether the writes are terms of one sum, but for a first one, and nothing else reads it before the last."""
+    """Return whether the writes are terms of one sum, but for a first one, and nothing else reads it before the
+    last.
+    """
     written = np.unique(group.op[group.is_out])
     terms = written[sums[written]]
     others = np.setdiff1d(group.op[~group.is_out], terms)
@@ -141,7 +143,7 @@ def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
 
 
 def _carried(group: _Rows, turn: int) -> int:
-    """The first op after pass `turn` that reads what another pass has left; -1 without one."""
+    """Return the first op after pass `turn` that reads what another pass has left; -1 without one."""
     for row in np.flatnonzero(~group.is_out & (group.turn > turn)).tolist():
         before = group.is_out & (group.turn == group.turn[row]) & (group.op < group.op[row])
         if not before.any():

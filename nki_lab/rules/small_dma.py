@@ -16,7 +16,8 @@ from nki_lab.rules.timed_facts import TimedFacts
 
 @timed_rule("NKI701")
 def check(timed: TimedFacts) -> Findings:
-    """One finding for a kernel that pieces of the efficient size would make faster, at the place that costs it most.
+    """Yield one finding for a kernel that pieces of the efficient size would make faster, at the place that costs it
+    most.
 
     The gain is that of the same bytes at the full rate, with as many fewer requests as the pieces would be longer.
     """
@@ -39,7 +40,7 @@ def check(timed: TimedFacts) -> Findings:
 
 
 def _enough(timed: TimedFacts, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Those of some transfers whose places move enough for efficient pieces in all partitions."""
+    """Return the transfers whose places move enough for efficient pieces in all partitions."""
     site = np.frombuffer(timed.program.op_site, np.uint32)
     arch = timed.program.arch
     moved = np.bincount(site[ops], timed.timing.bytes[ops], minlength=len(timed.program.sites))
@@ -47,7 +48,7 @@ def _enough(timed: TimedFacts, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _piece(variant: Variant) -> int:
-    """Bytes of a contiguous piece of a transfer; 0 for what is none."""
+    """Return the bytes of a contiguous piece of a transfer; 0 for other instructions."""
     declared = variant.instruction.cost
     if variant.engine != "dma" or isinstance(declared, Unmodelled):
         return 0

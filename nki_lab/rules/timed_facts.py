@@ -1,4 +1,4 @@
-"""What a rule on the times of a kernel is given, and what such a rule is."""
+"""The facts about the times of a kernel that rules read."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class TimedFacts:
 
     @cached_property
     def facts(self) -> ProgramFacts:
-        """The same program without its times."""
+        """Return the same program without its times."""
         return ProgramFacts(program=self.program, known_allocation=self.allocation, known_schedule=self.schedule)
 
     @cached_property
     def costs(self) -> list[VariantCost]:
-        """Cost of each variant."""
+        """Return cost of each variant."""
         return costs_of(self.program)
 
     @cached_property
@@ -63,7 +63,7 @@ class TimedFacts:
     # -- places ----------------------------------------------------------------------------------------------------
 
     def places(self, ops: NDArray[np.bool_]) -> list[int]:
-        """The sites of some ops, those that the critical path spends most time at first."""
+        """Return the sites of some ops, those that the critical path spends most time at first."""
         site = np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)[ops]
         time = np.bincount(site, self.path_time[ops], minlength=len(self.program.sites))
         found = np.unique(site)
@@ -71,7 +71,7 @@ class TimedFacts:
         return order
 
     def first_at(self, site: int, ops: NDArray[np.bool_]) -> int:
-        """The first of some ops that was issued at a site."""
+        """Return the first of some ops that was issued at a site."""
         return int(np.flatnonzero(ops & (np.frombuffer(self.program.op_site, np.uint32) == site))[0])
 
     def saving(self, ops: NDArray[np.bool_], cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
@@ -90,7 +90,7 @@ class TimedFacts:
         return Saving(self.gain(gain), self.first_at(first, ops), related)
 
     def shape(self, op: int) -> str:
-        """The first operand that an op reads, with its shape and dtype."""
+        """Return the first operand that an op reads, with its shape and dtype."""
         variant = self.program.variants[self.program.op_variant[op]]
         name = next(name for name, out in zip(variant.names, variant.outs, strict=True) if not out)
         kind = variant.use.types[name]
@@ -99,17 +99,19 @@ class TimedFacts:
     # -- what would be ---------------------------------------------------------------------------------------------
 
     def retimed(self, *, costs: Sequence[VariantCost] | None = None, order: Schedule | None = None) -> int:
-        """The makespan in picoseconds with other costs of the variants, or in another order."""
+        """Return the makespan in picoseconds with other costs of the variants, or in another order."""
         chosen = self.schedule if order is None else order
         return walk(self.program, chosen, self.program.options, self.allocation, costs=costs).makespan
 
     def is_worthwhile(self, gain: int) -> bool:
-        """Whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in it."""
+        """Return whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in
+        it.
+        """
         launch = self.program.arch.launch_ns * _PICOSECONDS
         return gain >= max(WORTHWHILE * self.timing.makespan, launch)
 
     def gain(self, gain: int) -> str:
-        """A gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
+        """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
         nanoseconds = gain / _PICOSECONDS
         return (
             f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"
