@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from types import ModuleType
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
@@ -62,7 +62,8 @@ class Server(LanguageServer):
     def _offer(self, module: ModuleType) -> None:
         request = cast("Request", module)
 
-        async def handler(params: object) -> object:
+        # Any: pygls passes the server to a handler whose first parameter has a type of the server.
+        async def handler(params: Any) -> object:
             return await request.answer(self, params)
 
         self.feature(request.METHOD, request.OPTIONS)(handler)

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
-from nki_lab.rules.program_facts import ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 from nki_lab.source_files import line_of
-
-Column = NDArray[np.int64]
 
 _HEADER: Final = re.compile(r"\bin\s+(\w+\.)*affine_range\s*\(")
 
@@ -30,7 +27,7 @@ class _Rows(NamedTuple):
     op: Column
     view: Column
     buffer: Column
-    is_out: NDArray[np.bool_]
+    is_out: Mask
 
 
 @program_rule("NKI418")
@@ -53,7 +50,7 @@ def check(facts: ProgramFacts) -> Findings:
         yield from _loop(facts, site, passes, sums)
 
 
-def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Findings:
+def _loop(facts: ProgramFacts, site: int, passes: Column, sums: Mask) -> Findings:
     carried = []
     for group in _shared_accesses(_rows(facts, site, passes), sums):
         writer, buffer = int(group.op[group.is_out][0]), int(group.buffer[0])
@@ -98,7 +95,7 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
     return _Rows._make((execution[turns], turns, *(column[rows] for column in columns)))
 
 
-def _shared_accesses(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[_Rows]:
+def _shared_accesses(rows: _Rows, sums: Mask) -> Iterator[_Rows]:
     """Yield the rows that access one view in one execution of the loop, in several iterations, and write it.
 
     Accesses that make one sum are left out.
@@ -127,7 +124,7 @@ def _adds_up(variant: Variant) -> bool:
     return isinstance(op, AluOp) and op.reduction and op.name != "subtract"
 
 
-def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
+def _is_sum(group: _Rows, sums: Mask) -> bool:
     """Return whether the writes are terms of one sum, but for a first one, and nothing else reads it before the
     last.
     """

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Events, ProgramFacts, title
+from nki_lab.rules.program_facts import Column, Events, Mask, ProgramFacts, title
 from nki_lab.rules.rule import Findings, program_rule
-
-Mask = NDArray[np.bool_]
 
 
 @program_rule("NKI414")
@@ -34,7 +31,7 @@ def check(facts: ProgramFacts) -> Findings:
     if not dead.any():
         return
     ops = _dead_ops(facts, events, dead)
-    site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
+    site = facts.site
     at_place = np.bincount(site, minlength=len(program.sites))
     wasted = np.bincount(site[ops], minlength=len(program.sites))
     found = (wasted == at_place) & (at_place > 0)
@@ -47,7 +44,7 @@ def check(facts: ProgramFacts) -> Findings:
         yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), times)
 
 
-def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.int64]]:
+def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, Column]:
     """Return the events that are dead writes, and for each the op that writes over it, -1 where nothing does."""
     count = len(events.op)
     pure = facts.overwrites[events.op]
@@ -66,7 +63,7 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
     return found & certain[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
 
 
-def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
+def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: Column) -> Iterator[int]:
     """Yield the places whose matmuls overwrite each other's products.
 
     A matmul that is repeated as it is warms the engine up.
@@ -85,14 +82,14 @@ def _read_views(facts: ProgramFacts, op: int) -> list[int]:
     return [int(program.access_view[start + at]) for at, is_out in enumerate(outs) if not is_out]
 
 
-def _next(marked: Mask, count: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
+def _next(marked: Mask, count: int, row: Column) -> Column:
     """For each row the next later one that is marked; `count` without one."""
     at = np.where(marked, row, count)
     following = np.minimum.accumulate(at[::-1])[::-1]
     return np.append(following[1:], count)
 
 
-def _next_alike(events: Events) -> NDArray[np.int64]:
+def _next_alike(events: Events) -> Column:
     """For each event the next one that writes the same view; the number of events without one."""
     count = len(events.op)
     out = np.full(count, count)

@@ -6,12 +6,12 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16, F32
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.program_facts import Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
@@ -60,7 +60,7 @@ def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
 
 
-def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
+def _from_narrower(timed: TimedFacts, ops: Mask) -> bool:
     """Return whether all that these matmuls read was made of bfloat16 by copies."""
     facts, program = timed.facts, timed.program
     accesses = facts.accesses

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
-
-Column = NDArray[np.int64]
 
 TOLERATED: Final = 1 / 16
 """The share of a sum that may be lost to rounding. guess: results of bfloat16 are compared with about that."""
@@ -47,7 +44,7 @@ def check_sums(facts: ProgramFacts) -> Findings:
         )  # fmt: skip
 
 
-def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, Column]:
+def _additions(facts: ProgramFacts, adding: Mask) -> tuple[Column, Column]:
     """Return (op, view) of each addition to what a view holds."""
     accesses = facts.accesses
     rows = np.flatnonzero(adding[facts.variant][accesses.op])

@@ -21,17 +21,19 @@ from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer
 
+Mask = NDArray[np.bool_]
+Column = NDArray[np.int64]
 T = TypeVar("T")
 
 
 class Events(NamedTuple):
     """Accesses in order of (buffer, op, reads before writes), as columns; `start[b]` is the first one of buffer b."""
 
-    op: NDArray[np.int64]
-    view: NDArray[np.int64]
-    buffer: NDArray[np.int64]
-    is_out: NDArray[np.bool_]
-    start: NDArray[np.int64]
+    op: Column
+    view: Column
+    buffer: Column
+    is_out: Mask
+    start: Column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,7 +84,7 @@ class ProgramFacts:
         return _events(self.program, self.accesses)
 
     @cached_property
-    def overwrites(self) -> NDArray[np.bool_]:
+    def overwrites(self) -> Mask:
         """Return the ops that leave nothing of what was in their results: no accumulation, no merging, no row left
         out.
         """
@@ -92,12 +94,12 @@ class ProgramFacts:
         return out
 
     @cached_property
-    def can_accumulate(self) -> NDArray[np.bool_]:
+    def can_accumulate(self) -> Mask:
         """Return the ops of instructions that can add up in a result, as matmuls do."""
         return self.program.variants_where(lambda item: item.instruction.accumulation is not None)[self.variant]
 
     @cached_property
-    def in_loop(self) -> NDArray[np.bool_]:
+    def in_loop(self) -> Mask:
         """Return the ops that stand in the body of a device loop."""
         out = np.zeros(len(self.program), bool)
         for region in self.program.regions:
@@ -105,9 +107,14 @@ class ProgramFacts:
         return out
 
     @cached_property
-    def variant(self) -> NDArray[np.int64]:
+    def variant(self) -> Column:
         """Return the variant of each op."""
         return np.frombuffer(self.program.op_variant, np.uint32).astype(np.int64)
+
+    @cached_property
+    def site(self) -> Column:
+        """Return the site of each op."""
+        return np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)
 
     def once(self, analysis: Callable[[ProgramFacts], T]) -> T:
         """Return the result of an analysis of these facts, which runs when it is first asked for."""

@@ -6,17 +6,14 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.allocate.placing import Room
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
-from nki_lab.rules.program_facts import title
+from nki_lab.rules.program_facts import Column, title
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
-
-Column = NDArray[np.int64]
 
 _ANTI: Final = EDGE_KINDS.index("anti")
 

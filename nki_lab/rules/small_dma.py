@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.program_facts import Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
@@ -39,9 +39,9 @@ def check(timed: TimedFacts) -> Findings:
     )  # fmt: skip
 
 
-def _enough(timed: TimedFacts, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _enough(timed: TimedFacts, ops: Mask) -> Mask:
     """Return the transfers whose places move enough for efficient pieces in all partitions."""
-    site = np.frombuffer(timed.program.op_site, np.uint32)
+    site = timed.facts.site
     arch = timed.program.arch
     moved = np.bincount(site[ops], timed.timing.bytes[ops], minlength=len(timed.program.sites))
     return ops & (moved >= arch.pmax * arch.dma_efficient_bytes)[site]

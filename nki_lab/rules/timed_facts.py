@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
-from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
@@ -52,7 +51,7 @@ class TimedFacts:
         return costs_of(self.program)
 
     @cached_property
-    def path_time(self) -> NDArray[np.int64]:
+    def path_time(self) -> Column:
         """Return the picoseconds that each op works on the critical path, or that the path waits before or in it."""
         path = self.timing.path
         on_path = path.row >= 0
@@ -62,19 +61,19 @@ class TimedFacts:
 
     # -- places ----------------------------------------------------------------------------------------------------
 
-    def places(self, ops: NDArray[np.bool_]) -> list[int]:
+    def places(self, ops: Mask) -> list[int]:
         """Return the sites of some ops, those that the critical path spends most time at first."""
-        site = np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)[ops]
+        site = self.facts.site[ops]
         time = np.bincount(site, self.path_time[ops], minlength=len(self.program.sites))
         found = np.unique(site)
         order: list[int] = found[np.argsort(-time[found], kind="stable")].tolist()
         return order
 
-    def first_at(self, site: int, ops: NDArray[np.bool_]) -> int:
+    def first_at(self, site: int, ops: Mask) -> int:
         """Return the first of some ops that was issued at a site."""
-        return int(np.flatnonzero(ops & (np.frombuffer(self.program.op_site, np.uint32) == site))[0])
+        return int(np.flatnonzero(ops & (self.facts.site == site))[0])
 
-    def saving(self, ops: NDArray[np.bool_], cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
+    def saving(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
         """Return the saving by other costs of the variants of some ops; None where it is not worthwhile."""
         if not self.is_worthwhile(int(self.path_time[ops].sum())):
             return None
