@@ -1,4 +1,4 @@
-"""When what is examined, and what of it the editor is told: the newest version only, and nothing twice."""
+"""Schedules examinations and their reports to the editor: of the newest version only, and nothing twice."""
 
 from __future__ import annotations
 
@@ -31,49 +31,52 @@ class Unit:
     known_module: Module | None = None
     known_syntax: frozenset[Diagnostic] = frozenset()
     waiting: asyncio.TimerHandle | None = None
-    told: set[str] = field(default_factory=set)  # URIs whose findings were told
+    published: set[str] = field(default_factory=set)  # URIs whose findings the editor has
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything is known of the newest version."""
+        """Return whether everything is known of the newest version."""
         return self.known_module is not None and self.known_module is self.module
+
+    def cancel(self) -> None:
+        """Drop the examination that is about to start."""
+        if self.waiting is not None:
+            self.waiting.cancel()
 
 
 class Checker:
-    """Examines what is open whenever it changes, and reports to `tell(unit, final)`."""
+    """Examines what is open whenever it changes, and reports to `report(unit, final)`."""
 
-    def __init__(self, texts: Texts, settings: Settings, tell: Callable[[Unit, bool], None]) -> None:
+    def __init__(self, texts: Texts, settings: Settings, report: Callable[[Unit, bool], None]) -> None:
         self._texts = texts
         self._settings = settings
-        self._tell = tell
+        self._report = report
         self.examiner = Examiner(self._answered)
         self.units: dict[str, Unit] = {}
 
     # -- what happens --------------------------------------------------------------------------------------------
 
     def changed(self, uri: str, *, quiet: float = QUIET_SECONDS) -> None:
-        """A text has another content now."""
+        """Schedule the examination of a text with new content."""
         key = self._texts.unit(uri)
         unit = self.units.setdefault(key, Unit(key))
         unit.revision += 1
         unit.module = unit.syntax = None
-        if unit.waiting is not None:
-            unit.waiting.cancel()
+        unit.cancel()
         unit.waiting = asyncio.get_running_loop().call_later(quiet, self._examine, unit)
 
     def closed(self, key: str) -> Unit | None:
-        """A file or notebook is closed."""
+        """Forget a file or notebook that is closed."""
         unit = self.units.pop(key, None)
         if unit is not None:
-            if unit.waiting is not None:
-                unit.waiting.cancel()
+            unit.cancel()
             unit.changed.set()
             self.examiner.forget(key)
         return unit
 
     def again(self) -> None:
-        """Settings have changed: everything is examined anew."""
+        """Examine everything again after a change of settings."""
         for key in list(self.units):
             self.changed(key, quiet=0)
 
@@ -84,18 +87,11 @@ class Checker:
             return
         unit.module = module
         settings = self._settings
-        self.examiner.examine(
-            Job(
-                key=unit.key,
-                revision=unit.revision,
-                file=module.file,
-                sources=module.sources,
-                is_notebook=module.is_notebook,
-                target=settings.arch(module.file).target,
-                seconds=settings.seconds,
-                python=settings.python,
-            )
-        )
+        target = settings.arch(module.file).target
+        self.examiner.examine(Job(
+            unit.key, unit.revision, module.file, module.sources, module.is_notebook, target, settings.seconds,
+            settings.python,
+        ))  # fmt: skip
 
     def _answered(self, answer: Answer) -> None:
         unit = self.units.get(answer.key)
@@ -114,12 +110,12 @@ class Checker:
     def _note(self, unit: Unit, *, final: bool) -> None:
         unit.changed.set()
         unit.changed = asyncio.Event()
-        self._tell(unit, final)
+        self._report(unit, final)
 
     # -- what is asked -------------------------------------------------------------------------------------------
 
     async def settled(self, uri: str, seconds: float, *, fully: bool = True) -> Unit | None:
-        """The unit of a text, once everything is known of its newest version, but after `seconds` at the latest.
+        """Return the unit of a text, once everything is known of its newest version, but after `seconds` at the latest.
 
         Not `fully`, its syntax is enough. None where the text is not open.
         """
@@ -135,15 +131,15 @@ class Checker:
         return None
 
     def module(self, uri: str) -> Module | None:
-        """The module of a text as it is now, examined or not."""
+        """Return the module of a text as it is now, examined or not."""
         unit = self.units.get(self._texts.unit(uri))
-        if unit is not None and unit.module is not None:
-            return unit.module
-        return self._texts.module(self._texts.unit(uri))
+        return unit.module if unit is not None and unit.module else self._texts.module(self._texts.unit(uri))
 
 
 def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
-    """The findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were before."""
+    """Return the findings in a unit: where its kernels are being evaluated, those of unchanged lines as they were
+    before.
+    """
     if unit.is_settled and unit.known_module is module:
         return list(unit.known.findings)
     earlier: Iterable[Diagnostic] = ()
@@ -155,7 +151,7 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
 
 
 def known_of(unit: Unit, module: Module) -> Examination:
-    """What is known of the variables and calls of a module, as far as its lines have been examined."""
+    """Return the known variables and calls of a module, as far as its lines have been examined."""
     if unit.known_module is None:
         return Examination()
     if unit.known_module is module:

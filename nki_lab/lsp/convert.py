@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lsprotocol import types as lsp
 
@@ -28,7 +28,7 @@ _SEVERITIES: Final = {
 
 
 def to_units(line: str, column: int, encoding: str) -> int:
-    """The code units before the 0-based character `column` of a line."""
+    """Return the code units before the 0-based character `column` of a line."""
     before = line[: max(0, column)]
     if before.isascii():
         return len(before)
@@ -36,7 +36,9 @@ def to_units(line: str, column: int, encoding: str) -> int:
 
 
 def from_units(line: str, units: int, encoding: str) -> int:
-    """The 0-based character that `units` code units stand before; inside a character its start, beyond the end that."""
+    """Return the 0-based character that `units` code units stand before; inside a character its start, beyond the end
+    that.
+    """
     if line.isascii():
         return min(max(0, units), len(line))
     left = units
@@ -48,7 +50,7 @@ def from_units(line: str, units: int, encoding: str) -> int:
 
 
 def range_of(span: Span, line_text: Callable[[int], str], encoding: str) -> lsp.Range:
-    """The range of a span, whose lines are those of one document; `line_text` gives a 1-based line."""
+    """Return the range of a span, whose lines are those of one document; `line_text` gives a 1-based line."""
     start = lsp.Position(span.line - 1, to_units(line_text(span.line), span.column - 1, encoding))
     end = lsp.Position(span.end_line - 1, to_units(line_text(span.end_line), span.end_column - 1, encoding))
     return lsp.Range(start, max(start, end, key=lambda place: (place.line, place.character)))
@@ -59,7 +61,8 @@ Place = Callable[[Span], lsp.Location | None]
 
 
 def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[str, lsp.Diagnostic] | None:
-    """The URI of a finding's document, and the finding as an editor shows it; None where no document has its place.
+    """Return the URI of a finding's document, and the finding as an editor shows it; None where no document has its
+    place.
 
     With `related` other places are handed over as such, else they are sentences of the message.
     """
@@ -67,17 +70,17 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
     if where is None:
         return None
     others: list[lsp.DiagnosticRelatedInformation] = []
-    said = [found.message, found.note]
+    parts = [found.message, found.note]
     for item in found.related:
         location = place(item.span) if item.span is not None and related else None
         if location is not None:
             others.append(lsp.DiagnosticRelatedInformation(location, item.message))
         else:
-            said.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
-    said += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
+            parts.append(item.message + (f" (line {item.span.line})" if item.span is not None else ""))
+    parts += [f"limit: {found.limit}" if found.limit else "", f"help: {found.help}" if found.help else ""]
     return where.uri, lsp.Diagnostic(
         range=where.range,
-        message="\n".join(part for part in said if part),
+        message="\n".join(part for part in parts if part),
         severity=_SEVERITIES[found.severity],
         code=found.code,
         source=SOURCE,
@@ -87,8 +90,8 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
     )
 
 
-def at_home(found: Diagnostic, file: str) -> Diagnostic:
-    """A finding in a module that `file` imports, at the place in `file` that leads there; others as they are."""
+def at_import(found: Diagnostic, file: str) -> Diagnostic:
+    """Return a finding in a module that `file` imports, at the place in `file` that leads there; others as they are."""
     span = found.span
     if span is None or span.file == file:
         return found
@@ -106,12 +109,14 @@ def _tags(code: str) -> list[lsp.DiagnosticTag] | None:
 
 
 def markdown(text: str) -> lsp.MarkupContent:
-    """A text of ours as an editor renders it."""
+    """Return a text of ours as an editor renders it."""
     return lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
 
 
 def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: str) -> int:
-    """The character of `text` at a position; `starts` are the offsets of its lines. Places outside are drawn in."""
+    """Return the character of `text` at a position; `starts` are the offsets of its lines. Places outside are drawn
+    in.
+    """
     line = position.line
     if line >= len(starts):
         return len(text)
@@ -122,12 +127,12 @@ def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: st
 
 
 def line_starts(text: str) -> list[int]:
-    """The offset of each line of a text."""
+    """Return the offset of each line of a text."""
     return [0, *(found.end() for found in LINE_END.finditer(text))]
 
 
-def plain(value: Any) -> Any:
-    """What a client sent as settings, as dictionaries: the protocol's library hands out objects."""
+def plain(value: object) -> object:
+    """Return a client's settings as dictionaries: the protocol's library hands out objects."""
     if hasattr(value, "_asdict"):
         return {key: plain(item) for key, item in value._asdict().items()}
     if isinstance(value, dict):

@@ -7,11 +7,12 @@ import logging
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import nki_lab.diagnostic
-from nki_lab.lsp.worker import Answer, Close, Job
+from nki_lab.lsp.worker import Answer, Close, Job, packed
 
 PATIENCE_SECONDS: Final = 30.0
 """A job without an answer so long after its own time was up has hung: its process is ended."""
@@ -46,7 +47,7 @@ class Examiner:
         self._send(job)
 
     def forget(self, key: str) -> None:
-        """A document is closed."""
+        """Forget a document that is closed."""
         self._open.pop(key, None)
         self._unwatch(key)
         if self._process is not None:
@@ -73,8 +74,7 @@ class Examiner:
         if process is None or process.stdin is None:
             self.start()  # what is open is sent when it runs
             return
-        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        process.stdin.write(len(data).to_bytes(4, "big") + data)
+        process.stdin.write(packed(message))
 
     async def _run(self) -> None:
         """One life of the process."""
@@ -94,12 +94,10 @@ class Examiner:
             self._send(job)
         assert process.stdout is not None
         try:
-            while True:
-                head = await process.stdout.readexactly(4)
-                answer = pickle.loads(await process.stdout.readexactly(int.from_bytes(head, "big")))
-                self._take(answer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    head = await process.stdout.readexactly(4)
+                    self._take(pickle.loads(await process.stdout.readexactly(int.from_bytes(head, "big"))))
         finally:
             if process.returncode is None:
                 process.kill()
@@ -138,8 +136,7 @@ class Examiner:
         self._waits[job.key] = loop.call_later(job.seconds + self._patience, self._hung, job)
 
     def _unwatch(self, key: str) -> None:
-        waiting = self._waits.pop(key, None)
-        if waiting is not None:
+        if waiting := self._waits.pop(key, None):
             waiting.cancel()
 
     def _hung(self, job: Job) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Generator
-from typing import Any, Protocol
+from typing import Protocol
 
 from lsprotocol import types as lsp
 from pygls.protocol import LanguageServerProtocol, lsp_method
@@ -17,7 +17,7 @@ if typing.TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """What the protocol tells its server."""
+    """The server as the protocol sees it."""
 
     texts: Texts
     settings: Settings
@@ -37,25 +37,24 @@ class Dialogue(LanguageServerProtocol):
 
     @property
     def host(self) -> Host:
-        """The server."""
-        host: Any = self._server
-        return typing.cast("Host", host)
+        """Return the server."""
+        return typing.cast("Host", self._server)
 
     @lsp_method(lsp.INITIALIZE)
-    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[Any, Any, lsp.InitializeResult]:
-        """The editor says what it can do and, perhaps, what it wants."""
+    def lsp_initialize(self, params: lsp.InitializeParams) -> Generator[object, object, lsp.InitializeResult]:
+        """Take the settings that the editor may send with its capabilities."""
         self.host.settings.take(plain(params.initialization_options))
         return (yield from super().lsp_initialize(params))
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: lsp.DidOpenTextDocumentParams) -> None:
-        """A text is opened."""
+        """Take in a text."""
         self.host.texts.open(params.text_document)
         self.host.text_changed(params.text_document.uri, opened=True)
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CHANGE)
     def lsp_text_document__did_change(self, params: lsp.DidChangeTextDocumentParams) -> None:
-        """A text is typed in."""
+        """Take in changes of a text."""
         text = self.host.texts.texts.get(params.text_document.uri)
         if text is not None:
             text.apply(params.text_document.version, params.content_changes, self.host.encoding)
@@ -63,20 +62,19 @@ class Dialogue(LanguageServerProtocol):
 
     @lsp_method(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def lsp_text_document__did_close(self, params: lsp.DidCloseTextDocumentParams) -> None:
-        """A text is closed."""
-        uri = params.text_document.uri
-        self.host.texts.close(uri)
-        self.host.unit_closed(uri, [uri])
+        """Forget a text."""
+        self.host.texts.close(params.text_document.uri)
+        self.host.unit_closed(params.text_document.uri, [params.text_document.uri])
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
     def lsp_notebook_document__did_open(self, params: lsp.DidOpenNotebookDocumentParams) -> None:
-        """A notebook is opened."""
+        """Take in a notebook."""
         self.host.texts.open_notebook(params)
         self.host.text_changed(params.notebook_document.uri, opened=True)
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
     def lsp_notebook_document__did_change(self, params: lsp.DidChangeNotebookDocumentParams) -> None:
-        """Cells come, go, move, or are typed in."""
+        """Take in changes of cells and of their order."""
         uri = params.notebook_document.uri
         if uri in self.host.texts.notebooks:
             self.host.texts.change_notebook(params, self.host.encoding)
@@ -84,12 +82,12 @@ class Dialogue(LanguageServerProtocol):
 
     @lsp_method(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
     def lsp_notebook_document__did_close(self, params: lsp.DidCloseNotebookDocumentParams) -> None:
-        """A notebook is closed."""
+        """Forget a notebook."""
         uri = params.notebook_document.uri
         self.host.unit_closed(uri, self.host.texts.close_notebook(uri))
 
     @lsp_method(lsp.EXIT)
-    def lsp_exit(self, *_params: object) -> Generator[Any, Any, None]:
-        """The editor leaves: status 0 after `shutdown`, 1 without."""
+    def lsp_exit(self, *_params: object) -> Generator[object, object, None]:
+        """End with status 0 after `shutdown`, with 1 otherwise."""
         self.host.leave(0 if self._shutdown else 1)
         yield from ()

@@ -1,4 +1,4 @@
-"""The server: what it offers, what it tells the editor by itself, and how it is started."""
+"""The server: its offers, and the findings that it sends to the editor by itself."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol, cast
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
-from nki_lab.lsp.checker import Checker, Unit, findings_of
-from nki_lab.lsp.convert import at_home, diagnostic_of
+from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
+from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
 from nki_lab.lsp.requests import explain
 from nki_lab.lsp.settings import Settings
@@ -37,9 +37,9 @@ class Request(Protocol):
     """A module of `requests`: the method it answers, what the server says of it, and the answer."""
 
     METHOD: str
-    OPTIONS: Any
+    OPTIONS: object
 
-    def answer(self, server: Server, params: Any) -> Awaitable[Any]: ...
+    def answer(self, server: Server, params: object) -> Awaitable[object]: ...
 
 
 class Server(LanguageServer):
@@ -50,10 +50,10 @@ class Server(LanguageServer):
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
-        self.checker = Checker(self.texts, self.settings, self._tell)
+        self.checker = Checker(self.texts, self.settings, self._report)
         self.status = 1  # of the process, until the editor says good-bye
         self.on_leave: Callable[[], None] = lambda: None
-        self._told: dict[str, list[lsp.Diagnostic]] = {}
+        self._published: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
         for module in requests:
             self._offer(module)
@@ -62,7 +62,8 @@ class Server(LanguageServer):
     def _offer(self, module: ModuleType) -> None:
         request = cast("Request", module)
 
-        async def handler(params: Any) -> Any:
+        # Any: pygls passes the server to a handler whose first parameter has a type of the server.
+        async def handler(params: Any) -> object:
             return await request.answer(self, params)
 
         self.feature(request.METHOD, request.OPTIONS)(handler)
@@ -71,33 +72,33 @@ class Server(LanguageServer):
 
     @property
     def encoding(self) -> str:
-        """The code units of positions: "utf-8", "utf-16" or "utf-32"."""
+        """Return the code units of positions: "utf-8", "utf-16" or "utf-32"."""
         chosen = self.server_capabilities.position_encoding
         return str(getattr(chosen, "value", chosen) or "utf-16")
 
     @property
     def pulls(self) -> bool:
-        """Whether the editor asks for findings; then it is not told any unasked."""
+        """Return whether the editor asks for findings; then it gets none unasked."""
         text = self.client_capabilities.text_document
         return text is not None and text.diagnostic is not None
 
     @property
     def shows_related(self) -> bool:
-        """Whether the editor shows other places of a finding."""
+        """Return whether the editor shows other places of a finding."""
         text = self.client_capabilities.text_document
-        found = (text.diagnostic if self.pulls else text.publish_diagnostics) if text is not None else None
-        return bool(getattr(found, "related_information", False))
+        return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None),
+                            "related_information", False))  # fmt: skip
 
     def complain(self, text: str) -> None:
         """Say in the editor's log what is wrong around the kernels."""
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, text))
 
-    def report_server_error(self, error: Exception, source: Any) -> None:
+    def report_server_error(self, error: Exception, source: object) -> None:
         """A message that made no sense, or a mistake of ours: for the log, not for the user's screen."""
         log.error("%s", error, exc_info=error)
 
     def leave(self, status: int) -> None:
-        """The editor says good-bye."""
+        """End the server with a status."""
         self.status = status
         self.on_leave()
 
@@ -105,25 +106,22 @@ class Server(LanguageServer):
 
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
         """A text has another content; it is looked at once nothing more is typed."""
-        if opened:
-            self.checker.changed(uri, quiet=0)
-        else:
-            self.checker.changed(uri)
+        self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
 
     def unit_closed(self, uri: str, cells: list[str]) -> None:
         """A file or notebook is closed: its findings go."""
         unit = self.checker.closed(uri)
-        for item in {*cells, *(unit.told if unit is not None else ())}:
-            if self._told.pop(item, None):
+        for item in {*cells, *(unit.published if unit is not None else ())}:
+            if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
 
     # -- findings --------------------------------------------------------------------------------------------------
 
     def reports(self, unit: Unit, module: Module) -> dict[str, list[lsp.Diagnostic]]:
-        """The findings in a unit by the URIs of its texts, each of which has a list."""
+        """Return the findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
         for found in findings_of(unit, module):
-            item = at_home(found, module.file)
+            item = at_import(found, module.file)
             shown = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
             if shown is not None and shown[0] in reports:
                 reports[shown[0]].append(shown[1])
@@ -135,11 +133,11 @@ class Server(LanguageServer):
 
     @property
     def can_refresh(self) -> bool:
-        """Whether the editor can be asked to ask again."""
+        """Return whether the editor can be asked to ask again."""
         workspace = self.client_capabilities.workspace
         return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
 
-    def _tell(self, unit: Unit, final: bool) -> None:
+    def _report(self, unit: Unit, final: bool) -> None:
         module = unit.module
         if module is None:
             return
@@ -150,17 +148,17 @@ class Server(LanguageServer):
                     self.workspace_diagnostic_refresh(None)
             return
         reports = self.reports(unit, module)
-        for uri in unit.told - reports.keys():  # cells that are gone
+        for uri in unit.published - reports.keys():  # cells that were removed
             reports[uri] = []
-        unit.told = {uri for uri, _ in module.parts}
+        unit.published = {uri for uri, _ in module.parts}
         for uri, found in reports.items():
             text = self.texts.texts.get(uri)
             self._publish(uri, found, None if text is None else text.version, final=final)
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic], version: int | None, *, final: bool = True) -> None:
         """Tell the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
-        if not final and not found and uri not in self._told:
+        if not final and not found and uri not in self._published:
             return
-        if self._told.get(uri) != found or (found and final):
-            self._told[uri] = found
+        if self._published.get(uri) != found or (found and final):
+            self._published[uri] = found
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))

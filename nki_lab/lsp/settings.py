@@ -1,11 +1,11 @@
-"""What is checked and how: the editor's settings, else the environment's, else the project's."""
+"""Settings of checks: the editor's, else the environment's, else the project's."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import Arch, arch_of
@@ -19,18 +19,18 @@ SECONDS: Final = 12.0
 
 
 class Settings:
-    """The settings in force. What cannot be understood is said once, through `complain`, and passed over."""
+    """The settings in force. `complain` reports each mistake in them once."""
 
     def __init__(self, complain: Callable[[str], None]) -> None:
         self._complain = complain
         self.target: str | None = None  # as the editor's settings have it
         self.python = ""  # the interpreter or environment whose installed kernels are read
         self.seconds = SECONDS
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def take(self, values: Any) -> None:
+    def take(self, values: object) -> None:
         """Settings of the editor: `{"target": "trn2", "seconds": 5, "python": ".venv"}`, or that under a name."""
-        table = values if isinstance(values, dict) else {}
+        table: dict[str, object] = values if isinstance(values, dict) else {}
         inner = table.get(SECTION)
         table = inner if isinstance(inner, dict) else table
         names = ("target", "seconds", "python")
@@ -41,31 +41,31 @@ class Settings:
             self.seconds = float(seconds)
 
     def arch(self, path: str) -> Arch:
-        """The target for a file."""
+        """Return the target for a file."""
         variable = os.environ.get(TARGET_VARIABLE)
         for value, origin in ((self.target, f"the setting {SECTION}.target"), (variable, TARGET_VARIABLE)):
             if value and value.strip():
                 try:
                     return arch_of(value)
                 except NkiError as error:
-                    self._say(f"{origin} is passed over: {error.diagnostics[0].message}")
+                    self._complain_once(f"{origin} is passed over: {error.diagnostics[0].message}")
         return arch_of(self.project(path).target or DEFAULT_TARGET)
 
     def project(self, path: str) -> Configuration:
-        """What the project of a file says; nothing for a text that is in none."""
+        """Return the settings of a file's project; empty for a text that is in none."""
         try:
             return project_of(path)
         except NkiError as error:
             for item in error.diagnostics:
-                self._say(f"{item.file}:{item.line}: {item.message}")
+                self._complain_once(f"{item.file}:{item.line}: {item.message}")
             return Configuration()
 
-    def _say(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _complain_once(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             self._complain(text)
 
 
 def project_of(path: str) -> Configuration:
-    """The project of a file, NKI024 where it cannot be understood; of what is no file, none."""
+    """Return the project of a file, NKI024 where it cannot be understood; of what is no file, none."""
     return configuration_of(Path(path)) if Path(path).is_absolute() else Configuration()

@@ -1,4 +1,4 @@
-"""What jupyter-lsp is told: the notebook server starts `nki-ls` for NKI cells.
+"""The entry for jupyter-lsp: the notebook server starts `nki-ls` for NKI cells.
 
 Python cells have servers already; where the environment variable NKI_LAB_LSP_PYTHON is set, this one is offered too.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
 KEY: Final = "nki-ls"
 PYTHON_VARIABLE: Final = "NKI_LAB_LSP_PYTHON"
 
 
-def spec(_manager: object = None) -> dict[str, dict[str, Any]]:
-    """The language server's entry, as the entry point group `jupyter_lsp_spec_v1` expects it."""
+def spec(_manager: object = None) -> dict[str, dict[str, object]]:
+    """Return the language server's entry, as the entry point group `jupyter_lsp_spec_v1` expects it."""
     python = bool(os.environ.get(PYTHON_VARIABLE))
     return {
         KEY: {

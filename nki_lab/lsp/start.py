@@ -1,4 +1,4 @@
-"""How the server is started: `nki-lab lsp`, `python -m nki_lab.lsp`."""
+"""The command that starts the server: `nki-lab lsp`, `python -m nki_lab.lsp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the editor has open: texts, notebooks, and the modules that they make."""
+"""The editor's open texts and notebooks, and the modules that they make."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class Text:
 
     @property
     def lines(self) -> Sequence[str]:
-        """The lines, without their ends."""
+        """Return the lines, without their ends."""
         if self._lines is None:
             self._lines = LINE_END.split(self.text)
         return self._lines
 
     def line(self, number: int) -> str:
-        """A 1-based line, empty beyond the last."""
+        """Return a 1-based line, empty beyond the last."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
 
@@ -67,7 +67,7 @@ class Notebook:
 
 @dataclass(frozen=True)
 class Module:
-    """What is checked as one: a file, or the code cells of a notebook one below the other.
+    """A unit of checking: a file, or the code cells of a notebook one below the other.
 
     `parts` are the editor's texts as they were when the module was made, `starts` the lines above each of them.
     """
@@ -80,21 +80,21 @@ class Module:
 
     @cached_property
     def file(self) -> str:
-        """The file's path, the URI where it is none."""
+        """Return the file's path, the URI where it is none."""
         return path_of(self.uri) or self.uri
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The lines that are checked."""
+        """Return the lines that are checked."""
         return tuple(line for source in self.sources for line in LINE_END.split(source))
 
     @property
     def text(self) -> str:
-        """The whole, with newline characters between the lines."""
+        """Return the whole, with newline characters between the lines."""
         return "\n".join(self.lines)
 
     def location(self, span: Span, encoding: str) -> lsp.Location | None:
-        """Where a span of this module stands in the editor; None where it is not in one of its texts."""
+        """Return the place of a span in the editor; None where it is not in one of the module's texts."""
         if span.file != self.file:
             path = Path(span.file)
             return lsp.Location(path.as_uri(), _unread_range(span)) if path.is_absolute() else None
@@ -111,7 +111,7 @@ class Module:
         return lsp.Location(uri, range_of(inside, lambda line: lines[line - 1], encoding))
 
     def place(self, uri: str, position: lsp.Position, encoding: str) -> tuple[int, int] | None:
-        """The 1-based line and character of a position in one of its texts."""
+        """Return the 1-based line and character of a position in one of its texts."""
         for (part, lines), start in zip(self.parts, self.starts, strict=True):
             if part == uri and 0 <= position.line < len(lines):
                 column = from_units(lines[position.line], position.character, encoding)
@@ -120,12 +120,12 @@ class Module:
 
 
 def _unread_range(span: Span) -> lsp.Range:
-    """A range in a file that is not open: its lines are not at hand, and taken for ASCII."""
+    """Return a range in a file that is not open: its lines are not at hand, and taken for ASCII."""
     return lsp.Range(lsp.Position(span.line - 1, span.column - 1), lsp.Position(span.end_line - 1, span.end_column - 1))
 
 
 def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
-    """The module that a text, or the cells of a notebook, make.
+    """Return the module that a text, or the cells of a notebook, make.
 
     A text in language `nki` is what an extension has cut out of the cells of a notebook, and some editors open each
     cell by itself: names of the other cells are not at hand.
@@ -145,7 +145,7 @@ def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
 
 
 def path_of(uri: str) -> str:
-    """The path of a `file:` URI; empty for others. Windows drives lose the slash above them."""
+    """Return the path of a `file:` URI; empty for others. Windows drives lose the slash above them."""
     parts = urlsplit(uri)
     if parts.scheme != "file":
         return ""
@@ -164,7 +164,7 @@ class Texts:
     _owner: dict[str, str] = field(default_factory=dict)
 
     def unit(self, uri: str) -> str:
-        """The URI of what a text is checked with: its notebook's, else its own."""
+        """Return the URI of what a text is checked with: its notebook's, else its own."""
         return self._owner.get(uri, uri)
 
     def open(self, item: lsp.TextDocumentItem, notebook: str = "") -> None:
@@ -179,7 +179,7 @@ class Texts:
         self._owner.pop(uri, None)
 
     def module(self, unit: str) -> Module | None:
-        """The module of a text or notebook; None where it is not open."""
+        """Return the module of a text or notebook; None where it is not open."""
         notebook = self.notebooks.get(unit)
         if notebook is None:
             text = self.texts.get(unit)
@@ -195,29 +195,29 @@ class Texts:
             self.open(item, given.uri)
 
     def change_notebook(self, params: lsp.DidChangeNotebookDocumentParams, encoding: str) -> list[str]:
-        """Take in changes of a notebook; gives the cells that are gone."""
+        """Take in changes of a notebook; returns the removed cells."""
         notebook = self.notebooks[params.notebook_document.uri]
         notebook.version = params.notebook_document.version
         changes = params.change.cells
         if changes is None:
             return []
-        gone = self._restructure(notebook, changes.structure) if changes.structure is not None else []
+        removed = self._restructure(notebook, changes.structure) if changes.structure is not None else []
         for item in changes.text_content or ():
             text = self.texts.get(item.document.uri)
             if text is not None:
                 text.apply(item.document.version, item.changes, encoding)
-        return gone
+        return removed
 
     def _restructure(self, notebook: Notebook, structure: lsp.NotebookDocumentCellChangeStructure) -> list[str]:
-        """Cells come, go and move."""
+        """Take in new cells, and those that were removed or moved; return the URIs of the removed cells."""
         array = structure.array
         notebook.cells[array.start : array.start + array.delete_count] = array.cells or ()
         for item in structure.did_open or ():
             self.open(item, notebook.uri)
-        gone = [item.uri for item in structure.did_close or ()]
-        for uri in gone:
+        removed = [item.uri for item in structure.did_close or ()]
+        for uri in removed:
             self.close(uri)
-        return gone
+        return removed
 
     def close_notebook(self, uri: str) -> list[str]:
         """Forget a notebook; gives its cells."""

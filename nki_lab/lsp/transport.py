@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 
 from nki_lab.lsp.requests import code_action, configuration, diagnostics, hover, initialized, inlay_hint
 from nki_lab.lsp.server import Server
+from nki_lab.lsp.worker import own_streams
 
 LOCAL: Final = "127.0.0.1"
 REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, initialized)
@@ -22,11 +22,7 @@ REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, i
 
 def serve_stdio() -> int:
     """Serve over standard input and output; gives the exit status."""
-    # The two are ours alone: what anything prints goes to the log, and no child reads the editor's messages.
-    source, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
+    source, output = own_streams()
     pool = ThreadPoolExecutor(1, "input")
     try:
         return asyncio.run(_dialogue(StdinAsyncReader(source, pool), StdoutWriter(output)))
@@ -60,7 +56,9 @@ async def _serve_tcp(host: str, port: int) -> int:
     return await status
 
 
-async def _dialogue(reader: Any, writer: Any) -> int:
+async def _dialogue(
+    reader: StdinAsyncReader | asyncio.StreamReader, writer: StdoutWriter | asyncio.StreamWriter
+) -> int:
     """Speak with one editor until it leaves or its end of the line closes."""
     server = Server(REQUESTS)
     stopped = threading.Event()

@@ -12,11 +12,16 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from nki_lab.diagnostic import Diagnostic
+from nki_lab.diagnostic import Diagnostic, NkiError
+from nki_lab.isa.arch import arch_of
+from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Stopped
+from nki_lab.lsp.settings import project_of
+from nki_lab.query import Configuration, Document, EvaluationRequest, Examination, Selection
 
 MEMORY_BYTES: Final = 8 << 30
 """Address space of the process: what asks for more ends in a MemoryError instead of a full machine."""
@@ -46,7 +51,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A document is closed, or nobody waits for its examination any more."""
+    """The end of a document, or of the wait for its examination."""
 
     key: str
     forget: bool
@@ -54,73 +59,85 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came out for a job: first its syntax findings, then its examination, or why there is none."""
+    """The answer to a job: first its syntax findings, then its examination, or why there is none."""
 
     key: str
     revision: int
     syntax: tuple[Diagnostic, ...] = ()
-    examination: Any = None
+    examination: Examination | None = None
     failure: str = ""
+
+
+Message = Job | Close | None
+"""What the server sends; None at the end of the input."""
+
+
+def packed(message: object) -> bytes:
+    """Return a message as the pipes carry it."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return len(data).to_bytes(4, "big") + data
 
 
 def send(stream: BinaryIO, message: object) -> None:
     """Write one message."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    stream.write(len(data).to_bytes(4, "big") + data)
+    stream.write(packed(message))
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> Any:
+def receive(stream: BinaryIO) -> Message:
     """Read one message; None at the end."""
     head = stream.read(4)
     if len(head) < 4:
         return None
-    return pickle.loads(stream.read(int.from_bytes(head, "big")))
+    message: Message = pickle.loads(stream.read(int.from_bytes(head, "big")))
+    return message
+
+
+def own_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Return standard input and output for the process alone.
+
+    What anything prints goes to the log from then on, and no child reads the other side's messages.
+    """
+    source, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    os.dup2(2, 1)
+    return source, output
 
 
 class Worker:
     """Examines documents one at a time. While kernels are evaluated, the syntax of others is looked at in between."""
 
     def __init__(self, output: BinaryIO) -> None:
-        from nki_lab.query import Document
-
-        self._new = Document
         self._output = output
-        self._documents: dict[str, Any] = {}
-        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._documents: dict[str, Document] = {}
+        self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._newest: dict[str, int] = {}
-        self._libraries: dict[Any, Any] = {}
+        self._libraries: dict[object, ModuleFinder] = {}
         self._read: list[Job] = []  # their syntax is done
 
     def listen(self, source: BinaryIO) -> None:
         """Take messages until the end of `source`; runs beside `work`."""
-        message: Any = True
-        while message is not None:
-            try:
-                message = receive(source)
-            except (OSError, EOFError, pickle.UnpicklingError):
-                message = None
-            if isinstance(message, Job):
-                self._newest[message.key] = message.revision
-            elif isinstance(message, Close):
-                self._newest[message.key] = -1
-            self._inbox.put(message)
+        with suppress(OSError, EOFError, pickle.UnpicklingError):
+            while (message := receive(source)) is not None:
+                self._newest[message.key] = message.revision if isinstance(message, Job) else -1
+                self._inbox.put(message)
+        self._inbox.put(None)
 
     def work(self) -> None:
         """Examine until the end of the input."""
-        while True:
-            if not self._read:
-                try:
-                    message = self._inbox.get(timeout=IDLE_SECONDS)
-                except queue.Empty:
-                    gc.collect()
-                    message = self._inbox.get()
-                if not self._take(message):
-                    return
+        while self._read or self._take(self._next()):
             if not self._drain():
                 return
             if self._read:
                 self._examine(self._read.pop(0))
+
+    def _next(self) -> Message:
+        """Wait for a message."""
+        try:
+            return self._inbox.get(timeout=IDLE_SECONDS)
+        except queue.Empty:
+            gc.collect()
+            return self._inbox.get()
 
     def _drain(self) -> bool:
         """Look at the syntax of everything that waits; False at the end of the input."""
@@ -133,7 +150,7 @@ class Worker:
                 self._inbox.put(message)
                 return False
 
-    def _take(self, message: Any) -> bool:
+    def _take(self, message: Message) -> bool:
         if isinstance(message, Close):
             if message.forget:
                 self._documents.pop(message.key, None)
@@ -147,7 +164,7 @@ class Worker:
     def _read_syntax(self, job: Job) -> None:
         document = self._documents.get(job.key)
         if document is None or document.file != job.file:
-            document = self._documents[job.key] = self._new(job.file)
+            document = self._documents[job.key] = Document(job.file)
         try:
             found = self._selected(job, document.update(job.sources if job.is_notebook else job.sources[0]))
         except Exception as error:  # noqa: BLE001 - the server goes on after a mistake of ours, and says so
@@ -158,10 +175,6 @@ class Worker:
         self._read.append(job)
 
     def _examine(self, job: Job) -> None:
-        from nki_lab.isa.arch import arch_of
-        from nki_lab.kernel_runtime.interpreter import Budget, Stopped
-        from nki_lab.query import EvaluationRequest
-
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
@@ -183,17 +196,17 @@ class Worker:
         if gc.get_count()[0] > GARBAGE:
             gc.collect()
 
-    def _library(self, project: Any, python: str) -> Any:
-        """The modules of a project; one library as long as settings stay. `python` serves where it names none."""
+    def _library(self, project: Configuration, python: str) -> ModuleFinder:
+        """Return the modules of a project; one library as long as settings stay. `python` serves where it names
+        none.
+        """
         key = (project.folder, project.paths, project.python or python)
         if key not in self._libraries:
             self._libraries[key] = replace(project, python=key[2] or None).library()
         return self._libraries[key]
 
     def _selected(self, job: Job, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The findings that the project wants to hear of."""
-        from nki_lab.query import Selection
-
+        """Return the findings that the project wants to hear of."""
         project = _project(job)
         if project.excludes(Path(job.file)):
             return []
@@ -204,12 +217,8 @@ class Worker:
         send(self._output, Answer(job.key, job.revision, failure=f"{type(error).__name__}: {error}"))
 
 
-def _project(job: Job) -> Any:
-    """The configuration for a job's file; nothing where it cannot be understood, which the server says."""
-    from nki_lab.diagnostic import NkiError
-    from nki_lab.lsp.settings import project_of
-    from nki_lab.query import Configuration
-
+def _project(job: Job) -> Configuration:
+    """Return the configuration for a job's file; nothing where it cannot be understood, which the server says."""
     try:
         return project_of(job.file)
     except NkiError:
@@ -218,10 +227,7 @@ def _project(job: Job) -> Any:
 
 def main() -> None:
     """Work until standard input ends."""
-    source, output = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(2, 1)  # what anything prints goes to the log
+    source, output = own_streams()
     _bound_memory()
     worker = Worker(output)
     gc.collect()

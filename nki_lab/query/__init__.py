@@ -1,4 +1,4 @@
-"""What editors and the command line ask about source text: findings, hovers, explanations.
+"""Answers about source text for editors and the command line: findings, hovers, explanations.
 
 Pure functions of text. Nothing of the user's is executed or imported; kernels are evaluated within a budget.
 """

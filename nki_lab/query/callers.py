@@ -1,4 +1,4 @@
-"""How other files call the kernels of one: its tests, and the scripts beside it."""
+"""Finds the calls of a file's kernels in other files: its tests, and the scripts beside it."""
 
 # ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH119, PTH120, PTH122, PTH208
 # Folders are listed and their files looked at in an editor, while somebody types.
@@ -33,7 +33,7 @@ Found = Mapping[str, tuple[Signature, ...]]
 def called_elsewhere(
     file: str, kernels: frozenset[str], library: ModuleFinder, cache: EvaluationCache, stop: Callable[[], bool] | None
 ) -> Found:
-    """The signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
+    """Return the signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
     path = library.place(file)
     if not path:
         return {}
@@ -46,8 +46,8 @@ def called_elsewhere(
     found: dict[str, tuple[Signature, ...]] = {}
     budget = replace(HOST_BUDGET, seconds=SECONDS, stop=stop)
     for candidate in _telling(path, kernels, candidates, library, reads):
-        shown = os.path.relpath(candidate) if not os.path.isabs(file) else candidate
-        module = library.load(candidate, reads, shown)
+        display_name = os.path.relpath(candidate) if not os.path.isabs(file) else candidate
+        module = library.load(candidate, reads, display_name)
         if module is None or all(len(found.get(name, ())) >= MOST for name in kernels):
             continue
         called = launches(module, (), budget, library)
@@ -62,7 +62,9 @@ def called_elsewhere(
 
 
 def _candidates(path: str) -> tuple[str, ...]:
-    """The Python files beside `path`, and those of the folders that may hold its tests, which may mirror packages."""
+    """Return the Python files beside `path`, and those of the folders that may hold its tests, which may mirror
+    packages.
+    """
     folder = os.path.dirname(path)
     folders = [folder]
     inner: list[str] = []
@@ -85,7 +87,7 @@ def _candidates(path: str) -> tuple[str, ...]:
 
 
 def _mirrored(tests: str, inner: list[str]) -> list[str]:
-    """Where a folder of tests may have those of a package: `inner` are the folders from beside it to the package."""
+    """Return the folders below `tests` that may hold a package's tests; `inner` leads from beside it to the package."""
     bases = [os.path.join(tests, *kind) for kind in ((), ("unit",), ("integration",))]
     ends = range(len(inner), 0, -1)
     parts = [inner[start:end] for end in ends for start in range(end)]
@@ -95,7 +97,7 @@ def _mirrored(tests: str, inner: list[str]) -> list[str]:
 def _telling(
     path: str, kernels: frozenset[str], candidates: tuple[str, ...], library: ModuleFinder, reads: Reads
 ) -> list[str]:
-    """The files that mention the module and one of its kernels, its own test first."""
+    """Return the files that mention the module and one of its kernels, its own test first."""
     stem = os.path.splitext(os.path.basename(path))[0]
     if stem == "__init__":
         stem = os.path.basename(os.path.dirname(path))

@@ -37,7 +37,7 @@ def check(
     library: ModuleFinder | None = None,
     judged: bool = True,
 ) -> list[Diagnostic]:
-    """The findings in a file, a source text or a function, in the order of the source; nothing of it is run.
+    """Return the findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
     With `source`, `path` only names it; a parsed module has its own name. `function` is a function or kernel object,
     whose file is read, or the name of one in the text; then other kernels are left out. `args` and `kwargs` are what it
@@ -96,7 +96,7 @@ def _source_of(
 
 
 def _library_of(file: str) -> ModuleFinder:
-    """The modules that a file can import, as its project says; without one, as Python finds them."""
+    """Return the modules that a file can import, as its project says; without one, as Python finds them."""
     try:
         return (configuration_of(Path(file)) if Path(file).is_file() else NONE).library()
     except (NkiError, OSError, ValueError):
@@ -114,7 +114,7 @@ def unreadable(file: str, error: Exception) -> Diagnostic:
 
 
 def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:
-    """The facts of one kernel (the one at `line`, where that is given) and of what it reaches."""
+    """Return the facts of one kernel (the one at `line`, where that is given) and of what it reaches."""
     entries = [item for item in facts.functions if item.is_entry and item.node.name == name]
     at = [item for item in entries if line and first_line(item.node) <= line <= (item.node.end_lineno or line)]
     kernel = (at or entries)[-1:]

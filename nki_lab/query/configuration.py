@@ -1,4 +1,4 @@
-"""What a project says about its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
+"""The settings of a project for its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Configuration:
     python: str | None = None
 
     def library(self, folder: str | Path = "") -> ModuleFinder:
-        """Where the modules that its kernels import are found; `folder` is where a text without a file stands."""
+        """Return the finder of modules that its kernels import; `folder` is that of a text without a file."""
         own = self.folder or Path()
         interpreter = None if self.python is None else own / Path(self.python).expanduser()
         return ModuleFinder([own / item for item in self.paths], site_folders(interpreter), folder)
 
     def excludes(self, path: Path) -> bool:
-        """Whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
+        """Return whether a file or folder is left out: it, or a folder that it is in, matches one of `exclude`.
 
         A pattern without a slash is the name of a file or folder anywhere, another is a path from the folder.
         """
@@ -64,7 +64,7 @@ class Configuration:
         )
 
     def signatures(self, path: Path) -> dict[str, tuple[Signature, ...]]:
-        """How the kernels of a file are called, by their names."""
+        """Return the signatures of a file's kernels by their names."""
         inside = self._inside(path)
         found: dict[str, tuple[Signature, ...]] = {}
         for key, given in self.shapes.items():
@@ -88,7 +88,8 @@ NONE: Final = Configuration()
 def library(
     *, folder: Path, paths: Iterable[str], given: Mapping[str, ModuleSource], arrays: Mapping[str, TensorSpec]
 ) -> ModuleFinder:
-    """The modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports find.
+    """Return the modules of a notebook: those on its `paths`, and the texts of its cells, by the files that imports
+    find.
 
     `arrays` are those of its variables.
     """
@@ -99,7 +100,7 @@ _SITE: Final = ("site-packages", "dist-packages")
 
 
 def configuration_of(path: Path) -> Configuration:
-    """The settings for a file or folder; NKI024 where they cannot be understood."""
+    """Return the settings for a file or folder; NKI024 where they cannot be understood."""
     place = path.absolute()
     for folder in (place, *place.parents):
         file = folder / FILE
@@ -111,7 +112,7 @@ def configuration_of(path: Path) -> Configuration:
 
 
 def read(file: Path) -> Configuration | None:
-    """The settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
+    """Return the settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
     try:
         text = read_source(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -129,8 +130,10 @@ def read(file: Path) -> Configuration | None:
     return None if table is None else _Reader(str(file), text).configuration(table)
 
 
-def tensor_or_dtype(text: str) -> Any:
-    """The argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad dtype."""
+def tensor_or_dtype(text: str) -> object:
+    """Return the argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad
+    dtype.
+    """
     tensor = _TENSOR.fullmatch(text.strip())
     if tensor:
         return spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])
@@ -138,89 +141,89 @@ def tensor_or_dtype(text: str) -> Any:
 
 
 class _Reader:
-    """Reads one table; every mistake in it is told."""
+    """Reads one table; every mistake in it is reported."""
 
     def __init__(self, file: str, text: str) -> None:
         self._file = file
         self._lines = text.split("\n")
         self._found: list[Diagnostic] = []
 
-    def configuration(self, table: Any) -> Configuration:
-        takes: dict[str, Callable[[str, Any], Any]] = {
+    def configuration(self, table: object) -> Configuration:
+        takes: dict[str, Callable[[str, object], object]] = {
             "target": self._target, "select": self._codes, "ignore": self._codes, "exclude": self._texts,
             "shapes": self._shapes, "paths": self._texts, "python": self._text,
         }  # fmt: skip
-        values = {}
+        values: dict[str, Any] = {}
         if not isinstance(table, dict):
-            self._tell("nki-lab", f"{TABLE} is no table")
+            self._report("nki-lab", f"{TABLE} is no table")
             table = {}
         for key, value in table.items():
             if key in takes:
                 values[key] = takes[key](key, value)
             else:
                 near = did_you_mean(key, takes) or f"its keys are {', '.join(takes)}"
-                self._tell(key, f"{TABLE} has no {key}", near)
+                self._report(key, f"{TABLE} has no {key}", near)
         if self._found:
             raise NkiError(self._found)
         return Configuration(folder=Path(self._file).parent, **values)
 
-    def _target(self, key: str, value: Any) -> str | None:
+    def _target(self, key: str, value: object) -> str | None:
+        text = self._text(key, value)
         try:
-            if isinstance(value, str):
-                return arch_of(value).target
-            self._tell(key, f"{key} is no text", f'write {key} = "trn2"')
+            return None if text is None else arch_of(text).target
         except NkiError as error:
-            self._tell(key, error.diagnostics[0].message, error.diagnostics[0].help)
-        return None
+            self._report(key, error.diagnostics[0].message, error.diagnostics[0].help)
+            return None
 
-    def _text(self, key: str, value: Any) -> str | None:
+    def _text(self, key: str, value: object) -> str | None:
         if isinstance(value, str) and value.strip():
             return value
-        self._tell(key, f"{key} is no text", f'write {key} = ".venv"')
+        example = "trn2" if key == "target" else ".venv"
+        self._report(key, f"{key} is no text", f'write {key} = "{example}"')
         return None
 
-    def _texts(self, key: str, value: Any) -> tuple[str, ...]:
+    def _texts(self, key: str, value: object) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        self._tell(key, f"{key} is no list of texts", f'write {key} = ["..."]')
+        self._report(key, f"{key} is no list of texts", f'write {key} = ["..."]')
         return ()
 
-    def _codes(self, key: str, value: Any) -> tuple[str, ...]:
+    def _codes(self, key: str, value: object) -> tuple[str, ...]:
         try:
             return selectors(self._texts(key, value))
         except ValueError as error:
-            self._tell(key, f"{key} has {str(error)!r}, which no code begins with", "a code is NKI213, a group NKI2")
+            self._report(key, f"{key} has {str(error)!r}, which no code begins with", "a code is NKI213, a group NKI2")
             return ()
 
-    def _shapes(self, key: str, value: Any) -> dict[str, tuple[Signature, ...]]:
+    def _shapes(self, key: str, value: object) -> dict[str, tuple[Signature, ...]]:
         if not isinstance(value, dict):
-            self._tell(key, f"{key} is no table", f"write [{TABLE}.shapes], and below it a line for each kernel")
+            self._report(key, f"{key} is no table", f"write [{TABLE}.shapes], and below it a line for each kernel")
             return {}
         return {kernel: tuple(self._signatures(kernel, item)) for kernel, item in value.items()}
 
-    def _signatures(self, kernel: str, value: Any) -> Iterable[Signature]:
+    def _signatures(self, kernel: str, value: object) -> Iterable[Signature]:
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 yield Signature(kwargs={name: self._argument(kernel, name, given) for name, given in item.items()})
             else:
-                self._tell(kernel, f"the shapes of {kernel} are no table of arguments",
+                self._report(kernel, f"the shapes of {kernel} are no table of arguments",
                            f'write {kernel} = {{ a = "bfloat16[128,512]" }}')  # fmt: skip
 
-    def _argument(self, kernel: str, name: str, value: Any) -> Any:
+    def _argument(self, kernel: str, name: str, value: object) -> object:
         if isinstance(value, list):
             return tuple(self._argument(kernel, name, item) for item in value)
         if isinstance(value, str):
             try:
                 found = tensor_or_dtype(value)
             except NkiError as error:
-                self._tell(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
+                self._report(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
                 return value
             return value if found is None else found
         if not isinstance(value, bool | int | float):
-            self._tell(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
+            self._report(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
         return value
 
-    def _tell(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
+    def _report(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
         opening = next((i for i, line in enumerate(self._lines) if f"{TABLE}" in line), 0)
         named = re.compile(rf"""\s*\[?["']?(?:{re.escape(TABLE)}\.)?{re.escape(key)}["']?\s*[\]=.]""")
         numbers = (i for i in range(opening, len(self._lines)) if named.match(self._lines[i]))

@@ -1,4 +1,4 @@
-"""What is written about names that no declaration and no function of NKI's modules stands for.
+"""Texts about names that no declaration and no function of NKI's modules stands for.
 
 Entry points and annotations are objects of the dialects, which are above the editor's queries; memories, engines and
 members of tensors have no text of their own that a signature would go with.
@@ -7,8 +7,8 @@ members of tensors have no text of their own that a signature would go with.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -69,7 +69,7 @@ _TENSOR: Final = "nki.language.NkiTensor"
 
 
 def entry(dotted: str) -> str | None:
-    """The Markdown of such a name, spelt in full; None for other names."""
+    """Return the Markdown of such a name, spelt in full; None for other names."""
     home, _, name = dotted.rpartition(".")
     if home == "nki.isa" and name.endswith("_engine"):
         member = name.removesuffix("_engine")
@@ -81,14 +81,22 @@ def entry(dotted: str) -> str | None:
     return TEXTS.get(dotted)
 
 
-def _member(name: str, value: Any) -> str | None:
-    """An attribute or a method of tensors."""
+def _member(name: str, value: object) -> str | None:
+    """Return an attribute or a method of tensors."""
     text = inspect.getdoc(value) if value is not None else None
     if text is None:
         return None
     if not inspect.isfunction(value):
         return f"`tensor.{name}`\n\n{text}"
-    signature = inspect.signature(value)
-    bare = [item.replace(annotation=item.empty) for item in list(signature.parameters.values())[1:]]
-    shown = signature.replace(parameters=bare, return_annotation=signature.empty)
-    return f"```python\ntensor.{name}{shown}\n```\n\n{text}"
+    return f"```python\ntensor.{name}{bare_signature(value, skipped=1)}\n```\n\n{text}"
+
+
+def bare_signature(
+    function: Callable[..., object], spelled: Callable[[object], object] = lambda default: default, *, skipped: int = 0
+) -> inspect.Signature:
+    """Return the signature of a function without annotations, and without the first `skipped` parameters."""
+    signature = inspect.signature(function)
+    parameters = [
+        item.replace(annotation=item.empty, default=spelled(item.default)) for item in signature.parameters.values()
+    ]
+    return signature.replace(parameters=parameters[skipped:], return_annotation=signature.empty)

@@ -1,4 +1,4 @@
-"""What evaluations gave, kept for as long as nothing that they read has changed."""
+"""Results of evaluations, kept for as long as nothing that they read has changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Block:
 
 
 def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ...]:
-    """The statements of a module's body."""
+    """Return the statements of a module's body."""
     found = []
     for node in body:
         first = first_line(node)
@@ -124,7 +124,7 @@ def _agree(then: Block, now: Block, depends: frozenset[str]) -> bool:
 
 
 def _lines_between(then: tuple[Block, ...], now: tuple[Block, ...]) -> LineOf | None:
-    """Where lines of agreeing blocks stand now; None where they stand as before."""
+    """Return the map of lines between agreeing blocks; None where no line has moved."""
     starts = [block.line for block in then]
     offsets = [new.line - old.line for old, new in zip(then, now, strict=True)]
     if not any(offsets):

@@ -1,4 +1,4 @@
-"""What stands at a place in a text, as Markdown."""
+"""Markdown about a place in a text."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def hover(
     target: str | Arch | None = None,
     known: Examination | None = None,
 ) -> str | None:
-    """What stands at a 1-based line and character column, as Markdown; None where there is nothing to say.
+    """Return the Markdown about a 1-based line and character column; None where there is nothing to say.
 
-    Instructions and functions are shown with their declaration and with what the call under the first known signature
-    came to; dtypes with their format, variables of a kernel with what they stand for. `known` is what an examination of
-    the text gave; without it the text is examined.
+    Instructions and functions are shown with their declaration and with the result of the call under the first known
+    signature; dtypes with their format, variables of a kernel with what they stand for. `known` is an examination of
+    the text; without it the text is examined.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -70,7 +70,7 @@ def hover(
 
 
 def findings_text(found: list[Diagnostic]) -> str:
-    """What the codes of findings mean on the chip, and what to write instead."""
+    """Return the meaning of findings' codes on the chip, and the remedies."""
     parts = []
     for entry in map(codes.get, dict.fromkeys(item.code for item in found)):
         why, instead = (_section(entry.body, title) for title in ("Why it matters on the chip", "Use instead"))
@@ -93,7 +93,9 @@ def _examined(source: str, file: str, target: str) -> Examination:
 
 
 def _node_at(facts: SyntaxFacts, line: int, column: int) -> tuple[ast.AST | None, ast.Call | None]:
-    """The innermost name, attribute, parameter or keyword at a place; the call around a keyword, or of a function."""
+    """Return the innermost name, attribute, parameter or keyword at a place; the call around a keyword, or of a
+    function.
+    """
     best: ast.AST | None = None
     smallest = 1 << 62
     called: dict[int, ast.Call] = {}
@@ -116,7 +118,7 @@ def _node_at(facts: SyntaxFacts, line: int, column: int) -> tuple[ast.AST | None
 
 
 def _nodes_near(facts: SyntaxFacts, line: int) -> list[ast.AST]:
-    """The nodes of the statements that cover a line."""
+    """Return the nodes of the statements that cover a line."""
     found: list[ast.AST] = []
     stack: list[ast.AST] = [facts.tree]
     while stack:
@@ -132,12 +134,12 @@ def _covers(node: ast.stmt, line: int) -> bool:
 
 
 def _functions_around(facts: SyntaxFacts, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions of kernel code that cover a line, the innermost last."""
+    """Return the functions of kernel code that cover a line, the innermost last."""
     return [item.node for item in facts.functions if _covers(item.node, line)]
 
 
 def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place, Variable]) -> Variable | None:
-    """What a name stands for where it was last bound above the place, in the same function or one around it."""
+    """Return the value of a name where it was last bound above the place, in the same function or one around it."""
     name = node.id if isinstance(node, ast.Name) else node.arg
     for inner in reversed(_functions_around(facts, node.lineno)):
         places = [
@@ -151,7 +153,7 @@ def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place
 
 
 def _continued(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place, Variable]) -> list[str]:
-    """What subscripts and calls that begin with a name stand for, the shortest first."""
+    """Return the values of subscripts and calls that begin with a name, the shortest first."""
     start = (node.lineno, node.col_offset)
     ends = {}
     for item in _nodes_near(facts, node.lineno):
@@ -163,7 +165,7 @@ def _continued(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Plac
 
 
 def _variable_text(variable: Variable) -> str:
-    """A variable and what it stands for."""
+    """Return a variable and what it stands for."""
     text = f"`{variable.name}`: {variable.text}"
     return f"{text}, {variable.partition_bytes} bytes per partition" if variable.partition_bytes else text
 
@@ -172,7 +174,7 @@ def _variable_text(variable: Variable) -> str:
 
 
 def _argument(instruction: Instruction, operand: Operand, arch: Arch, call: Issued | None) -> str:
-    """The documentation of an instruction's argument, with the limits that are about it."""
+    """Return the documentation of an instruction's argument, with the limits that are about it."""
     name = operand.name
     given = dict(call.instructions[0].operands).get(name) if call is not None and call.instructions else None
     lines = [f"**{name}**{place_of(operand)}", *([f"here: {given}"] if given else []), operand.doc]
@@ -190,7 +192,7 @@ def _argument(instruction: Instruction, operand: Operand, arch: Arch, call: Issu
 
 
 def _call_text(call: Issued | None) -> str:
-    """What a call came to, for a reader who weighs its cost."""
+    """Return the result of a call, for a reader who weighs its cost."""
     if call is None:
         return ""
     if len(call.instructions) == 1:
@@ -215,7 +217,7 @@ def _filled(text: str, value: str, bound: str) -> str:
 
 
 def _where(item: Instructed) -> str:
-    """The engine, the time until it can start the next instruction, and until the result is there."""
+    """Return the engine, the time until it can start the next instruction, and until the result is there."""
     engine = ENGINES.get(item.engine, item.engine)
     if not item.time_source:
         return f"{engine}, time not modelled"

@@ -1,8 +1,9 @@
-"""What a call in a kernel turned into: its instructions, with the operands, limits and cost of this very call."""
+"""The instructions of a call in a kernel, with the operands, limits and cost of this very call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from nki_lab.kernel_runtime.ir import Program, Variant
 from nki_lab.kernel_runtime.issue.legality import describe
 
 MOST: Final = 6
-"""Instructions of one call that are told apart; composites issue several."""
+"""Different instructions of one call that are shown; composites issue several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class Issued:
 
 
 def issued(program: Program, file: str) -> dict[tuple[int, int], Issued]:
-    """The calls in `file` that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
+    """Return the calls in `file` that issued instructions, by 1-based line and 0-based UTF-8 byte column."""
     if not len(program):
         return {}
     site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
@@ -55,19 +56,19 @@ def issued(program: Program, file: str) -> dict[tuple[int, int], Issued]:
     by_site: dict[int, list[tuple[int, int, int]]] = {}
     for pair, start, count in zip(pairs.tolist(), first.tolist(), counts.tolist(), strict=True):
         by_site.setdefault(pair // len(program.variants), []).append((start, pair % len(program.variants), count))
-    known: dict[int, Instructed] = {}
     found: dict[tuple[int, int], Issued] = {}
+
+    @cache
+    def instructed(number: int) -> Instructed:
+        return _instructed(program.arch, program.variants[number])
+
     for number, rows in by_site.items():
         place = program.sites[number]
         if place.file != file:
             continue
-        made = []
-        for _, which, count in sorted(rows)[:MOST]:
-            if which not in known:
-                known[which] = _instructed(program.arch, program.variants[which])
-            made.append(replace(known[which], count=count))
+        made = tuple(replace(instructed(which), count=count) for _, which, count in sorted(rows)[:MOST])
         total = sum(count for _, _, count in rows)
-        found.setdefault((place.line, place.column), Issued(program.arch.target, tuple(made), total))
+        found.setdefault((place.line, place.column), Issued(program.arch.target, made, total))
     return found
 
 
@@ -92,13 +93,11 @@ def _limits(variant: Variant, use: Use) -> list[tuple[str, str, str]]:
     names = limit_names(use.arch) | dict(use.dims)
     for name, dtype in use.dtypes.items():
         names[f"{name}_bytes"] = dtype.nbytes if dtype is not None else 0
-    rows = []
-    for item in variant.instruction.limits:
-        left, right = item.sides(names)
-        rows.append((item.text, str(left), str(right)))
-    return rows
+    return [
+        (item.text, str(left), str(right)) for item in variant.instruction.limits for left, right in [item.sides(names)]
+    ]
 
 
 def limit_names(arch: Arch) -> dict[str, Any]:
-    """The numbers of a target that limits speak of."""
+    """Return the numbers of a target that limits speak of."""
     return {name: fact.value for name, fact in arch.facts.items()}

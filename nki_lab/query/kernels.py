@@ -83,7 +83,7 @@ class _Part:
 
     @property
     def top(self) -> frozenset[str]:
-        """The names of kernels that the module still has at its end."""
+        """Return the names of kernels that the module still has at its end."""
         return frozenset(item.node.name for item in self.kernels if self.module.function(item.node.name) is item.node)
 
 
@@ -339,7 +339,7 @@ def _judged(result: Evaluation) -> Iterator[Diagnostic]:
 
 
 def _reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:
-    """A finding; what is found in another module says where this one leads there."""
+    """Return a finding; what is found in another module says where this one leads there."""
     if item.span is None or item.span.file == file or any(other.message == REACHED for other in item.related):
         return item
     origin = result.origins.get((item.span.file, item.span.line))
@@ -347,7 +347,7 @@ def _reached(file: str, result: Evaluation, item: Diagnostic) -> Diagnostic:
 
 
 def _key(signature: Signature) -> Hashable:
-    """The signature as far as an evaluation depends on it; None where its values are objects of the user's."""
+    """Return the signature as far as an evaluation depends on it; None where its values are objects of the user's."""
     parts = [*signature.args, *signature.kwargs.items(), signature.grid, signature.schedule]
     try:
         return tuple(_plain(item) for item in parts)

@@ -1,4 +1,4 @@
-"""What is said of a kernel as a whole: where its shapes come from, and why it was not evaluated."""
+"""Findings about a kernel as a whole: the origin of its shapes, and reasons why it was not evaluated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nki_lab.source import KernelFunction, SyntaxFacts
 
 
 def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item: Diagnostic) -> Diagnostic:
-    """A finding of an evaluation: with a place, and with the call that gave the shapes."""
+    """Return a finding of an evaluation: with a place, and with the call that gave the shapes."""
     if item.span is None:
         item = replace(item, span=signature.span or facts.name_span(kernel.node))
     assert item.span is not None
@@ -22,12 +22,12 @@ def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item
 
 
 def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, code: str, message: str) -> Diagnostic:
-    """A kernel that is not evaluated at all."""
+    """Return a kernel that is not evaluated at all."""
     return diagnose(code, message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
 
 
 def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> Diagnostic:
-    """A kernel that the time of its file does not reach."""
+    """Return a kernel that the time of its file does not reach."""
     return diagnose(
         "NKI120",
         f"{kernel.node.name} is not evaluated: the kernels above it took the {seconds:g} seconds of a file",
@@ -38,7 +38,7 @@ def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> D
 
 
 def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
-    """A kernel that nothing tells the shapes of."""
+    """Return a kernel that nothing tells the shapes of."""
     names = ", ".join(parameters_of(kernel.node))
     return diagnose(
         "NKI121",
@@ -50,6 +50,6 @@ def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
 
 
 def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The parameters of a function, but for `*args` and `**kwargs`."""
+    """Return the parameters of a function, but for `*args` and `**kwargs`."""
     arguments = node.args
     return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]

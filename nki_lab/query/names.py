@@ -1,10 +1,10 @@
-"""What is written about the names of NKI: instructions, functions, dtypes, operators, codes."""
+"""Texts about the names of NKI: instructions, functions, dtypes, operators, codes."""
 
 from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import Any, Final
+from typing import Final
 
 from nki_lab import codes
 from nki_lab.isa.activation import ACTIVATIONS
@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.issue.target import current_arch, tile_size_of
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.vocabulary import KINDS
-from nki_lab.query.entries import entry
+from nki_lab.query.entries import bare_signature, entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
@@ -29,53 +29,50 @@ ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} 
 
 
 def explain(name: str) -> str | None:
-    """The text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
+    """Return the text about a code (`NKI213`, its slug, AWS's name for it), an instruction or a name of `nki.language`.
 
     None for anything else.
     """
-    found = codes.find(name)
-    if found is not None:
-        names = f" ({', '.join(found.aliases)})" if found.aliases else ""
-        return f"# {found.code}: {found.title}{names}\n\n{found.outcome}, {found.severity}\n\n{found.body}"
+    code = codes.find(name)
+    if code is not None:
+        names = f" ({', '.join(code.aliases)})" if code.aliases else ""
+        return f"# {code.code}: {code.title}{names}\n\n{code.outcome}, {code.severity}\n\n{code.body}"
     whole = documentation(name.strip())
     if whole is not None:
         return whole
     bare = name.strip().removeprefix(_LEGACY)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
-    for module in (
-        ("nki.language", "nki.isa") if name.strip().startswith(("nl.", "nki.l")) else ("nki.isa", "nki.language")
-    ):
-        text = documentation(f"{module}.{bare}")
-        if text is not None:
-            return text
-    removed = _removed(name.strip(), bare)
-    if removed:
-        return removed
+    modules = ["nki.isa", "nki.language"]
+    if name.strip().startswith(("nl.", "nki.l")):
+        modules.reverse()
+    texts = (documentation(f"{module}.{bare}") for module in modules)
+    if found := next(filter(None, texts), None) or _removed(name.strip(), bare):
+        return found
     if bare in ALU:
         return f"`nl.{bare}`\n\n{ALU[bare].doc}"
     return f"`nl.{bare}`\n\n{ACTIVATIONS[bare].formula}" if bare in ACTIVATIONS else None
 
 
 def _removed(name: str, bare: str) -> str:
-    """What replaced a name of an earlier release; empty where it is none."""
-    for module, gone in nki_api_names.REMOVED.items():
+    """Return the replacement of a name of an earlier release; empty where it is none."""
+    for module, removed in nki_api_names.REMOVED.items():
         short = _DOCUMENTED.get(module, module)
-        for old, instead in gone.items():
+        for old, instead in removed.items():
             if name in (f"{module}.{old}", f"{short}.{old}", old) or bare == old:
                 return f"`{short}.{old}` was removed (NKI603).\n\nInstead: {instead}."
     return ""
 
 
 def known_names() -> list[str]:
-    """What `explain` has a text about, as far as it has names of its own."""
+    """Return the names that `explain` has a text about."""
     entries = codes.all_codes()
     named = [text for item in entries for text in (item.code, item.slug, *item.aliases)]
     return [*named, *namespaces.instruction_names(), *namespaces.language_names(), *ALU, *ACTIVATIONS]
 
 
 def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str | None:
-    """The Markdown of a name of `nki.language` or `nki.isa`, spelt in full; None for other names.
+    """Return the Markdown of a name of `nki.language` or `nki.isa`, spelt in full; None for other names.
 
     Limits are shown with the numbers of `arch`. `here` is what is known of the place that mentions the name.
     """
@@ -104,8 +101,8 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     return _function(f"{_DOCUMENTED[module]}.{name}", value, here)
 
 
-def _function(name: str, value: Any, here: str) -> str | None:
-    """A function with its signature and its text."""
+def _function(name: str, value: object, here: str) -> str | None:
+    """Return a function with its signature and its text."""
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
         return None
@@ -114,23 +111,21 @@ def _function(name: str, value: Any, here: str) -> str | None:
 
 
 def _is_removed(module: str, name: str) -> bool:
-    """Whether the current dialect has a name no more."""
+    """Return whether the current dialect has a name no more."""
     return name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:
-    """The instruction that a name spelt in full means."""
+    """Return the instruction that a name spelt in full means."""
     module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
     return TABLE.get(name) if module == "nki.isa" else None
 
 
-def _heading(name: str, value: Any) -> str:
-    """A function's signature, as far as it says one."""
+def _heading(name: str, value: object) -> str:
+    """Return a function's signature, as far as it says one."""
     if not inspect.isfunction(value):
         return name
-    signature = inspect.signature(value)
-    bare = [item.replace(annotation=item.empty, default=_shown(item.default)) for item in signature.parameters.values()]
-    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+    return f"{name}{bare_signature(value, _spelled)}"
 
 
 def _tile_size(name: str, arch: Arch) -> str | None:
@@ -149,7 +144,7 @@ class _Text(str):
         return str(self)
 
 
-def _shown(default: Any) -> Any:
+def _spelled(default: object) -> object:
     name = getattr(default, "name", None)
     return _Text(f"nl.{name}") if isinstance(name, str) and name in namespaces.language_names() else default
 
@@ -178,7 +173,7 @@ def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
 
 
 def _call(instruction: Instruction) -> str:
-    """The signature, broken between arguments."""
+    """Return the signature, broken between arguments."""
     opening = f"nisa.{instruction.name}("
     return textwrap.fill(f"nisa.{instruction.signature()}", 96, subsequent_indent=" " * len(opening))
 
@@ -194,7 +189,7 @@ def place_of(operand: Operand) -> str:
 
 
 def limit_text(item: Limit, arch: Arch | None) -> str:
-    """A limit with its number on a target, where the target alone decides it: `K <= pmax = 128`."""
+    """Return a limit with its number on a target, where the target alone decides it: `K <= pmax = 128`."""
     if arch is None or item.right_text.isdecimal():
         return item.text
     names = limit_names(arch)

@@ -1,4 +1,4 @@
-"""Which codes are wanted: by number, by the beginning of numbers, or by name."""
+"""Selections of codes: by number, by the beginning of numbers, or by name."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Selection:
     ignore: tuple[str, ...] = ()
 
     def of(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """The findings that are kept."""
+        """Return the findings that are kept."""
         return [item for item in found if self.keeps(item.code)]
 
     def keeps(self, code: str) -> bool:
-        """Whether findings of a code are kept."""
+        """Return whether findings of a code are kept."""
         wanted = not self.select or code.startswith(self.select) or code in ALWAYS_REPORTED
         return wanted and not (self.ignore and code.startswith(self.ignore))
 
 
 def selectors(names: Iterable[str]) -> tuple[str, ...]:
-    """The codes and beginnings of codes that `names` mean: `NKI213`, `NKI2`, `moving-limit`, an alias, `ALL`.
+    """Return the codes and beginnings of codes that `names` mean: `NKI213`, `NKI2`, `moving-limit`, an alias, `ALL`.
 
     Raises ValueError for a name that no code has.
     """
@@ -51,5 +51,5 @@ def _selector(name: str) -> str:
 
 
 def split(texts: Sequence[str]) -> list[str]:
-    """The names in texts such as `NKI1,NKI213`."""
+    """Return the names in texts such as `NKI1,NKI213`."""
     return [name for text in texts for part in text.split(",") if (name := part.strip())]

@@ -52,7 +52,7 @@ def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[D
 
 
 def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
-    """What the syntax rules find in the kernel code of a module and around it, in the order of the source.
+    """Return the findings of the syntax rules in and around a module's kernel code, in the order of the source.
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
     """
@@ -68,10 +68,10 @@ def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
 
 
 def check_program(facts: ProgramFacts) -> list[Diagnostic]:
-    """What the rules on a whole kernel find, rule by rule."""
+    """Return the findings of the rules on a whole kernel, rule by rule."""
     return [item for rule in PROGRAM_RULES for item in rule.check(facts)]
 
 
 def check_timed(facts: TimedFacts) -> list[Diagnostic]:
-    """What would make a kernel faster, rule by rule."""
+    """Return the advice that would make a kernel faster, rule by rule."""
     return [item for rule in TIMED_RULES for item in rule.check(facts)]

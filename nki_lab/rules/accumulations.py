@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.footprint import boxes_overlap, rect_of
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import psum
-from nki_lab.rules.program_facts import ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Mask, ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 
 _BY_DEFAULT: Final = ": accumulate=None adds wherever a matmul has written before"
@@ -75,7 +74,7 @@ def _interrupted(facts: ProgramFacts) -> list[_Addition]:
     return list(distinct(found, lambda item: (site[item.op], item.is_read)))
 
 
-def _after_others(facts: ProgramFacts, adding: NDArray[np.bool_]) -> Iterator[_Addition]:
+def _after_others(facts: ProgramFacts, adding: Mask) -> Iterator[_Addition]:
     """Yield the additions that come right after an access by something else."""
     program, events = facts.program, facts.events
     in_psum = np.array([buffer.space is psum for buffer in program.buffers], bool)
@@ -103,7 +102,7 @@ def _overlap(a: View, b: View) -> bool:
 
 @program_rule("NKI417")
 def check_mixed(facts: ProgramFacts) -> Findings:
-    """One finding for each such matmul of the source."""
+    """Yield one finding for each such matmul of the source."""
     program = facts.program
     mixed = ((op, added) for op, added in facts.coverage.add.items() if not isinstance(added, bool))
     for op, added in distinct(mixed, lambda item: program.op_site[item[0]]):

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
-from nki_lab.rules.program_facts import ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 from nki_lab.source_files import line_of
-
-Column = NDArray[np.int64]
 
 _HEADER: Final = re.compile(r"\bin\s+(\w+\.)*affine_range\s*\(")
 
@@ -30,12 +27,12 @@ class _Rows(NamedTuple):
     op: Column
     view: Column
     buffer: Column
-    is_out: NDArray[np.bool_]
+    is_out: Mask
 
 
 @program_rule("NKI418")
 def check(facts: ProgramFacts) -> Findings:
-    """One finding for each instruction of the source that writes, in every pass, what other passes access.
+    """Yield one finding for each instruction of the source that writes, in every pass, what other passes access.
 
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
     """
@@ -53,7 +50,7 @@ def check(facts: ProgramFacts) -> Findings:
         yield from _loop(facts, site, passes, sums)
 
 
-def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Findings:
+def _loop(facts: ProgramFacts, site: int, passes: Column, sums: Mask) -> Findings:
     carried = []
     for group in _shared_accesses(_rows(facts, site, passes), sums):
         writer, buffer = int(group.op[group.is_out][0]), int(group.buffer[0])
@@ -67,7 +64,7 @@ def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_
 
 
 def _by_view(facts: ProgramFacts) -> Accesses:
-    """The accesses of views that are written more than once, by (view, op, reads before writes)."""
+    """Return the accesses of views that are written more than once, by (view, op, reads before writes)."""
     accesses = facts.accesses
     writes = np.bincount(accesses.view[accesses.is_out], minlength=len(facts.program.views))
     rows = np.flatnonzero(writes[accesses.view] > 1)
@@ -76,7 +73,7 @@ def _by_view(facts: ProgramFacts) -> Accesses:
 
 
 def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
-    """The accesses in passes through the loop at `site`."""
+    """Return the accesses in passes through the loop at `site`."""
     mine, parent = passes[:, 2] == site, passes[:, 0]
     turn = np.where(mine, np.arange(len(passes)), -1)
     for _ in range(len(passes)):  # as often as loops are nested
@@ -98,7 +95,7 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
     return _Rows._make((execution[turns], turns, *(column[rows] for column in columns)))
 
 
-def _shared_accesses(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[_Rows]:
+def _shared_accesses(rows: _Rows, sums: Mask) -> Iterator[_Rows]:
     """Yield the rows that access one view in one execution of the loop, in several iterations, and write it.
 
     Accesses that make one sum are left out.
@@ -119,7 +116,7 @@ def _shared_accesses(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[_Rows]:
 
 
 def _adds_up(variant: Variant) -> bool:
-    """Whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
+    """Return whether an instruction may be one term of a sum: a matmul, or an element-wise operation in any order."""
     if variant.instruction.accumulation is not None:
         return True
     attrs = variant.use.attrs
@@ -127,8 +124,10 @@ def _adds_up(variant: Variant) -> bool:
     return isinstance(op, AluOp) and op.reduction and op.name != "subtract"
 
 
-def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
-    """Whether the writes are terms of one sum, but for a first one, and nothing else reads it before the last."""
+def _is_sum(group: _Rows, sums: Mask) -> bool:
+    """Return whether the writes are terms of one sum, but for a first one, and nothing else reads it before the
+    last.
+    """
     written = np.unique(group.op[group.is_out])
     terms = written[sums[written]]
     others = np.setdiff1d(group.op[~group.is_out], terms)
@@ -141,7 +140,7 @@ def _is_sum(group: _Rows, sums: NDArray[np.bool_]) -> bool:
 
 
 def _carried(group: _Rows, turn: int) -> int:
-    """The first op after pass `turn` that reads what another pass has left; -1 without one."""
+    """Return the first op after pass `turn` that reads what another pass has left; -1 without one."""
     for row in np.flatnonzero(~group.is_out & (group.turn > turn)).tolist():
         before = group.is_out & (group.turn == group.turn[row]) & (group.op < group.op[row])
         if not before.any():

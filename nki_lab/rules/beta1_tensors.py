@@ -112,7 +112,7 @@ _MAKERS: Final = frozenset({"ndarray", "zeros", "ones", "full", "empty_like", "z
 
 @syntax_rule("NKI336", dialects=("beta1",))
 def check_shared(facts: SyntaxFacts) -> Findings:
-    """One finding for each such call in a loop, or in a function that a kernel calls and that is none itself."""
+    """Yield one finding for each such call in a loop, or in a function that a kernel calls and that is none itself."""
     made = [node for node in facts.find(ast.Call) if _is_shared(facts, node)]
     if not made:
         return

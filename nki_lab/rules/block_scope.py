@@ -21,8 +21,8 @@ _NUMBERS: Final = frozenset(
 
 @syntax_rule("NKI337", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
-    """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each
-    that a loop binds anew to another tile.
+    """Yield one finding for the first use of each name that only blocks bind, to what NKI's functions return, and of
+    each that a loop binds again, to another tile.
 
     Compile-time branches count: what the name stands for after them is not one tensor.
     """
@@ -32,17 +32,17 @@ def check(facts: SyntaxFacts) -> Findings:
 
 @dataclass(slots=True)
 class _Block:
-    """The names that a block binds to tiles for the first time or anew, and all names bound in it or before it."""
+    """The names that a block binds to tiles for the first time or again, and all names bound in it or before it."""
 
     bound: set[str]
     tiles: dict[str, ast.AST] = field(default_factory=dict)
-    anew: dict[str, ast.AST] = field(default_factory=dict)
+    rebound: dict[str, ast.AST] = field(default_factory=dict)
 
 
 class _Function:
     def __init__(self, facts: SyntaxFacts) -> None:
         self.facts = facts
-        self.gone: dict[str, tuple[ast.AST, str]] = {}
+        self.ended: dict[str, tuple[ast.AST, str]] = {}
         self.known: set[str] = set()  # names of tiles
         self.found: list[Diagnostic] = []
 
@@ -82,7 +82,7 @@ class _Function:
                     self._uses(node)
 
     def _inner(self, bodies: list[list[ast.stmt]], block: _Block, kind: str) -> None:
-        """Walk the blocks of a statement; what they alone bind is gone after it."""
+        """Walk the blocks of a statement; names that they alone bind do not outlive it."""
         made: dict[str, ast.AST] = {}
         others: set[str] = set()
         for body in bodies:
@@ -91,21 +91,21 @@ class _Function:
             made |= inner.tiles
             others |= inner.bound - block.bound - inner.tiles.keys()
             if kind == "loop":
-                self.gone |= {name: (node, "loop that binds it anew") for name, node in inner.anew.items()}
+                self.ended |= {name: (node, "loop that binds it anew") for name, node in inner.rebound.items()}
             else:
-                block.anew |= inner.anew
+                block.rebound |= inner.rebound
         for name, node in made.items():
             if name not in others:
-                self.gone[name] = (node, f"{kind} that makes it")
+                self.ended[name] = (node, f"{kind} that makes it")
         block.bound |= others
 
     def _bind(self, target: ast.expr, value: ast.expr | None, block: _Block) -> None:
         if isinstance(target, ast.Name):
-            self.gone.pop(target.id, None)
+            self.ended.pop(target.id, None)
             is_tile = value is not None and self._is_tile(value)
             if target.id in block.bound:
                 if is_tile and target.id in self.known and target.id not in block.tiles:
-                    block.anew.setdefault(target.id, target)
+                    block.rebound.setdefault(target.id, target)
                 return
             if is_tile:
                 self.known.add(target.id)
@@ -128,9 +128,9 @@ class _Function:
         return home.endswith(".language") and name not in _NUMBERS
 
     def _uses(self, node: ast.AST | None) -> None:
-        for item in () if node is None or not self.gone else ast.walk(node):
-            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load) and item.id in self.gone:
-                made, kind = self.gone.pop(item.id)
+        for item in () if node is None or not self.ended else ast.walk(node):
+            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Load) and item.id in self.ended:
+                made, kind = self.ended.pop(item.id)
                 self.found.append(
                     self.facts.report(
                         "NKI337",

@@ -22,8 +22,9 @@ _TENSORS: Final = frozenset({
 
 @syntax_rule("NKI005", dialects=("current", "beta1"), on_host=True)
 def check_outside(facts: SyntaxFacts) -> Findings:
-    """One finding for each such call that runs when the module is loaded. What functions do depends on who calls them,
-    and a fault of an import guard is its own affair."""
+    """Yield one finding for each such call that runs when the module is loaded. What functions do depends on who calls
+    them, and a fault of an import guard is its own affair.
+    """
     for node in _calls(facts):
         home, _, name = facts.imported(node.func).rpartition(".")
         package, _, part = home.rpartition(".")
@@ -39,7 +40,7 @@ def check_outside(facts: SyntaxFacts) -> Findings:
 
 
 def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
-    """The calls that run when the module is loaded, but for those that `try` guards."""
+    """Yield the calls that run when the module is loaded, but for those that `try` guards."""
     guarded = [(node.lineno, node.end_lineno or node.lineno) for node in facts.tree.body if isinstance(node, ast.Try)]
     scopes = [facts.module]
     for scope in scopes:
@@ -51,7 +52,7 @@ def _calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
 
 @syntax_rule("NKI128")
 def check_counter(facts: SyntaxFacts) -> Findings:
-    """One finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
+    """Yield one finding for each such write in a function that kernel code hands to nl.fori_loop by its name."""
     bodies = set()
     for call in facts.find(ast.Call):
         if facts.dotted(call.func) == "nki.language.fori_loop":
@@ -85,7 +86,7 @@ def _writes(facts: SyntaxFacts, node: FunctionNode, counter: str) -> Findings:
 
 @syntax_rule("NKI129")
 def check_nested(facts: SyntaxFacts) -> Findings:
-    """One finding for each call, by its name, of a function of this module that `nki.jit` decorates."""
+    """Yield one finding for each call, by its name, of a function of this module that `nki.jit` decorates."""
     kernels: dict[str, tuple[FunctionNode, ast.expr]] = {}
     for node in facts.tree.body:
         if isinstance(node, FUNCTIONS):
@@ -118,7 +119,7 @@ _CONSTANT: Final = "nki.language.shared_constant"
 
 @syntax_rule("NKI130")
 def check_host(facts: SyntaxFacts) -> Findings:
-    """One finding for each such call that the module's imports make plain, but for the arrays of constants."""
+    """Yield one finding for each such call that the module's imports make plain, but for the arrays of constants."""
     calls = [(node, facts.dotted(node.func)) for node in facts.find(ast.Call)]
     constants = {part for node, name in calls if name.endswith(_CONSTANT) for part in ast.walk(node)}
     for node, name in calls:

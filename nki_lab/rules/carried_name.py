@@ -1,4 +1,4 @@
-"""NKI119: a name that a pass of a device loop reads and then binds anew, for a next pass that will not see it."""
+"""NKI119: an iteration of a device loop reads a name and rebinds it for the next iteration, which will not see it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nki_lab.source import SyntaxFacts
 
 @syntax_rule("NKI119")
 def check(facts: SyntaxFacts) -> Findings:
-    """One finding for each such name of each `for` over nl.dynamic_range and each `while` on a register.
+    """Yield one finding for each such name of each `for` over nl.dynamic_range and each `while` on a register.
 
     Names that a function binds from nisa.register_alloc are registers.
     """

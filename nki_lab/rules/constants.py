@@ -31,7 +31,7 @@ def first_ops(facts: ProgramFacts, judge: Callable[[Variant], T | None]) -> Iter
 
 
 def constants(variant: Variant) -> Iterator[tuple[str, Number]]:
-    """(operand, number) of the values that an instruction computes with."""
+    """Yield (operand, number) of the values that an instruction computes with."""
     operands = variant.instruction.operands
     for name, value in variant.use.attrs.items():
         if operands[name].scalar and isinstance(value, int | float | np.integer | np.floating):
@@ -40,8 +40,9 @@ def constants(variant: Variant) -> Iterator[tuple[str, Number]]:
 
 @program_rule("NKI503")
 def check_integers(facts: ProgramFacts) -> Findings:
-    """One finding for each place: constants of integer arithmetic that is done in float32, and integers up to which
-    `iota` counts in a floating-point tile."""
+    """Yield one finding for each place: constants of integer arithmetic that is done in float32, and integers up to
+    which `iota` counts in a floating-point tile.
+    """
     for op, _, (operand, value, dtype) in first_ops(facts, _inexact):
         yield facts.report(
             "NKI503", op,
@@ -53,7 +54,7 @@ def check_integers(facts: ProgramFacts) -> Findings:
 
 
 def _inexact(variant: Variant) -> tuple[str, int, DType] | None:
-    """(operand, integer, the type that does not hold it)."""
+    """Return (operand, integer, the type that does not hold it)."""
     dst = variant.use.dtypes.get("dst")
     if dst is None:
         return None
@@ -69,7 +70,9 @@ def _inexact(variant: Variant) -> tuple[str, int, DType] | None:
 
 
 def _missed(value: Number, dtype: DType) -> bool:
-    """Whether a whole number is beyond the integers that a type holds without gaps, and not one of those it holds."""
+    """Return whether a whole number is beyond the integers that a type holds without gaps, and not one of those it
+    holds.
+    """
     if not math.isfinite(value) or value != int(value):
         return False
     return abs(value) > 2 ** (dtype.mantissa_bits + 1) and _nearest(value, dtype) != int(value)
@@ -82,7 +85,7 @@ def _nearest(value: Number, dtype: DType) -> int:
 
 @program_rule("NKI504")
 def check_range(facts: ProgramFacts) -> Findings:
-    """One finding for each place that fills a floating-point tile beyond its range, or limits values to more."""
+    """Yield one finding for each place that fills a floating-point tile beyond its range, or limits values to more."""
     for op, variant, (operand, value, what) in first_ops(facts, _beyond):
         dtype = variant.use.dtypes["dst"]
         assert dtype is not None
@@ -94,7 +97,7 @@ def check_range(facts: ProgramFacts) -> Findings:
 
 
 def _beyond(variant: Variant) -> tuple[str, Number, str] | None:
-    """(operand, value, what it is)."""
+    """Return (operand, value, what it is)."""
     dst = variant.use.dtypes.get("dst")
     if dst is None or not dst.is_float or dst.nbytes > 2:
         return None
@@ -114,7 +117,7 @@ def _is_beyond(value: Number, dtype: DType) -> bool:
 
 
 def _last_limit(variant: Variant) -> str:
-    """The operand of a minimum or maximum that is the last thing that an instruction does; empty without one."""
+    """Return the operand of a minimum or maximum that is the last thing that an instruction does; empty without one."""
     ops = ((number, variant.use.attrs.get(f"op{number}")) for number in (1, 0))
     last, op = next(((number, op) for number, op in ops if isinstance(op, AluOp)), (0, None))
     return f"operand{last}" if op is not None and op.name in ("minimum", "maximum") else ""

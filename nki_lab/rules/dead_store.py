@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import Events, ProgramFacts, title
+from nki_lab.rules.program_facts import Column, Events, Mask, ProgramFacts, title
 from nki_lab.rules.rule import Findings, program_rule
-
-Mask = NDArray[np.bool_]
 
 
 @program_rule("NKI414")
 def check(facts: ProgramFacts) -> Findings:
-    """One finding for each place whose instructions all write what is never read.
+    """Yield one finding for each place whose instructions all write what is never read.
 
     A write is dead where the same elements, or all of the tensor, are written again before anything reads the tensor,
     or where nothing reads it any more. One that is read on some passes through its place is no mistake, but for a
@@ -34,7 +31,7 @@ def check(facts: ProgramFacts) -> Findings:
     if not dead.any():
         return
     ops = _dead_ops(facts, events, dead)
-    site = np.frombuffer(program.op_site, np.uint32).astype(np.int64)
+    site = facts.site
     at_place = np.bincount(site, minlength=len(program.sites))
     wasted = np.bincount(site[ops], minlength=len(program.sites))
     found = (wasted == at_place) & (at_place > 0)
@@ -47,8 +44,8 @@ def check(facts: ProgramFacts) -> Findings:
         yield _finding(facts, op, int(events.buffer[row]), int(killer[row]), times)
 
 
-def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.int64]]:
-    """The events that are dead writes, and for each the op that writes over it, -1 where nothing does."""
+def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, Column]:
+    """Return the events that are dead writes, and for each the op that writes over it, -1 where nothing does."""
     count = len(events.op)
     pure = facts.overwrites[events.op]
     reads = ~events.is_out | ~pure
@@ -66,7 +63,7 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
     return found & certain[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
 
 
-def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
+def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: Column) -> Iterator[int]:
     """Yield the places whose matmuls overwrite each other's products.
 
     A matmul that is repeated as it is warms the engine up.
@@ -79,20 +76,20 @@ def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[
 
 
 def _read_views(facts: ProgramFacts, op: int) -> list[int]:
-    """The numbers of the views that an op reads."""
+    """Return the numbers of the views that an op reads."""
     program = facts.program
     outs, start = program.variants[program.op_variant[op]].outs, program.op_access[op]
     return [int(program.access_view[start + at]) for at, is_out in enumerate(outs) if not is_out]
 
 
-def _next(marked: Mask, count: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
+def _next(marked: Mask, count: int, row: Column) -> Column:
     """For each row the next later one that is marked; `count` without one."""
     at = np.where(marked, row, count)
     following = np.minimum.accumulate(at[::-1])[::-1]
     return np.append(following[1:], count)
 
 
-def _next_alike(events: Events) -> NDArray[np.int64]:
+def _next_alike(events: Events) -> Column:
     """For each event the next one that writes the same view; the number of events without one."""
     count = len(events.op)
     out = np.full(count, count)
@@ -124,14 +121,14 @@ def _under_one_name(facts: ProgramFacts) -> Mask:
 
 
 def _outside(facts: ProgramFacts) -> Mask:
-    """The buffers that are the caller's in the end."""
+    """Return the buffers that are the caller's in the end."""
     out = np.array([buffer.kind != "temp" for buffer in facts.program.buffers], bool)
     out[[tensor._buffer.id for tensor in facts.program.outputs]] = True
     return out
 
 
 def _straight(facts: ProgramFacts, events: Events) -> Mask:
-    """The buffers whose accesses happen in program order: on one core, outside of device loops, by one name."""
+    """Return the buffers whose accesses happen in program order: on one core, outside of device loops, by one name."""
     out = _under_one_name(facts).copy()
     out[events.buffer[facts.in_loop[events.op]]] = False
     if facts.program.cores > 1:
@@ -143,7 +140,7 @@ def _straight(facts: ProgramFacts, events: Events) -> Mask:
 
 
 def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
-    """The ops that write nothing but what is dead, and do nothing else."""
+    """Return the ops that write nothing but what is dead, and do nothing else."""
     count = len(facts.program)
     written = np.bincount(events.op[events.is_out], minlength=count)
     wasted = np.bincount(events.op[dead], minlength=count)
@@ -153,7 +150,7 @@ def _dead_ops(facts: ProgramFacts, events: Events, dead: Mask) -> Mask:
 
 
 def _has_effects(variant: Variant) -> bool:
-    """Whether an instruction does more than write its results: to registers, or with the other core."""
+    """Return whether an instruction does more than write its results: to registers, or with the other core."""
     instruction = variant.instruction
     keeps = instruction.keeps_state is not None and instruction.keeps_state(variant.use)
     return keeps or instruction.writes_register or instruction.synchronizes is not None

@@ -6,19 +6,19 @@ from copy import copy
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16, F32
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.program_facts import Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
 
 @timed_rule("NKI702")
 def check(timed: TimedFacts) -> Findings:
-    """One finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
+    """Yield one finding for a kernel that bfloat16 operands would make faster, at the matmul that costs it most.
 
     The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
     """
@@ -49,7 +49,7 @@ def _is_float32(variant: Variant) -> bool:
 
 
 def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
-    """The cost of a matmul of the same shape in bfloat16."""
+    """Return the cost of a matmul of the same shape in bfloat16."""
     use: Use = copy(variant.use)
     product = variant.instruction.contraction
     assert product is not None
@@ -60,8 +60,8 @@ def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
 
 
-def _from_narrower(timed: TimedFacts, ops: NDArray[np.bool_]) -> bool:
-    """Whether all that these matmuls read was made of bfloat16 by copies."""
+def _from_narrower(timed: TimedFacts, ops: Mask) -> bool:
+    """Return whether all that these matmuls read was made of bfloat16 by copies."""
     facts, program = timed.facts, timed.program
     accesses = facts.accesses
     read = np.zeros(len(program.buffers), bool)

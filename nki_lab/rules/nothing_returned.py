@@ -11,7 +11,7 @@ from nki_lab.rules.rule import Findings, program_rule
 
 @program_rule("NKI430")
 def check(facts: ProgramFacts) -> Findings:
-    """One finding, at the first write of the first such tensor.
+    """Yield one finding, at the first write of the first such tensor.
 
     Nothing is said of a kernel that writes an argument, whose results are there, or that has no results yet.
     """

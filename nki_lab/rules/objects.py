@@ -16,8 +16,9 @@ from nki_lab.source.trees import last_name
 
 @syntax_rule("NKI111")
 def check_keys(facts: SyntaxFacts) -> Findings:
-    """One finding for each constant or tuple key that is no string: in a display, and where an item is assigned to a
-    name that stands for dictionaries only. Names and calls may be strings: not judged here."""
+    """Yield one finding for each constant or tuple key that is no string: in a display, and where an item is assigned
+    to a name that stands for dictionaries only. Names and calls may be strings: not judged here.
+    """
     keys = [key for display in facts.find(ast.Dict) for key in display.keys]
     keys += _assigned(facts)
     for key in dict.fromkeys(keys):
@@ -32,7 +33,9 @@ def check_keys(facts: SyntaxFacts) -> Findings:
 
 
 def _assigned(facts: SyntaxFacts) -> list[ast.expr]:
-    """The keys of item assignments to names that stand for nothing but dictionaries, in all of the kernel code."""
+    """Return the keys of item assignments to names that stand for nothing but dictionaries, in all of the kernel
+    code.
+    """
     stores = [
         (node.value.id, node.slice)
         for node in facts.find(ast.Subscript)
@@ -79,7 +82,9 @@ _FOREIGN: Final = frozenset({
 
 @syntax_rule("NKI112")
 def check_bases(facts: SyntaxFacts) -> Findings:
-    """One finding for each class of this module that has several bases, or known ones and no NKIObject or Enum."""
+    """Yield one finding for each class of this module that has several bases, or known ones and no NKIObject or
+    Enum.
+    """
     for item in facts.classes:
         several = len(item.node.bases) > 1 and not any(ast.unparse(base).endswith("Enum") for base in item.node.bases)
         if several or (item.roots and all(_is_foreign(root) for root in item.roots)):
@@ -96,7 +101,7 @@ def check_bases(facts: SyntaxFacts) -> Findings:
 
 
 def _is_foreign(root: str) -> bool:
-    """Whether the base is known not to be NKI's. Exceptions are left to the finding on `raise`."""
+    """Return whether the base is known not to be NKI's. Exceptions are left to the finding on `raise`."""
     known = getattr(builtins, root, None) if root.isidentifier() else None
     if isinstance(known, type):
         return not issubclass(known, BaseException)
@@ -109,7 +114,7 @@ _DISPLAYS: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast
 
 @syntax_rule("NKI125")
 def check_globals(facts: SyntaxFacts) -> Findings:
-    """One finding for the first use of each such object that the module makes and something changes."""
+    """Yield one finding for the first use of each such object that the module makes and something changes."""
     made = _made(facts.tree)
     if not made:
         return
@@ -131,7 +136,7 @@ def check_globals(facts: SyntaxFacts) -> Findings:
 
 
 def _made(tree: ast.Module) -> dict[str, ast.AST]:
-    """The names that the module binds to a container that can be changed."""
+    """Return the names that the module binds to a container that can be changed."""
     found: dict[str, ast.AST] = {}
     for node in tree.body:
         match node:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.isa.dtype import F32
 from nki_lab.isa.spec import HBM
 from nki_lab.kernel_runtime.ir import Variant
-from nki_lab.rules.program_facts import ProgramFacts, distinct, title
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
-
-Column = NDArray[np.int64]
 
 TOLERATED: Final = 1 / 16
 """The share of a sum that may be lost to rounding. guess: results of bfloat16 are compared with about that."""
@@ -23,7 +20,7 @@ TOLERATED: Final = 1 / 16
 
 @program_rule("NKI501")
 def check_sums(facts: ProgramFacts) -> Findings:
-    """One finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
+    """Yield one finding for each place that adds to such a sum so often that its rounding may amount to `TOLERATED`."""
     program = facts.program
     adding = program.variants_where(_adds)
     if not adding.any():
@@ -47,8 +44,8 @@ def check_sums(facts: ProgramFacts) -> Findings:
         )  # fmt: skip
 
 
-def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, Column]:
-    """(op, view) of each addition to what a view holds."""
+def _additions(facts: ProgramFacts, adding: Mask) -> tuple[Column, Column]:
+    """Return (op, view) of each addition to what a view holds."""
     accesses = facts.accesses
     rows = np.flatnonzero(adding[facts.variant][accesses.op])
     op, view, is_out = accesses.op[rows], accesses.view[rows], accesses.is_out[rows]
@@ -59,7 +56,7 @@ def _additions(facts: ProgramFacts, adding: NDArray[np.bool_]) -> tuple[Column, 
 
 
 def _adds(variant: Variant) -> bool:
-    """Whether an instruction may add to what is in a result of 16 or 8 bits."""
+    """Return whether an instruction may add to what is in a result of 16 or 8 bits."""
     dtype = variant.use.dtypes.get("dst")
     if dtype is None or not dtype.is_float or dtype.nbytes > 2:
         return False
@@ -72,8 +69,9 @@ def _adds(variant: Variant) -> bool:
 
 @program_rule("NKI502")
 def check_detours(facts: ProgramFacts) -> Findings:
-    """One finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
-    float32 is made."""
+    """Yield one finding for each place that fills a tile of 16 or 8 bits from float32, of which nothing but copies to
+    float32 is made.
+    """
     program = facts.program
     narrows, widens = program.variants_where(_narrows), program.variants_where(_widens)
     if not (facts.complete and narrows.any() and widens.any()):
@@ -104,7 +102,7 @@ def check_detours(facts: ProgramFacts) -> Findings:
 
 
 def _narrows(variant: Variant) -> bool:
-    """Whether an instruction makes 16 or 8 bits of float32."""
+    """Return whether an instruction makes 16 or 8 bits of float32."""
     types = variant.use.types
     sources, results = (
         [types[name].dtype for name, out in zip(variant.names, variant.outs, strict=True) if out is wanted]
@@ -114,7 +112,7 @@ def _narrows(variant: Variant) -> bool:
 
 
 def _widens(variant: Variant) -> bool:
-    """Whether an instruction does nothing but make float32 of fewer bits, on the chip."""
+    """Return whether an instruction does nothing but make float32 of fewer bits, on the chip."""
     use = variant.use
     copies = variant.instruction.role == "copy" and HBM not in use.spaces()
     return copies and use.dtypes["dst"] is F32 and use.dtypes["src"] is not F32

@@ -1,4 +1,4 @@
-"""What a rule on a specialised kernel is given, and what such a rule is."""
+"""The facts about a specialised kernel that rules read."""
 
 from __future__ import annotations
 
@@ -21,17 +21,19 @@ from nki_lab.kernel_runtime.path import Path
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer
 
+Mask = NDArray[np.bool_]
+Column = NDArray[np.int64]
 T = TypeVar("T")
 
 
 class Events(NamedTuple):
     """Accesses in order of (buffer, op, reads before writes), as columns; `start[b]` is the first one of buffer b."""
 
-    op: NDArray[np.int64]
-    view: NDArray[np.int64]
-    buffer: NDArray[np.int64]
-    is_out: NDArray[np.bool_]
-    start: NDArray[np.int64]
+    op: Column
+    view: Column
+    buffer: Column
+    is_out: Mask
+    start: Column
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +65,7 @@ class ProgramFacts:
 
     @cached_property
     def allocation(self) -> Allocation:
-        """Addresses and lifetimes."""
+        """Return addresses and lifetimes."""
         return self.known_allocation or allocate(self.program)
 
     @cached_property
@@ -73,42 +75,49 @@ class ProgramFacts:
 
     @cached_property
     def accesses(self) -> Accesses:
-        """What every op touches, one row an access, in program order."""
+        """Return the accesses of all ops, one row each, in program order."""
         return access_columns(self.program)
 
     @cached_property
     def events(self) -> Events:
-        """The accesses buffer by buffer."""
+        """Return the accesses buffer by buffer."""
         return _events(self.program, self.accesses)
 
     @cached_property
-    def overwrites(self) -> NDArray[np.bool_]:
-        """The ops that leave nothing of what was in their results: no accumulation, no merging, no row left out."""
+    def overwrites(self) -> Mask:
+        """Return the ops that leave nothing of what was in their results: no accumulation, no merging, no row left
+        out.
+        """
         program = self.program
         out = ~program.variants_where(_leaves_some)[self.variant]
         out[[op for op, added in self.coverage.add.items() if added is False]] = True
         return out
 
     @cached_property
-    def can_accumulate(self) -> NDArray[np.bool_]:
-        """The ops of instructions that can add up in a result, as matmuls do."""
+    def can_accumulate(self) -> Mask:
+        """Return the ops of instructions that can add up in a result, as matmuls do."""
         return self.program.variants_where(lambda item: item.instruction.accumulation is not None)[self.variant]
 
     @cached_property
-    def in_loop(self) -> NDArray[np.bool_]:
-        """The ops that stand in the body of a device loop."""
+    def in_loop(self) -> Mask:
+        """Return the ops that stand in the body of a device loop."""
         out = np.zeros(len(self.program), bool)
         for region in self.program.regions:
             out[region.first : region.end] = True
         return out
 
     @cached_property
-    def variant(self) -> NDArray[np.int64]:
-        """The variant of each op."""
+    def variant(self) -> Column:
+        """Return the variant of each op."""
         return np.frombuffer(self.program.op_variant, np.uint32).astype(np.int64)
 
+    @cached_property
+    def site(self) -> Column:
+        """Return the site of each op."""
+        return np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)
+
     def once(self, analysis: Callable[[ProgramFacts], T]) -> T:
-        """What `analysis` makes of these facts; it is asked once, whoever wants to know."""
+        """Return the result of an analysis of these facts, which runs when it is first asked for."""
         if analysis not in self._known:
             self._known[analysis] = analysis(self)
         known: T = self._known[analysis]  # type: ignore[assignment]
@@ -117,20 +126,20 @@ class ProgramFacts:
     # -- words for findings ----------------------------------------------------------------------------------------
 
     def line(self, op: int) -> int:
-        """The source line of an op."""
+        """Return the source line of an op."""
         return self.program.sites[self.program.op_site[op]].line
 
     def span(self, op: int) -> Span | None:
-        """Where an op stands in the source."""
+        """Return the place of an op in the source."""
         site = self.program.sites[self.program.op_site[op]]
         return span_of(site) if site.file else None
 
     def name(self, op: int) -> str:
-        """The instruction of an op."""
+        """Return the instruction of an op."""
         return self.program.variants[self.program.op_variant[op]].instruction.name
 
     def made(self, buffer: Buffer) -> tuple[Related, ...]:
-        """Where a tensor is allocated, where that is known."""
+        """Return the place where a tensor is allocated, if that is known."""
         site = self.program.sites[buffer.site] if buffer.site >= 0 else None
         if site is None or not site.file:
             return ()
@@ -140,7 +149,7 @@ class ProgramFacts:
         self, code: str, op: int, message: str, *, operand: str = "", note: str = "", limit: str = "", use: str = "",
         related: Iterable[Related] = (),
     ) -> Diagnostic:  # fmt: skip
-        """A finding at an op, or at one of its operands; `use` is what to do instead."""
+        """Return a finding at an op, or at one of its operands; `use` is what to do instead."""
         item = diagnose(code, message, operand=operand, note=note, limit=limit, help=use, related=related)
         return placed(item, self.program.sites[self.program.op_site[op]])
 
@@ -153,7 +162,7 @@ def _events(program: Program, accesses: Accesses) -> Events:
 
 
 def _leaves_some(variant: Variant) -> bool:
-    """Whether an instruction may leave elements of its result as they were, or add to them."""
+    """Return whether an instruction may leave elements of its result as they were, or add to them."""
     return variant.use.attrs.get("oob_mode") is enums.oob_mode.skip or variant.instruction.updates(variant.use)
 
 
@@ -167,5 +176,5 @@ def distinct(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
 
 
 def title(buffer: Buffer) -> str:
-    """A tensor as users know it."""
+    """Return a tensor as users know it."""
     return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"

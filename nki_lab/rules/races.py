@@ -13,12 +13,12 @@ from nki_lab.rules.rule import program_rule
 
 
 def check(code: str, facts: ProgramFacts) -> list[Diagnostic]:
-    """One finding for each place of the source."""
+    """Yield one finding for each place of the source."""
     return facts.once(_races).get(code, [])
 
 
 def _races(facts: ProgramFacts) -> dict[str, list[Diagnostic]]:
-    """What `race` finds; of cores whose kernel is not in the program as a whole, nothing."""
+    """Return the findings of `race` by code; none about cores whose kernel is not in the program as a whole."""
     known = facts.complete and not facts.doubtful
     found: dict[str, list[Diagnostic]] = {}
     for item in races(facts.program, allocation=facts.known_allocation, path=facts.path, complete=known):
@@ -27,7 +27,9 @@ def _races(facts: ProgramFacts) -> dict[str, list[Diagnostic]]:
 
 
 def without_consequences(found: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """The findings but for reads of what nothing has written yet (NKI301) that are races: the other core writes it."""
+    """Return the findings but for reads of what nothing has written yet (NKI301) that are races: the other core writes
+    it.
+    """
     items = list(found)
     raced = {(item.file, item.line) for item in items if item.code == "NKI407"}
     return [item for item in items if item.code != "NKI301" or (item.file, item.line) not in raced]

@@ -19,7 +19,7 @@ _MENTION: Final = re.compile(rf"\b({'|'.join(sorted(_ENTRIES))})\b")
 
 @syntax_rule("NKI603", dialects=("current", "beta1"), on_host=True)
 def check(facts: SyntaxFacts) -> Findings:
-    """One finding for each mention of such a name of the module `nki`, wherever it stands."""
+    """Yield one finding for each mention of such a name of the module `nki`, wherever it stands."""
     lines = [number for number, line in enumerate(facts.lines, start=1) if _MENTION.search(line)]
     for node in _on_lines(facts.tree, lines) if lines else ():
         if isinstance(node, ast.Attribute) and node.attr in _ENTRIES and facts.imported(node) == f"nki.{node.attr}":
@@ -28,7 +28,7 @@ def check(facts: SyntaxFacts) -> Findings:
 
 
 def _on_lines(tree: ast.Module, lines: list[int]) -> Iterator[ast.AST]:
-    """The nodes that reach over one of these lines, which are in order: all of a module would take long."""
+    """Yield the nodes that reach over one of these lines, which are in order: all of a module would take long."""
     stack: list[ast.AST] = list(reversed(tree.body))
     while stack:
         node = stack.pop()

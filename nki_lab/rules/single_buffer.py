@@ -6,24 +6,21 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
-from nki_lab.rules.program_facts import title
+from nki_lab.rules.program_facts import Column, title
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
-
-Column = NDArray[np.int64]
 
 _ANTI: Final = EDGE_KINDS.index("anti")
 
 
 @timed_rule("NKI703")
 def check(timed: TimedFacts) -> Findings:
-    """One finding for a kernel that second tiles would make faster, at the tile whose reuse costs it most.
+    """Yield one finding for a kernel that second tiles would make faster, at the tile whose reuse costs it most.
 
     The gain is that of two tiles in turn for each whose reuse is on the critical path, as far as memory has room.
     """
@@ -44,7 +41,7 @@ def check(timed: TimedFacts) -> Findings:
 
 
 def _reuses(timed: TimedFacts) -> tuple[Column, Column]:
-    """(what fills a tile, who has read it before) where the critical path goes from the second to the first."""
+    """Return (what fills a tile, who has read it before) where the critical path goes from the second to the first."""
     row, found, ops = timed.timing.path.row, timed.schedule, len(timed.program)
     steps = row[row >= 0]
     after, before = steps[1:], steps[:-1]
@@ -55,7 +52,7 @@ def _reuses(timed: TimedFacts) -> tuple[Column, Column]:
 
 
 def _touched(timed: TimedFacts, op: int, *, out: bool) -> set[int]:
-    """The tiles on the chip that an op writes, or reads."""
+    """Return the tiles on the chip that an op writes, or reads."""
     program = timed.program
     start, outs = program.op_access[op], program.variants[program.op_variant[op]].outs
     buffers = [program.views[program.access_view[start + at]].buffer for at, role in enumerate(outs) if role is out]
@@ -63,7 +60,7 @@ def _touched(timed: TimedFacts, op: int, *, out: bool) -> set[int]:
 
 
 def _fitting(timed: TimedFacts, numbers: list[int]) -> list[Buffer]:
-    """As many of these tiles, in order, as there is room for a second time."""
+    """Return as many of these tiles, in order, as there is room for a second time."""
     allocation, arch = timed.allocation, timed.program.arch
     left: dict[MemoryRegion, int] = {
         sbuf: AddressSpace.of(sbuf, arch).usable - allocation.sbuf_peak,
@@ -80,7 +77,9 @@ def _fitting(timed: TimedFacts, numbers: list[int]) -> list[Buffer]:
 
 
 def _doubled(timed: TimedFacts, chosen: list[Buffer]) -> Schedule:
-    """The schedule in which what fills one of the tiles waits for the readers of what was there two times before."""
+    """Return the schedule in which what fills one of the tiles waits for the readers of what was there two times
+    before.
+    """
     found, accesses = timed.schedule, timed.facts.accesses
     ops = len(timed.program)
     mine = np.zeros(len(timed.program.buffers), bool)

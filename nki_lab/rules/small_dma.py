@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
+from nki_lab.rules.program_facts import Mask
 from nki_lab.rules.rule import Findings, timed_rule
 from nki_lab.rules.timed_facts import TimedFacts
 
 
 @timed_rule("NKI701")
 def check(timed: TimedFacts) -> Findings:
-    """One finding for a kernel that pieces of the efficient size would make faster, at the place that costs it most.
+    """Yield one finding for a kernel that pieces of the efficient size would make faster, at the place that costs it
+    most.
 
     The gain is that of the same bytes at the full rate, with as many fewer requests as the pieces would be longer.
     """
@@ -38,16 +39,16 @@ def check(timed: TimedFacts) -> Findings:
     )  # fmt: skip
 
 
-def _enough(timed: TimedFacts, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Those of some transfers whose places move enough for efficient pieces in all partitions."""
-    site = np.frombuffer(timed.program.op_site, np.uint32)
+def _enough(timed: TimedFacts, ops: Mask) -> Mask:
+    """Return the transfers whose places move enough for efficient pieces in all partitions."""
+    site = timed.facts.site
     arch = timed.program.arch
     moved = np.bincount(site[ops], timed.timing.bytes[ops], minlength=len(timed.program.sites))
     return ops & (moved >= arch.pmax * arch.dma_efficient_bytes)[site]
 
 
 def _piece(variant: Variant) -> int:
-    """Bytes of a contiguous piece of a transfer; 0 for what is none."""
+    """Return the bytes of a contiguous piece of a transfer; 0 for other instructions."""
     declared = variant.instruction.cost
     if variant.engine != "dma" or isinstance(declared, Unmodelled):
         return 0

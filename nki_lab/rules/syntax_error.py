@@ -18,7 +18,7 @@ _compiled: WeakSet[ast.stmt] = WeakSet()
 
 @syntax_rule("NKI101", dialects=("current", "beta1"))
 def check(facts: SyntaxFacts) -> Findings:
-    """What keeps the whole module, host code too, from compiling. Nothing is executed."""
+    """Yield the mistake that keeps the whole module, host code too, from compiling. Nothing is executed."""
     body = facts.tree.body
     fresh = [node for node in body if node not in _compiled]
     part = body if any(isinstance(node, ast.Global) for node in body) else fresh

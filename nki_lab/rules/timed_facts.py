@@ -1,4 +1,4 @@
-"""What a rule on the times of a kernel is given, and what such a rule is."""
+"""The facts about the times of a kernel that rules read."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing import Timing, VariantCost, costs_of, walk
-from nki_lab.rules.program_facts import ProgramFacts
+from nki_lab.rules.program_facts import Column, Mask, ProgramFacts
 
 _PICOSECONDS: Final = 1000  # in a nanosecond
 
@@ -43,16 +42,16 @@ class TimedFacts:
 
     @cached_property
     def facts(self) -> ProgramFacts:
-        """The same program without its times."""
+        """Return the same program without its times."""
         return ProgramFacts(program=self.program, known_allocation=self.allocation, known_schedule=self.schedule)
 
     @cached_property
     def costs(self) -> list[VariantCost]:
-        """Cost of each variant."""
+        """Return cost of each variant."""
         return costs_of(self.program)
 
     @cached_property
-    def path_time(self) -> NDArray[np.int64]:
+    def path_time(self) -> Column:
         """Return the picoseconds that each op works on the critical path, or that the path waits before or in it."""
         path = self.timing.path
         on_path = path.row >= 0
@@ -62,19 +61,19 @@ class TimedFacts:
 
     # -- places ----------------------------------------------------------------------------------------------------
 
-    def places(self, ops: NDArray[np.bool_]) -> list[int]:
-        """The sites of some ops, those that the critical path spends most time at first."""
-        site = np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)[ops]
+    def places(self, ops: Mask) -> list[int]:
+        """Return the sites of some ops, those that the critical path spends most time at first."""
+        site = self.facts.site[ops]
         time = np.bincount(site, self.path_time[ops], minlength=len(self.program.sites))
         found = np.unique(site)
         order: list[int] = found[np.argsort(-time[found], kind="stable")].tolist()
         return order
 
-    def first_at(self, site: int, ops: NDArray[np.bool_]) -> int:
-        """The first of some ops that was issued at a site."""
-        return int(np.flatnonzero(ops & (np.frombuffer(self.program.op_site, np.uint32) == site))[0])
+    def first_at(self, site: int, ops: Mask) -> int:
+        """Return the first of some ops that was issued at a site."""
+        return int(np.flatnonzero(ops & (self.facts.site == site))[0])
 
-    def saving(self, ops: NDArray[np.bool_], cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
+    def saving(self, ops: Mask, cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
         """Return the saving by other costs of the variants of some ops; None where it is not worthwhile."""
         if not self.is_worthwhile(int(self.path_time[ops].sum())):
             return None
@@ -90,7 +89,7 @@ class TimedFacts:
         return Saving(self.gain(gain), self.first_at(first, ops), related)
 
     def shape(self, op: int) -> str:
-        """The first operand that an op reads, with its shape and dtype."""
+        """Return the first operand that an op reads, with its shape and dtype."""
         variant = self.program.variants[self.program.op_variant[op]]
         name = next(name for name, out in zip(variant.names, variant.outs, strict=True) if not out)
         kind = variant.use.types[name]
@@ -99,17 +98,19 @@ class TimedFacts:
     # -- what would be ---------------------------------------------------------------------------------------------
 
     def retimed(self, *, costs: Sequence[VariantCost] | None = None, order: Schedule | None = None) -> int:
-        """The makespan in picoseconds with other costs of the variants, or in another order."""
+        """Return the makespan in picoseconds with other costs of the variants, or in another order."""
         chosen = self.schedule if order is None else order
         return walk(self.program, chosen, self.program.options, self.allocation, costs=costs).makespan
 
     def is_worthwhile(self, gain: int) -> bool:
-        """Whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in it."""
+        """Return whether a gain in picoseconds is worth words: more than the launch of a kernel takes, and not lost in
+        it.
+        """
         launch = self.program.arch.launch_ns * _PICOSECONDS
         return gain >= max(WORTHWHILE * self.timing.makespan, launch)
 
     def gain(self, gain: int) -> str:
-        """A gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
+        """Return a gain in picoseconds as users read it: nanoseconds, and the share of the kernel's time."""
         nanoseconds = gain / _PICOSECONDS
         return (
             f"{nanoseconds:,.0f} ns of {self.timing.makespan / _PICOSECONDS:,.0f} ({gain / self.timing.makespan:.0%})"

@@ -42,26 +42,26 @@ class SyntaxFacts:
 
     @property
     def file(self) -> str:
-        """The name of the file."""
+        """Return the name of the file."""
         return self.parsed.file
 
     @property
     def tree(self) -> ast.Module:
-        """The tree; of a text as typed, without the lines that could not be read."""
+        """Return the tree; of a text as typed, without the lines that could not be read."""
         return self.parsed.tree
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The lines, without their ends."""
+        """Return the lines, without their ends."""
         return self.parsed.lines
 
     @property
     def kernels(self) -> tuple[FunctionNode, ...]:
-        """The functions that the host launches."""
+        """Return the functions that the host launches."""
         return tuple(item.node for item in self.functions if item.is_entry)
 
     def limited(self, dialects: Iterable[Dialect]) -> SyntaxFacts:
-        """The same facts with the kernel code of `dialects` only."""
+        """Return these facts with the kernel code of `dialects` only."""
         wanted = frozenset(dialects)
         if {item.dialect for item in self.functions} | {item.dialect for item in self.classes} <= wanted:
             return self
@@ -73,8 +73,9 @@ class SyntaxFacts:
         )
 
     def find(self, *kinds: type[Node]) -> Iterator[Node]:
-        """The nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
-        themselves are host code; those of functions nested in them are not (but for the annotations)."""
+        """Yield the nodes of these types in kernel code, each once. Decorators, defaults and annotations of the kernels
+        themselves are host code; those of functions nested in them are not (but for the annotations).
+        """
         if not self._index:
             self._index.update(_indexed(item.node for item in self.functions))
         for kind in kinds:
@@ -83,7 +84,8 @@ class SyntaxFacts:
                 yield node
 
     def dotted(self, node: ast.expr) -> str:
-        """The full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no name.
+        """Return the full name that `node` spells, through the module's imports: "nki.language.no_reorder"; "" for no
+        name.
 
         `nl` and `nisa` are what they always are where nothing binds them.
         """
@@ -106,12 +108,12 @@ class SyntaxFacts:
         return isinstance(node, ast.Call) and self.short_name(node.func) == name
 
     def imported(self, node: ast.expr) -> str:
-        """The same, of names that the module does import; "" for those that nothing tells the package of."""
+        """Return the full name if the module imports its first part; else ""."""
         root, _ = attribute_path(node)
         return self.dotted(node) if isinstance(root, ast.Name) and binds(root.id, self.module) else ""
 
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
-        """Where `node` stands, in characters; with `length`, its first `length` characters (a statement's keyword)."""
+        """Return the place of `node` in characters; with `length`, of its first characters (a statement's keyword)."""
         line, column, end_line, end = extent(node)
         start = self.character(line, column) + 1
         if length is not None:
@@ -119,16 +121,16 @@ class SyntaxFacts:
         return Span(self.file, line, start, end_line, self.character(end_line, end) + 1)
 
     def character(self, line: int, column: int) -> int:
-        """The 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
+        """Return the 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
         text = self.line(line)
         return min(column, len(text)) if text.isascii() else len(text.encode()[:column].decode(errors="ignore"))
 
     def line(self, number: int) -> str:
-        """The text of a 1-based line, without its end."""
+        """Return the text of a 1-based line, without its end."""
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
     def text(self, node: ast.AST) -> str:
-        """The source of `node` in one short line, for a message."""
+        """Return the source of `node` in one short line, for a message."""
         span = self.span(node)
         first = self.line(span.line)[span.column - 1 :]
         if span.end_line == span.line:
@@ -136,7 +138,7 @@ class SyntaxFacts:
         return first if span.end_line == span.line and len(first) <= _SHOWN else f"{first[: _SHOWN - 3].rstrip()}..."
 
     def name_span(self, node: FunctionNode | ast.ClassDef) -> Span:
-        """Where the name in a `def` or `class` statement stands."""
+        """Return the place of the name in a `def` or `class` statement."""
         start = self.character(node.lineno, node.col_offset)
         found = re.compile(rf"\b{re.escape(node.name)}\b").search(self.line(node.lineno), start)
         if found is None:  # the name is on a continued line
@@ -153,7 +155,7 @@ class SyntaxFacts:
         limit: str = _SUBSET,
         related: Iterable[Related] = (),
     ) -> Diagnostic:
-        """The finding `code` at a node of kernel code. In a helper it says which kernel makes it kernel code."""
+        """Return the finding `code` at a node of kernel code. In a helper it says which kernel makes it kernel code."""
         span = place if isinstance(place, Span) else self.span(place)
         return diagnose(code, message, span=span, limit=limit, help=use, related=(*related, *self._reached_from(span)))
 
@@ -210,7 +212,7 @@ def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses |
 
 
 def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:
-    """The module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
+    """Return the module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
     text = normalized(source if isinstance(source, str) else _decoded(source, file))
     if unreadable := _UNREADABLE.search(text):
         raise error_of(_unreadable(unreadable, file))
@@ -247,7 +249,7 @@ _indexes: WeakKeyDictionary[ast.AST, _Index] = (
 
 
 def _indexed(functions: Iterable[FunctionNode]) -> _Index:
-    """The nodes of functions by type, each once; the functions come in the order of the source."""
+    """Return the nodes of functions by type, each once; the functions come in the order of the source."""
     index: _Index = {}
     end = (0, 0)
     for function in functions:
@@ -261,7 +263,9 @@ def _indexed(functions: Iterable[FunctionNode]) -> _Index:
 
 
 def _index_of(node: ast.AST) -> _Index:
-    """The nodes inside a function or statement by type, in the order of the source; those of a statement are kept."""
+    """Return the nodes inside a function or statement by type, in the order of the source; those of a statement are
+    kept.
+    """
     found = _indexes.get(node)
     if found is None:
         found = {}

@@ -1,4 +1,4 @@
-"""Which functions and classes of a module are kernel code: kernels, and what they reach by name."""
+"""Finds the functions and classes of a module that are kernel code: kernels, and what they reach by name."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KernelFunction:
 
     @property
     def is_entry(self) -> bool:
-        """Whether the function is a kernel that the host launches, not a helper."""
+        """Return whether the function is a kernel that the host launches, not a helper."""
         return self.node is self.kernel
 
 
@@ -97,7 +97,9 @@ class KernelSearch:
             self.entries.setdefault(scope, dialect)
 
     def _entry_dialect(self, node: ast.expr, scope: NameUses) -> Dialect | None:
-        """The dialect of the entry point that a decorator, or a called expression, names; None where it is none."""
+        """Return the dialect of the entry point that a decorator, or a called expression, names; None where it is
+        none.
+        """
         if isinstance(node, ast.Name):  # made_elsewhere = nki.jit(mode="trace")
             place = scope.binder(node.id) or scope
             made = place.aliases.get(node.id)
@@ -158,11 +160,11 @@ class KernelSearch:
                 self.methods.setdefault(name, []).extend(found)
 
     def found_functions(self) -> tuple[KernelFunction, ...]:
-        """The functions of kernel code, in the order of the source."""
+        """Return the functions of kernel code, in the order of the source."""
         return tuple(sorted(self.functions.values(), key=lambda item: (item.node.lineno, item.node.col_offset)))
 
     def found_classes(self) -> tuple[KernelClass, ...]:
-        """The classes that kernel code instantiates, in the order of the source."""
+        """Return the classes that kernel code instantiates, in the order of the source."""
         found = [
             KernelClass(
                 node=scope.node,

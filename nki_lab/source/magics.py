@@ -27,7 +27,7 @@ _TOKEN: Final = re.compile(r"'''|\"\"\"|'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|#
 
 
 def python_of(cell: str) -> str:
-    """The Python of a notebook cell: as many lines, magics replaced by statements that say nothing."""
+    """Return the Python of a notebook cell: as many lines, magics replaced by statements that say nothing."""
     lines = cell.split("\n")
     first = next((i for i, line in enumerate(lines) if line.strip()), 0)
     magic = _CELL_MAGIC.match(lines[first].lstrip())
@@ -49,12 +49,12 @@ def python_of(cell: str) -> str:
 
 
 def binds_unseen(cell: str) -> bool:
-    """Whether a magic of the cell may bind names that nobody sees: `%run setup.py`."""
+    """Return whether a magic of the cell may bind names that nobody sees: `%run setup.py`."""
     return any(found in _BINDING for found in re.findall(r"^\s*%(\w+)", cell, re.MULTILINE))
 
 
 def _replaced(line: str) -> str:
-    """A line at the start of a statement, without its magic."""
+    """Return a line at the start of a statement, without its magic."""
     text = line.lstrip()
     indent = line[: len(line) - len(text)]
     if _LINE_MAGIC.match(text):
@@ -66,7 +66,7 @@ def _replaced(line: str) -> str:
 
 
 class _State:
-    """How far strings and brackets are open at the start of a line."""
+    """The strings and brackets that are open at the start of a line."""
 
     def __init__(self) -> None:
         self.quote = ""
@@ -75,7 +75,7 @@ class _State:
 
     @property
     def outside(self) -> bool:
-        """Whether a statement begins here."""
+        """Return whether a statement begins here."""
         return not (self.quote or self.depth or self.joined)
 
     def read(self, line: str) -> None:
@@ -104,7 +104,7 @@ class _State:
 
 
 def _end_of(line: str, at: int, quote: str) -> int:
-    """Where a long string that is open at `at` ends in the line; -1 where it does not."""
+    """Return the end of a long string that is open at `at` in the line; -1 where it does not end."""
     while at < len(line):
         if line[at] == "\\":
             at += 2

@@ -74,22 +74,22 @@ class ModuleSource:
 
     @property
     def name(self) -> str:
-        """The name that the file gives the module."""
+        """Return the name that the file gives the module."""
         return PurePath(self.file).stem or "module"
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The lines, without their ends."""
+        """Return the lines, without their ends."""
         return tuple(self.text.split("\n"))
 
     @cached_property
     def scope(self) -> Scope:
-        """The module's names as Python's compiler sees them."""
+        """Return the module's names as Python's compiler sees them."""
         return module_scope(self.tree)
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
-        """The modules that this one imports everything from, relative ones with their dots."""
+        """Return the modules that this one imports everything from, relative ones with their dots."""
         return tuple(
             "." * node.level + (node.module or "")
             for node in inner_nodes(self.tree.body)
@@ -123,7 +123,7 @@ class ModuleSource:
             yield
 
     def function(self, name: str) -> ast.FunctionDef | None:
-        """The last function of that name at the module's top level, inside `if` and `try` too."""
+        """Return the last function of that name at the module's top level, inside `if` and `try` too."""
         found = None
         stack: list[ast.stmt] = list(reversed(self.tree.body))
         while stack:
@@ -139,7 +139,9 @@ _HEADED: Final = (ast.If, ast.While, ast.For, ast.With)
 
 
 def argument_of(call: ast.Call, name: str, parameters: tuple[str, ...]) -> ast.expr | None:
-    """The expression passed for a parameter, by keyword or by position; `src2` is the third entry of a list `srcs`."""
+    """Return the expression passed for a parameter, by keyword or by position; `src2` is the third entry of a list
+    `srcs`.
+    """
     group = f"{name.rstrip('0123456789')}s"
     if name not in parameters and group in parameters:
         found = argument_of(call, group, parameters)

@@ -73,7 +73,9 @@ class NameUses:
             stack.extend(scope.children)
 
     def enclosing(self) -> Iterator[NameUses]:
-        """The scopes in which Python looks a name up, innermost first: class bodies do not pass their names on."""
+        """Yield the scopes in which Python looks a name up, innermost first: class bodies do not pass their names
+        on.
+        """
         scope: NameUses | None = self
         while scope is not None:
             if scope is self or not isinstance(scope.node, ast.ClassDef):
@@ -86,7 +88,7 @@ class NameUses:
 
 
 def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
-    """The module's scope, with the scopes inside it as children.
+    """Return the module's scope, with the scopes inside it as children.
 
     Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
     """
@@ -111,7 +113,7 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
 
 
 def _noted(node: ast.AST) -> NameUses | None:
-    """What a statement says about names, as a scope of its own; None where scopes are made in it. It is kept."""
+    """Return the names in a statement as a scope of its own, made once; None where the statement makes scopes."""
     if node in _notes:
         return _notes[node]
     found: NameUses | None = NameUses(node)
@@ -194,7 +196,7 @@ _TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.
 
 
 def definitions_of(name: str, scope: NameUses) -> list[NameUses]:
-    """The functions and classes of this module that `name` may mean in `scope`."""
+    """Return the functions and classes of this module that `name` may mean in `scope`."""
     place: NameUses | None = scope
     for _ in range(_ALIAS_DEPTH):
         place = place.binder(name) if place else None
@@ -214,7 +216,7 @@ def definitions_of(name: str, scope: NameUses) -> list[NameUses]:
 
 
 def _function_in(node: ast.expr, scope: NameUses) -> ast.expr:
-    """The function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
+    """Return the function that `node` stands for: itself, or what `nki.jit(...)` and `partial(...)` wrap."""
     if isinstance(node, ast.Call) and node.args:
         maker = node.func.func if isinstance(node.func, ast.Call) else node.func
         name = dotted(maker, scope)
@@ -224,7 +226,7 @@ def _function_in(node: ast.expr, scope: NameUses) -> ast.expr:
 
 
 def entry_package(name: str) -> str:
-    """The package of the entry point that a dotted name spells ("nki" for "nki.jit"); "" where it is none."""
+    """Return the package of the entry point that a dotted name spells ("nki" for "nki.jit"); "" where it is none."""
     if name in OTHER_ENTRIES:
         return name.partition(".")[0]
     head, _, last = name.rpartition(".")
@@ -233,7 +235,9 @@ def entry_package(name: str) -> str:
 
 
 def unwrapped(node: ast.expr) -> ast.expr:
-    """The kernel inside `kernel[grid]` and `nki.jit(kernel)`: what is subscripted, or a call's first argument."""
+    """Return the kernel inside `kernel[grid]` and `nki.jit(kernel)`: what is subscripted, or a call's first
+    argument.
+    """
     while True:
         if isinstance(node, ast.Subscript):
             node = node.value
@@ -244,7 +248,9 @@ def unwrapped(node: ast.expr) -> ast.expr:
 
 
 def dotted(node: ast.expr, scope: NameUses) -> str:
-    """The full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain name."""
+    """Return the full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain
+    name.
+    """
     parts: list[str] = []
     for _ in range(_ALIAS_DEPTH):
         node, names = attribute_path(node)

@@ -17,7 +17,7 @@ _STRING: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 
 def apply_noqa(found: Iterable[Diagnostic], file: str, lines: Sequence[str]) -> list[Diagnostic]:
-    """The findings that no comment silences; `lines` are those of `file`.
+    """Return the findings that no comment silences; `lines` are those of `file`.
 
     A comment counts on the line where a finding begins and on the one where it ends, which is where a formatter leaves
     it when it breaks the line.

@@ -24,7 +24,7 @@ def recovered_module(text: str, file: str) -> ModuleSource:
 
 
 def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) -> ModuleSource:
-    """The tree of a text that may be half typed: lines that keep it from parsing are left out.
+    """Return the tree of a text that may be half typed: lines that keep it from parsing are left out.
 
     Statements that stand as they stood in `before` are taken from there, and moved: its tree is used up. Raises
     `PARSER_FAILURES` where nothing can be read.
@@ -41,7 +41,7 @@ def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) ->
 
 
 def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = None) -> ModuleSource:
-    """The tree of a notebook: no mistake reaches beyond its cell.
+    """Return the tree of a notebook: no mistake reaches beyond its cell.
 
     Cells of `before`, wherever they stand now, are taken from there, and moved: its tree is used up.
     """
@@ -80,7 +80,7 @@ def _moved_cell(cell: Cell, start: int) -> Cell:
 
 
 def _read(text: str, file: str) -> ModuleSource:
-    """The module of a text, around lines that cannot be read; nobody else has its tree."""
+    """Return the module of a text, around lines that cannot be read; nobody else has its tree."""
     try:
         return ModuleSource(text, file, tree_of(text, file))
     except SyntaxError as failure:
@@ -99,7 +99,7 @@ def _recovered(text: str, file: str, failure: SyntaxError) -> ModuleSource:
 
 
 def _unchanged(before: ModuleSource, lines: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines at the beginning and at the end are as they were; lines left out count as changed."""
+    """Return the number of unchanged lines at the beginning and at the end; lines left out count as changed."""
     first, last = common_ends(before.lines, lines)
     if before.unread:
         first = min(first, min(before.unread) - 1)
@@ -124,7 +124,7 @@ def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[st
 
 
 def unparsable(failure: BaseException, file: str, lines: Sequence[str], *, in_bytes: bool = False) -> Diagnostic:
-    """The NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
+    """Return the NKI101 diagnostic of a failed parse or compilation; Python's compiler gives offsets `in_bytes`."""
     if isinstance(failure, SyntaxError):
         line = min(max(failure.lineno or 1, 1), len(lines))
         text = lines[line - 1]
@@ -141,5 +141,5 @@ def unparsable(failure: BaseException, file: str, lines: Sequence[str], *, in_by
 
 
 def not_python(message: str, span: Span) -> Diagnostic:
-    """The NKI101 diagnostic."""
+    """Return the NKI101 diagnostic."""
     return diagnose("NKI101", message, span=span, help="until then the other checks pass over what cannot be read")

@@ -1,4 +1,4 @@
-"""Where Python says that an expression failed, so that a finding stands where a run of the kernel would put it.
+"""The places that Python gives failing expressions: a finding stands where a run of the kernel would put it.
 
 Python's compiler gives each bytecode instruction the place of its expression, with a few habits of its own, which are
 repeated here: an attribute on a later line starts at its name, and before Python 3.12 a truth test takes the place of
@@ -18,7 +18,7 @@ _METHOD_ARGUMENTS = 30  # a call with more does not use the method protocol (STA
 
 
 def place_of(node: ast.AST) -> Extent:
-    """Where a failure of `node` is reported."""
+    """Return the place at which Python reports a failure of `node`."""
     line, column, end_line, end_column = extent(node)
     attribute = node.func if isinstance(node, ast.Call) and _is_method_call(node) else node
     if isinstance(attribute, ast.Attribute) and attribute.end_lineno is not None and line != attribute.end_lineno:
@@ -36,24 +36,24 @@ def _is_method_call(node: ast.Call) -> bool:
 
 
 def assertion_place(node: ast.Assert) -> ast.AST:
-    """The node whose place a failing assert has: its test, the last comparison of that, or the statement."""
+    """Return the node whose place a failing assert has: its test, the last comparison of that, or the statement."""
     if _PARTS_HAVE_PLACES:
         return node.test
     return (last_comparison(node.test) if _JUMPS_KEEP_COMPARISONS else None) or node
 
 
 def iteration_place(iterated: ast.expr, owner: ast.AST) -> ast.AST:
-    """The node whose place a loop or comprehension `owner` has that cannot walk what it is given."""
+    """Return the node whose place a loop or comprehension `owner` has that cannot walk what it is given."""
     return iterated if _PARTS_HAVE_PLACES else owner
 
 
 def jump_place(test: ast.expr, owner: ast.AST) -> ast.AST:
-    """The node whose place a condition has that is neither true nor false."""
+    """Return the node whose place a condition has that is neither true nor false."""
     return owner if _JUMPS_KEEP_COMPARISONS else test
 
 
 def last_comparison(test: ast.expr) -> ast.Compare | None:
-    """The comparison that is compiled last in a condition."""
+    """Return the comparison that is compiled last in a condition."""
     match test:
         case ast.Compare():
             return test
@@ -69,5 +69,5 @@ def last_comparison(test: ast.expr) -> ast.Compare | None:
 
 
 def after(test: ast.expr, owner: ast.AST) -> ast.AST:
-    """The node whose place the jump compiled after `test` has, `owner` where `test` holds no comparison."""
+    """Return the node whose place the jump compiled after `test` has, `owner` where `test` holds no comparison."""
     return (last_comparison(test) if _JUMPS_KEEP_COMPARISONS else None) or owner

@@ -46,7 +46,7 @@ class Recovered:
 
 
 def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], ast.Module]) -> Recovered:
-    """The tree of `lines`, of which Python says `whole`, without the lines in the way.
+    """Return the tree of `lines`, of which Python says `whole`, without the lines in the way.
 
     In their place stand statements under an unknown condition that mention the same names. No mistake reaches beyond
     its statement at module level, but for strings and brackets that really go on.
@@ -75,7 +75,7 @@ def recovered(lines: Sequence[str], whole: SyntaxError, parse: Callable[[str], a
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[int]:
-    """The 0-based lines on which statements at module level seem to begin, decorators with what they decorate."""
+    """Yield the 0-based lines on which statements at module level seem to begin, decorators with what they decorate."""
     yield 0
     decorated = False
     for number, line in enumerate(lines):
@@ -88,7 +88,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[int]:
 def _longest(
     lines: Sequence[str], starts: list[int], piece: int, parse: Callable[[str], ast.Module]
 ) -> tuple[int, ast.Module | None, SyntaxError]:
-    """How many pieces parse as one, and their tree; one piece and no tree where none do."""
+    """Return the number of pieces that parse as one, and their tree; one piece and no tree where none do."""
     first = SyntaxError("invalid syntax")
     for width in _WIDTHS:
         end = min(piece + width, len(starts) - 1)
@@ -107,7 +107,7 @@ def _longest(
 
 
 def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], ast.Module] | None) -> Recovered:
-    """The tree of one statement around its mistakes; without `parse`, of nothing."""
+    """Return the tree of one statement around its mistakes; without `parse`, of nothing."""
     attempt, first = _Attempt(list(lines), list(lines)), failure
     for _ in range(TRIES if parse is not None else 0):
         attempt.leave_out(failure)
@@ -126,7 +126,7 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
 
 
 def _moved(failure: SyntaxError, count: int) -> SyntaxError:
-    """A failure `count` lines further down."""
+    """Return a failure `count` lines further down."""
     message = moved_text(failure.msg, lambda line: line + count)
     line, end = (failure.lineno or 1) + count, failure.end_lineno
     place = (failure.filename, line, failure.offset, failure.text)
@@ -219,16 +219,16 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
         for position, node in enumerate(body):
             if node.lineno not in unread:
                 continue
-            said = _statements(lines, unread, node)
-            if isinstance(node, ast.Pass) and said:
+            mentions = _statements(lines, unread, node)
+            if isinstance(node, ast.Pass) and mentions:
                 test = ast.Name(id=UNKNOWN_NAME, ctx=ast.Load())
-                body[position] = _located(ast.If(test=test, body=said, orelse=[]), node)
+                body[position] = _located(ast.If(test=test, body=mentions, orelse=[]), node)
             elif isinstance(node, ast.If):
-                node.body[:0] = said
+                node.body[:0] = mentions
 
 
 def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
-    """Every list of statements of a module."""
+    """Yield every list of statements of a module."""
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
@@ -241,7 +241,7 @@ def _bodies(tree: ast.Module) -> Iterator[list[ast.stmt]]:
 
 
 def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[ast.stmt]:
-    """Statements that bind and read the names of the left out line of `node`, and of emptied lines below it."""
+    """Return statements that bind and read the names of the left out line of `node`, and of emptied lines below it."""
     bound: list[str] = []
     read: list[str] = []
     number = node.lineno
@@ -272,7 +272,7 @@ def _located(node: ast.stmt, at: ast.stmt) -> ast.stmt:
 
 
 def names_in(line: str) -> tuple[list[str], list[str]]:
-    """The names that a line of broken Python seems to bind, and those it seems to read."""
+    """Return the names that a line of broken Python seems to bind, and those it seems to read."""
     text = _STRING.sub(" ", line)
     bound: list[str] = []
     for found in _STORES.finditer(text):

@@ -41,12 +41,12 @@ class Change:
     moved: int
 
     def text(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """The lines to be read, at their places."""
+        """Return the lines to be read, at their places."""
         above = (*("",) * (self.start - 1), _OPENER) if self.path else ("",) * self.start
         return (*above, *lines[self.start : self.stop])
 
     def statements(self, read: ast.Module) -> list[ast.stmt] | None:
-        """What was read; None where it is no block any more."""
+        """Return the statements that were read; None where they are no block any more."""
         if not self.path:
             return read.body
         if len(read.body) != 1 or not isinstance(read.body[0], ast.If) or read.body[0].orelse:
@@ -55,8 +55,9 @@ class Change:
         return opener.body if opener.lineno == self.start and isinstance(opener.test, ast.Constant) else None
 
     def applied(self, body: Sequence[ast.stmt], between: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The module's statements with the change; statements around it are copied, so that nothing known of them is
-        taken for what they are now."""
+        """Return the module's statements with the change; statements around it are copied, so that nothing known of
+        them is taken for what they are now.
+        """
         move(self.tail, self.moved)
         inner = [*self.head, *between, *self.tail]
         for step in reversed(self.path):
@@ -82,7 +83,7 @@ class Change:
 def change_inside(
     body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
 ) -> Change | None:  # fmt: skip
-    """The innermost block that holds all of a change between other statements; None where only a module does.
+    """Return the innermost block that holds all of a change between other statements; None where only a module does.
 
     The texts agree in their `first` first lines, and in their `last` last ones.
     """
@@ -135,7 +136,7 @@ def _without_neighbour(nodes: list[ast.stmt], edge: int) -> list[ast.stmt]:
 
 
 def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines two texts share at their beginning, and how many more at their end."""
+    """Return the number of lines that two texts share at their beginning, and of further lines at their end."""
     shorter = min(len(old), len(new))
     first = next((i for i in range(shorter) if old[i] != new[i]), shorter)
     rest = shorter - first
@@ -143,7 +144,7 @@ def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 
 def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:
-    """The statement whose inner block the change is in."""
+    """Return the statement whose inner block the change is in."""
     for at, node in enumerate(block):
         if (node.end_lineno or 0) <= first:
             continue
@@ -160,7 +161,7 @@ def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:
 def _around(
     block: Sequence[ast.stmt], first: int, end: int
 ) -> tuple[tuple[ast.stmt, ...], tuple[ast.stmt, ...]] | None:
-    """The statements before and after the change but for its neighbours, which may go on in it."""
+    """Return the statements before and after the change but for its neighbours, which may go on in it."""
     before = sum((node.end_lineno or 0) <= first for node in block)
     after = sum(first_line(node) > end for node in block)
     head, tail = tuple(block[: max(0, before - 1)]), tuple(block[len(block) - max(0, after - 1) :])
@@ -168,7 +169,7 @@ def _around(
 
 
 def _is_plain(head: ast.stmt, tail: ast.stmt, old: Sequence[str]) -> bool:
-    """Whether nothing else stands on the lines where the kept statements end and begin."""
+    """Return whether nothing else stands on the lines where the kept statements end and begin."""
     last, begin = head.end_lineno or 0, first_line(tail)
     rest = old[last - 1].encode()[head.end_col_offset or 0 :].strip()
     column = tail.col_offset if begin == tail.lineno else len(old[begin - 1]) - len(old[begin - 1].lstrip())

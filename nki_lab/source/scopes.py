@@ -1,4 +1,4 @@
-"""Which scope a name belongs to, worked out once for each function as Python's compiler does."""
+"""The scopes that names belong to, worked out once for each function as Python's compiler does."""
 
 from __future__ import annotations
 
@@ -30,24 +30,26 @@ class Scope:
 
     @property
     def names(self) -> set[str]:
-        """The names bound in the scope, those declared global or nonlocal included."""
+        """Return the names bound in the scope, those declared global or nonlocal included."""
         if self._body is not None:
             self._collect()
         return self._names
 
     @property
     def generator(self) -> bool:
-        """Whether a function's body yields or awaits."""
+        """Return whether a function's body yields or awaits."""
         if self._body is not None:
             self._collect()
         return self._generator
 
     def binds(self, name: str) -> bool:
-        """Whether a function or comprehension has `name` for itself."""
+        """Return whether a function or comprehension has `name` for itself."""
         return name in self.names and name not in self._nonlocals and name not in self._globals
 
     def place(self, name: str) -> int | None:
-        """How many frames out `name` is bound; None for a global. Class bodies do not pass their names on."""
+        """Return the number of frames out at which `name` is bound; None for a global. Class bodies pass no names
+        on.
+        """
         if self.kind != "module" and self.binds(name):
             return 0
         hops, scope = 0, self
@@ -88,35 +90,35 @@ def _qualified(name: str, parent: Scope | None) -> str:
 
 
 def function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str, parent: Scope) -> Scope:
-    """The scope of a function's body."""
+    """Return the scope of a function's body."""
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     return Scope("function", name, parent, (arg.arg for arg in parameters(node.args)), body)
 
 
 def class_scope(node: ast.ClassDef, parent: Scope) -> Scope:
-    """The scope of a class body."""
+    """Return the scope of a class body."""
     return Scope("class", node.name, parent, (), node.body)
 
 
 def comprehension_scope(node: ast.expr, generators: list[ast.comprehension], parent: Scope) -> Scope:
-    """The scope of a comprehension's targets."""
+    """Return the scope of a comprehension's targets."""
     kinds = {"ListComp": "<listcomp>", "SetComp": "<setcomp>", "DictComp": "<dictcomp>"}
     names = {name for part in generators for name in bound_names([part.target])}
     return Scope("comprehension", kinds.get(type(node).__name__, "<genexpr>"), parent, names)
 
 
 def module_scope(tree: ast.Module) -> Scope:
-    """The scope of a module."""
+    """Return the scope of a module."""
     return Scope("module", "<module>", None, (), tree.body)
 
 
 def bound_names(body: Iterable[ast.AST]) -> set[str]:
-    """The names that these nodes bind in their own scope."""
+    """Return the names that these nodes bind in their own scope."""
     return {name for node in inner_nodes(body) for name in bound_by(node)}
 
 
 def bound_by(node: ast.AST) -> Iterator[str]:
-    """The names that one node binds by itself."""
+    """Yield the names that one node binds by itself."""
     if isinstance(node, ast.Name):
         if not isinstance(node.ctx, ast.Load):
             yield node.id
@@ -137,7 +139,7 @@ def bound_by(node: ast.AST) -> Iterator[str]:
 
 
 def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """The nodes of one scope: nested functions, classes and comprehensions are given, not entered.
+    """Yield the nodes of one scope: nested functions, classes and comprehensions are given, not entered.
 
     What they evaluate outside themselves (defaults, decorators, bases, a comprehension's walrus) is entered.
     """
@@ -169,7 +171,7 @@ def outer_parts(node: ast.AST) -> list[ast.AST]:
 
 
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:
-    """Every name that these nodes read, those of nested functions included."""
+    """Return every name that these nodes read, those of nested functions included."""
     return {
         node.id
         for item in body

@@ -25,7 +25,7 @@ if sys.version_info >= (3, 12):
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes in the order of their fields, but for contexts and operators."""
+    """Return the child nodes in the order of their fields, but for contexts and operators."""
     kind = type(node)
     names = _SPEAKING.get(kind)
     if names is None:

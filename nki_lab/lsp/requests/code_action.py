@@ -20,7 +20,7 @@ OPTIONS: Final = lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.Qui
 
 
 async def answer(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    """The quick fixes of the findings that the editor shows at the place."""
+    """Return the quick fixes of the findings that the editor shows at the place."""
     uri, asked = params.text_document.uri, [item for item in params.context.diagnostics if item.source == SOURCE]
     unit = await server.checker.settled(uri, 0.0)
     made = list(_fixes(server, unit, unit.module, uri, asked)) if unit is not None and unit.module is not None else []
@@ -37,7 +37,7 @@ async def answer(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeA
 def _fixes(
     server: Server, unit: Unit, module: Module, uri: str, asked: list[lsp.Diagnostic]
 ) -> Iterator[lsp.CodeAction]:
-    """The edits that mend the findings asked about."""
+    """Yield the edits that mend the findings asked about."""
 
     def place(span: Span) -> lsp.Location | None:
         return module.location(span, server.encoding)

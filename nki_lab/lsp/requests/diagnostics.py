@@ -19,7 +19,7 @@ ALL_SECONDS: Final = 20.0
 
 
 async def answer(server: Server, params: lsp.DocumentDiagnosticParams) -> lsp.DocumentDiagnosticReport:
-    """The findings, once the kernels are evaluated; where that takes long, those of the syntax first."""
+    """Return the findings, once the kernels are evaluated; where that takes long, those of the syntax first."""
     uri = params.text_document.uri
     await server.checker.settled(uri, SYNTAX_SECONDS, fully=False)
     unit = await server.checker.settled(uri, SHAPES_SECONDS if server.can_refresh else ALL_SECONDS)

@@ -10,5 +10,5 @@ COMMAND: Final = "nki-lab.explain"
 
 
 def run(name: str) -> str | None:
-    """The Markdown about a code, an instruction or a name of `nki.language`; None for anything else."""
+    """Return the Markdown about a code, an instruction or a name of `nki.language`; None for anything else."""
     return query.explain(name)

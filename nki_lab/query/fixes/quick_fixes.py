@@ -1,4 +1,4 @@
-"""What would mend a finding: the text that its help names, and where it goes."""
+"""Edits that would mend a finding: the text that its help names, and its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ class QuickFix:
 
 
 def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]:
-    """The edits that would mend a finding in a text of these lines, the likeliest first; none for most findings."""
+    """Return the edits that would mend a finding in a text of these lines, the likeliest first; none for most
+    findings.
+    """
     span = found.span
     if span is None or not 0 < span.line <= len(lines):
         return ()
@@ -40,7 +42,9 @@ def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]
 
 
 def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[QuickFix, ...]:
-    """The word that the message complains about, as it is spelt right: in the place of the finding, or before it."""
+    """Return the word that the message complains about, as it is spelt right: in the place of the finding, or before
+    it.
+    """
     words = [word for word in _WORD.findall(found.message) if word not in options]
     ranked = sorted(set(words), key=lambda word: -difflib.SequenceMatcher(None, word, options[0]).ratio())
     end = span.end_column - 1 if span.end_line == span.line else len(line)

@@ -48,7 +48,9 @@ class Rewriter(cst.CSTTransformer):
             self._found[item.code, (item.line, item.column, item.end_line, item.end_column)] = item
 
     def _at(self, code: str, node: cst.CSTNode, last: cst.CSTNode | None = None) -> Diagnostic | None:
-        """The finding whose place is a node, or goes from one to another; parentheses around them do not count."""
+        """Return the finding whose place is a node, or goes from one to another; parentheses around them do not
+        count.
+        """
         return self._found.get((code, (*self._place(node)[:2], *self._place(last or node)[2:])))
 
     def _place(self, node: cst.CSTNode) -> Place:
@@ -62,7 +64,7 @@ class Rewriter(cst.CSTTransformer):
         return node
 
     def _starts(self, code: str, node: cst.CSTNode) -> bool:
-        """Whether a finding begins where a node does."""
+        """Return whether a finding begins where a node does."""
         start = self._place(node)[:2]
         return any(key == code and place[:2] == start for key, place in self._found)
 
@@ -86,7 +88,7 @@ class Rewriter(cst.CSTTransformer):
         return self._edited(updated_node.with_changes(comparisons=[target.with_changes(operator=equal)]))
 
     def _is_constant(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a literal, or a name of NKI."""
+        """Return whether it is a literal, or a name of NKI."""
         if isinstance(node, cst.Integer | cst.Float | cst.SimpleString):
             return True
         if isinstance(node, cst.Name):
@@ -166,7 +168,7 @@ class Rewriter(cst.CSTTransformer):
         return self._called(original_node, updated_node.with_changes(args=arguments))
 
     def _called(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        """The call by another name, or what it was a call of: `range`, a kernel without a grid, a plain size."""
+        """Return the call by another name, or what it was a call of: `range`, a kernel without a grid, a plain size."""
         plain = not any(item.keyword or item.star for item in original.args)
         if plain and self._at("NKI127", original.func) and not _RANGE.search(self._text):
             return self._edited(updated.with_changes(func=cst.Name("range")))
@@ -220,7 +222,7 @@ class Rewriter(cst.CSTTransformer):
         return self._edited(changed)
 
     def _goes(self, argument: cst.Arg, before: Sequence[cst.Arg]) -> bool:
-        """Whether an argument has no effect, and neither a comment nor a call in it."""
+        """Return whether an argument has no effect, and neither a comment nor a call in it."""
         found = self._at("NKI604", argument.value)
         if found is None or not _HARMLESS.search(found.message) or argument.keyword is None:
             return False
@@ -229,14 +231,14 @@ class Rewriter(cst.CSTTransformer):
 
 
 def _last(function: cst.BaseExpression) -> str:
-    """The name of `name` and of `module.name`."""
+    """Return the name of `name` and of `module.name`."""
     if isinstance(function, cst.Attribute):
         return function.attr.value
     return function.value if isinstance(function, cst.Name) else ""
 
 
 def _dotted(function: cst.BaseExpression) -> str:
-    """The module in `module.name`, in dots; empty where the function is another expression."""
+    """Return the module in `module.name`, in dots; empty where the function is another expression."""
     names: list[str] = []
     node = function.value if isinstance(function, cst.Attribute) else None
     while isinstance(node, cst.Attribute):

@@ -30,7 +30,7 @@ class Fixed:
 
 
 def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
-    """The source with the findings mended that have one exact remedy; None where that is none of them.
+    """Return the source with the findings mended that have one exact remedy; None where that is none of them.
 
     A finding is mended where its place holds exactly what the remedy replaces: a literal, not a name that stands for
     it. Raises NKI022 without libcst.
@@ -58,7 +58,7 @@ def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
 
 
 def modules_of(module: libcst.Module) -> frozenset[str]:
-    """The names that a source binds to NKI: `nl` of `import nki.language as nl`."""
+    """Return the names that a source binds to NKI: `nl` of `import nki.language as nl`."""
     head = r"^\s*(?:import\s+(?:nki|neuronxcc)\b|from\s+(?:nki|neuronxcc)\b)"
     found: set[str] = set()
     for line in re.findall(head + r"[^\n#]*", module.code, re.MULTILINE):
@@ -70,6 +70,6 @@ def modules_of(module: libcst.Module) -> frozenset[str]:
 
 
 def no_worse(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> bool:
-    """Whether no error is there that was not there before."""
+    """Return whether no error is there that was not there before."""
     known = {(item.code, item.message) for item in before if item.severity == "error"}
     return all((item.code, item.message) in known for item in after if item.severity == "error")

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.interpreter import (
     evaluate,
     site_folders,
 )
-from nki_lab.lsp.convert import at_home
+from nki_lab.lsp.convert import at_import
 from nki_lab.query import Document, EvaluationRequest
 from tests.verdicts import Verdict, missed, traced
 
@@ -261,10 +261,10 @@ def test_a_comment_silences_in_the_helper_s_file(tmp_path: Path) -> None:
 def test_an_editor_shows_it_at_the_call(tmp_path: Path) -> None:
     file = project(tmp_path, pkg__kernel=USING, pkg__helpers=FAULTY)
     (found,) = [item for item in check(file) if item.severity == "error"]
-    shown = at_home(found, str(file))
+    shown = at_import(found, str(file))
     assert (shown.file, shown.line) == (str(file), 10)
     assert shown.message.endswith("(helpers.py, line 6)")
-    assert at_home(shown, str(file)) is shown
+    assert at_import(shown, str(file)) is shown
 
 
 def test_what_an_imported_module_does_at_its_top_is_not_judged(tmp_path: Path) -> None:
