@@ -1,12 +1,12 @@
-"""How nki_lab talks to its users: spans, diagnostics, their rendering, and the errors that carry them."""
+"""Spans of source text, diagnostics, their rendering, and the errors that carry them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, cast, get_args
 
 from nki_lab import codes
 from nki_lab.source_files import line_of
@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "information", "hint"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source text: 1-based lines and character columns, the end column exclusive."""
+    """A region of source text: 1-based lines and character columns, the end column exclusive."""
 
     file: str
     line: int
@@ -29,7 +29,7 @@ class Span:
     def from_bytes(
         cls, file: str, line: int, column: int, end_line: int, end_column: int, *, source: str | None = None
     ) -> Span:
-        """Span of a position given as Python's `ast` and code objects give it: 0-based UTF-8 byte columns."""
+        """Return the span of a position as Python's `ast` and code objects give it: 0-based UTF-8 byte columns."""
         # Python's lines: str.splitlines() also ends them at form feeds and other separators.
         lines = re.split(r"\r\n|\r|\n", source) if source is not None else None
         return cls(
@@ -49,6 +49,10 @@ def _characters(file: str, line: int, column: int, lines: list[str] | None) -> i
     if text.isascii():
         return column
     return len(text.encode()[:column].decode(errors="ignore"))
+
+
+_NOWHERE: Final = Span("", 0, 0, 0, 0)
+_POSITION: Final = ("file", "line", "column")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,75 +80,69 @@ class Diagnostic:
     note: str = ""
     limit: str = ""
     help: str = ""
-    related: tuple[Related, ...] = field(default=())
+    related: tuple[Related, ...] = ()
+
+    @property
+    def place(self) -> Span:
+        """The span, or an empty one."""
+        return self.span or _NOWHERE
 
     @property
     def file(self) -> str:
-        return self.span.file if self.span else ""
+        return self.place.file
 
     @property
     def line(self) -> int:
-        return self.span.line if self.span else 0
+        return self.place.line
 
     @property
     def column(self) -> int:
-        return self.span.column if self.span else 0
+        return self.place.column
 
     @property
     def end_line(self) -> int:
-        return self.span.end_line if self.span else 0
+        return self.place.end_line
 
     @property
     def end_column(self) -> int:
-        return self.span.end_column if self.span else 0
+        return self.place.end_column
 
     def as_dict(self) -> dict[str, Any]:
-        """The diagnostic as plain data, in the field names of the public contract."""
+        """Return the diagnostic as plain data, in the field names of the public contract."""
         return {
             "code": self.code,
             "outcome": self.outcome,
             "severity": self.severity,
             "message": self.message,
-            "file": self.file,
-            "line": self.line,
-            "column": self.column,
-            "end_line": self.end_line,
-            "end_column": self.end_column,
+            **asdict(self.place),
             "operand": self.operand,
             "limit": self.limit,
             "help": self.help,
             "related": [
-                {
-                    "message": item.message,
-                    "file": item.span.file if item.span else "",
-                    "line": item.span.line if item.span else 0,
-                    "column": item.span.column if item.span else 0,
-                }
+                {"message": item.message, **{key: getattr(item.span or _NOWHERE, key) for key in _POSITION}}
                 for item in self.related
             ],
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Diagnostic:
-        """The diagnostic of plain data as `as_dict` gives it; what is missing there, or is something else, is empty.
+        """Return the diagnostic of plain data as `as_dict` gives it; missing and unsuitable values become empty.
 
-        Of related places the ends are not known: they are taken to be one character.
+        The ends of related places are not known: they are taken to be one character.
         """
 
-        def text(name: str) -> str:
-            value = data.get(name)
-            return value if isinstance(value, str) else ""
-
+        texts = {name: value for name, value in data.items() if isinstance(value, str)}
+        outcome, severity = texts.get("outcome"), texts.get("severity")
         related = data.get("related")
         return cls(
-            code=text("code"),
-            message=text("message"),
-            outcome=cast("Outcome", text("outcome") if text("outcome") in get_args(Outcome) else "advice"),
-            severity=cast("Severity", text("severity") if text("severity") in get_args(Severity) else "information"),
+            code=texts.get("code", ""),
+            message=texts.get("message", ""),
+            outcome=cast("Outcome", outcome if outcome in get_args(Outcome) else "advice"),
+            severity=cast("Severity", severity if severity in get_args(Severity) else "information"),
             span=_span_of(data),
-            operand=text("operand"),
-            limit=text("limit"),
-            help=text("help"),
+            operand=texts.get("operand", ""),
+            limit=texts.get("limit", ""),
+            help=texts.get("help", ""),
             related=tuple(
                 Related(str(item.get("message", "")), _span_of(item))
                 for item in (related if isinstance(related, list) else ())
@@ -176,7 +174,7 @@ def diagnose(
     help: str = "",  # noqa: A002 - the contract's name
     related: Iterable[Related] = (),
 ) -> Diagnostic:
-    """A diagnostic whose outcome and severity come from its code's file."""
+    """Return a diagnostic whose outcome and severity come from its code's file."""
     facts = codes.get(code)
     return Diagnostic(
         code=code,
@@ -193,7 +191,7 @@ def diagnose(
 
 
 def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | None = None) -> str:
-    """The diagnostic as text: code and message, place, source line with carets, rule, help, where to read on."""
+    """Return the diagnostic as text: code and message, place, source line with carets, rule, help, further reading."""
     out = [f"{diagnostic.code} {diagnostic.message}"]
     span = diagnostic.span
     width = len(str(span.line)) if span else 1
@@ -202,13 +200,13 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
         out.append(f"{pad}--> {span.file}:{span.line}:{span.column}")
         text = (source_line or line_of)(span.file, span.line).rstrip("\r\n")
         if text.strip():
-            shown = text.expandtabs(4)
+            line = text.expandtabs(4)
             start = _cells(text[: span.column - 1].expandtabs(4))
             end_column = span.end_column if span.end_line == span.line else len(text) + 1
             stop = _cells(text[: end_column - 1].expandtabs(4))
             caret = "^" * max(1, stop - start)
             note = f" {diagnostic.note}" if diagnostic.note else ""
-            out += [f"{pad} |", f"{span.line} | {shown}", f"{pad} | {' ' * start}{caret}{note}"]
+            out += [f"{pad} |", f"{span.line} | {line}", f"{pad} | {' ' * start}{caret}{note}"]
         elif diagnostic.note:
             out.append(f"{pad} = note:  {diagnostic.note}")
     for item in diagnostic.related:
@@ -223,7 +221,7 @@ def render(diagnostic: Diagnostic, *, source_line: Callable[[str, int], str] | N
 
 
 def _cells(text: str) -> int:
-    """How many columns of a terminal the text takes: East Asian and emoji characters two, combining marks none."""
+    """Return the terminal columns that the text takes: East Asian and emoji characters two, combining marks none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -241,7 +239,7 @@ class NkiError(Exception):
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
-        super().__init__("\n\n".join(render(item) for item in self.diagnostics))
+        super().__init__(str(self))
 
     def __str__(self) -> str:
         return "\n\n".join(render(item) for item in self.diagnostics)
@@ -262,18 +260,16 @@ _CLASSES: dict[type[Exception], type[NkiError]] = {Exception: NkiError, NkiError
 
 
 def error_class(base: type[Exception]) -> type[NkiError]:
-    """The NkiError that is also a `base`."""
-    made = _CLASSES.get(base)
-    if made is None:
-        made = cast("type[NkiError]", type(f"Nki{base.__name__}", (NkiError, base), {"__module__": __name__}))
-        _CLASSES[base] = made
-    return made
+    """Return the NkiError that is also a `base`."""
+    if base not in _CLASSES:
+        both = type(f"Nki{base.__name__}", (NkiError, base), {"__module__": __name__})
+        _CLASSES[base] = cast("type[NkiError]", both)
+    return _CLASSES[base]
 
 
 def error_of(*diagnostics: Diagnostic) -> NkiError:
-    """The error that carries `diagnostics`, of the built-in kind that the first one's code names."""
-    kind = codes.get(diagnostics[0].code).exception
-    return error_class(kind)(diagnostics)
+    """Return the error that carries `diagnostics`, of the built-in kind that the first one's code names."""
+    return error_class(codes.get(diagnostics[0].code).exception)(diagnostics)
 
 
 def coded_error(

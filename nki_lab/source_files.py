@@ -1,17 +1,17 @@
-"""Files of a user's that are read as text: regular files, links to such ones included, and only up to a size.
+"""Reads files of a user's as text: regular files, links to such ones included, and only up to a size.
 
 A device never ends and a pipe keeps its reader waiting; a folder that is checked may hold both under any name.
 """
 
 # ruff: noqa: PTH116, PTH123
-# Descriptors are what is opened without waiting, and their status is what counts.
+# Files are opened without waiting as descriptors, whose status decides.
 
 from __future__ import annotations
 
 import linecache
 import os
 import stat
-from typing import Any, Final
+from typing import Final
 
 MOST_BYTES: Final = 64 << 20
 """Size of the largest file that is read: notebooks hold the pictures that their cells drew."""
@@ -32,10 +32,10 @@ def read_source(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with open(handle, "rb") as stream:
         require_regular(os.fstat(handle), most)
-        found = stream.read(most + 1)  # files of /proc have no size
-    if len(found) > most:
+        content = stream.read(most + 1)  # files of /proc have no size
+    if len(content) > most:
         raise _too_large(most)
-    return found
+    return content
 
 
 def require_regular(status: os.stat_result, most: int | None = None) -> None:
@@ -52,7 +52,7 @@ def _too_large(most: int) -> UnsuitableFileError:
     return UnsuitableFileError(f"it has more than {most} bytes")
 
 
-def lines_of(file: str, scope: dict[str, Any] | None = None) -> list[str]:
+def lines_of(file: str, scope: dict[str, object] | None = None) -> list[str]:
     """Return the lines of a source file as `linecache` has or reads them; none where it cannot be read.
 
     `scope` are the global names of a function from there, which may hold a loader of its own.

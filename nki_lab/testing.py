@@ -30,7 +30,7 @@ GROWTH: Final = {F32: 64, TF32: 4, F16: 4, BF16: 4, FP8_E4M3: 2, FP8_E4M3FN: 2, 
 
 
 def tolerance(dtype: Any) -> float:
-    """The relative tolerance for results of `dtype`; 0 for dtypes that are compared exactly."""
+    """Return the relative tolerance for results of `dtype`; 0 for dtypes that are compared exactly."""
     kind = dtype_of(dtype)
     return GROWTH[kind] * 2.0 ** -(kind.mantissa_bits + 1) if kind in GROWTH else 0.0
 
@@ -38,7 +38,7 @@ def tolerance(dtype: Any) -> float:
 def assert_close(
     actual: Any, expected: Any, dtype: Any = None, rtol: float | None = None, atol: float | None = None
 ) -> None:
-    """AssertionError where an element of `actual` is further from `expected` than rounding explains.
+    """Raise AssertionError where an element of `actual` is further from `expected` than rounding explains.
 
     Arrays are NumPy's (ml_dtypes included), torch's or jax's, or numbers. `dtype` is the precision in which the kernel
     computed; it is that of `actual` where not given. An element is close where |actual - expected| <= atol + rtol *
@@ -74,7 +74,7 @@ def _array(value: Any, name: str) -> Array:
 
 
 def _precision(array: Array, dtype: Any) -> DType | None:
-    """The NKI dtype to compare in; None for arrays of other numbers, compared exactly unless they are floats."""
+    """Return the NKI dtype to compare in; None for arrays of other numbers, compared exactly unless they are floats."""
     if dtype is not None:
         return dtype_of(dtype)
     if array.dtype == np.float64:  # a kernel's results widened by the caller
@@ -136,7 +136,7 @@ def quantize_mx(values: Any, dtype: Any, algorithm: Literal["nki", "ocp"] = "nki
 
 
 def ulp(value: float, dtype: DType) -> float:
-    """The distance between neighbours of `value` in `dtype`."""
+    """Return the distance between neighbours of `value` in `dtype`."""
     if not math.isfinite(value):
         return math.nan
     exponent = math.frexp(value)[1] - 1 if value else dtype.smallest_exponent

@@ -22,7 +22,7 @@ _KEYS: Final = ("code", "title", "outcome", "severity", "exception", "aliases")
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One code: what a finding of this kind is called, how it is treated, and the text that explains it.
+    """One code: the title, the treatment and the explanation of findings of this kind.
 
     `exception` is the built-in exception that the raised error also is; `aliases` are the names AWS's manual gives the
     same cause; `body` is the Markdown below the front matter.
@@ -39,7 +39,7 @@ class Code:
 
 
 def get(code: str) -> Code:
-    """The entry of `code`, written in full ("NKI213"); KeyError where no file declares it."""
+    """Return the entry of `code`, written in full ("NKI213"); KeyError where no file declares it."""
     entry = _entries().get(code)
     if entry is None:
         raise KeyError(f"no file in nki_lab/codes declares {code!r}")
@@ -47,12 +47,12 @@ def get(code: str) -> Code:
 
 
 def all_codes() -> tuple[Code, ...]:
-    """Every code, in the order of their numbers."""
+    """Return every code, in the order of their numbers."""
     return tuple(get(code) for code in sorted(_entries()))
 
 
 def find(text: str) -> Code | None:
-    """The entry whose code, slug or alias is `text`, whatever its case; None where there is none."""
+    """Return the entry whose code, slug or alias is `text`, whatever its case; None where there is none."""
     wanted = text.strip().casefold()
     code = _names().get(wanted) or _names().get(wanted.replace("_", "-"))
     return get(code) if code else None
@@ -60,7 +60,7 @@ def find(text: str) -> Code | None:
 
 @cache
 def _entries() -> dict[str, tuple[str, str]]:
-    """Code -> (slug, text of its file). Whole files: they are small, opening them is what costs."""
+    """Return the slug and the file's text of each code. Whole files: they are small, only opening them costs."""
     entries: dict[str, tuple[str, str]] = {}
     for path in sorted(_FOLDER.glob("*.md")):
         text = path.read_text(encoding="utf-8")
@@ -74,11 +74,8 @@ def _entries() -> dict[str, tuple[str, str]]:
 
 @cache
 def _names() -> dict[str, str]:
-    names: dict[str, str] = {}
-    for entry in all_codes():
-        for name in (entry.code, entry.slug, *entry.aliases):
-            names.setdefault(name.casefold(), entry.code)
-    return names
+    pairs = [(name, entry.code) for entry in all_codes() for name in (entry.code, entry.slug, *entry.aliases)]
+    return {name.casefold(): code for name, code in reversed(pairs)}  # the first code of a name wins
 
 
 @cache

@@ -41,7 +41,7 @@ _FAR: Final = np.array(20, np.float32)  # where every function built from the no
 _BLOCK: Final = 1 << 14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Activation:
     """One activation function; the only instances are those of `ACTIVATIONS`.
 
@@ -53,25 +53,25 @@ class Activation:
 
     name: str
     formula: str
-    valid: tuple[float, float]
-    valid_by_magnitude: bool
-    since: int
-    parameter: str
-    table_set: str | None
-    table_source: str
-    table_confidence: Confidence
     apply: Callable[..., Array]
+    table_set: str | None = None
+    valid: tuple[float, float] = (float("-inf"), float("inf"))
+    valid_by_magnitude: bool = False
+    since: int = 2
+    parameter: str = ""
+    table_source: str = "grouped by what a function is built from; which functions share a table is not published"
+    table_confidence: Confidence = "guess"
 
     @property
     def nki_op(self) -> str:
-        """How kernels write it: the name in nki.language."""
+        """Name in nki.language, which kernels write."""
         return self.name
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_activation_named, (self.name,))
+        return (activation_of, (self.name,))
 
 
 def _copy(x: Array, out: Array) -> Array:
@@ -80,14 +80,8 @@ def _copy(x: Array, out: Array) -> Array:
     return out
 
 
-def _square(x: Array, out: Array) -> Array:
-    np.multiply(x, x, out=out)
-    return out
-
-
 def _relu(x: Array, out: Array) -> Array:
-    x.clip(_ZERO, _INFINITY, out=out)
-    return out
+    return x.clip(_ZERO, _INFINITY, out=out)
 
 
 def _prelu(x: Array, out: Array, relu_param: Any = 0.0) -> Array:
@@ -96,50 +90,13 @@ def _prelu(x: Array, out: Array, relu_param: Any = 0.0) -> Array:
     return out
 
 
-def _abs(x: Array, out: Array) -> Array:
-    np.absolute(x, out=out)
-    return out
-
-
-def _sign(x: Array, out: Array) -> Array:
-    np.sign(x, out=out)
-    return out
-
-
-def _exp(x: Array, out: Array) -> Array:
-    np.exp(x, out=out)
-    return out
-
-
-def _log(x: Array, out: Array) -> Array:
-    np.log(x, out=out)
-    return out
-
-
-def _tanh(x: Array, out: Array) -> Array:
-    np.tanh(x, out=out)
-    return out
-
-
-def _arctan(x: Array, out: Array) -> Array:
-    np.arctan(x, out=out)
-    return out
-
-
-def _sqrt(x: Array, out: Array) -> Array:
-    np.sqrt(x, out=out)
-    return out
-
-
 def _rsqrt(x: Array, out: Array) -> Array:
     np.sqrt(x, out=out)
-    np.divide(_ONE, out, out=out)
-    return out
+    return _reciprocal(out, out)
 
 
 def _reciprocal(x: Array, out: Array) -> Array:
-    np.divide(_ONE, x, out=out)
-    return out
+    return np.divide(_ONE, x, out=out)
 
 
 def _sin(x: Array, out: Array) -> Array:
@@ -166,8 +123,7 @@ def _sigmoid(x: Array, out: Array) -> Array:
     np.multiply(x, _MINUS, out=out)
     np.exp(out, out=out)
     np.add(out, _ONE, out=out)
-    np.divide(_ONE, out, out=out)
-    return out
+    return _reciprocal(out, out)
 
 
 def _gate(x: Array, exponent: Array, out: Array) -> Array:
@@ -178,8 +134,7 @@ def _gate(x: Array, exponent: Array, out: Array) -> Array:
     np.exp(exponent, out=exponent)
     np.add(exponent, _ONE, out=exponent)
     x.clip(_LOWEST, _INFINITY, out=out)
-    np.divide(out, exponent, out=out)
-    return out
+    return np.divide(out, exponent, out=out)
 
 
 def _silu(x: Array, out: Array) -> Array:
@@ -205,8 +160,7 @@ def _softplus(x: Array, out: Array) -> Array:
     np.exp(tail, out=tail)
     np.log1p(tail, out=tail)
     x.clip(_ZERO, _INFINITY, out=out)
-    np.add(out, tail, out=out)
-    return out
+    return np.add(out, tail, out=out)
 
 
 def _mish(x: Array, out: Array) -> Array:
@@ -279,8 +233,7 @@ def _log_erfcx(z: Array) -> Array:
         value *= u
         value += coefficient
     value *= z
-    np.multiply(value, _MINUS, out=value)
-    return value
+    return np.multiply(value, _MINUS, out=value)
 
 
 def _erf(x: Array) -> Array:
@@ -353,85 +306,71 @@ def _logistic_gate_dx(slope: float) -> Callable[[Array], Array]:
     return derivative
 
 
-_ROWS: Final[dict[str, Activation]] = {}
-_EVERYWHERE: Final = (float("-inf"), float("inf"))
-
-
-def _declare(
-    name: str,
-    formula: str,
-    apply: Callable[..., Array],
-    *,
-    table_set: str | None,
-    valid: tuple[float, float] = _EVERYWHERE,
-    valid_by_magnitude: bool = False,
-    since: int = 2,
-    parameter: str = "",
-) -> None:
-    _ROWS[name] = Activation(
-        name=name,
-        formula=formula,
-        valid=valid,
-        valid_by_magnitude=valid_by_magnitude,
-        since=since,
-        parameter=parameter,
-        table_set=table_set,
-        table_source="grouped by what a function is built from; which functions share a table is not published",
-        table_confidence="guess",
-        apply=apply,
-    )
-
-
-_declare("copy", "x", _copy, table_set=None)
-_declare("square", "x^2", _square, table_set=None)
-_declare("relu", "max(x, 0)", _relu, table_set=None)
-# since: inferred from activate2, the only instruction with a slope.
-_declare("prelu", "x if x > 0 else relu_param * x", _prelu, table_set=None, since=4, parameter="relu_param")
-_declare("abs", "|x|", _abs, table_set=None)
-_declare("sign", "-1, 0 or 1", _sign, table_set=None)
-_declare("exp", "e^x", _exp, table_set="exp")
-_declare("log", "ln x", _log, table_set="log", valid=(2.0**-64, 2.0**64))
-_declare("sigmoid", "1 / (1 + e^-x)", _sigmoid, table_set="sigmoid")
-_declare("silu", "x * sigmoid(x)", _silu, table_set="silu")
-_declare("silu_dx", "s * (1 + x * (1 - s)), s = sigmoid(x)", _in_blocks(_logistic_gate_dx(1.0)), table_set="silu")
-_declare("tanh", "tanh x", _tanh, table_set="tanh")
-_declare("softplus", "ln(1 + e^x)", _softplus, table_set="softplus")
-_declare("mish", "x * tanh(softplus(x))", _mish, table_set="softplus")
-_declare("erf", "erf x", _in_blocks(_erf), table_set="erf")
-_declare("erf_dx", "2 / sqrt(pi) * e^(-x^2)", _in_blocks(_erf_dx), table_set="erf")
-_declare("gelu", "0.5 * x * (1 + erf(x / sqrt(2)))", _in_blocks(_gelu), table_set="gelu")
-_declare("gelu_dx", "Phi(x) + x * phi(x), the normal distribution", _in_blocks(_gelu_dx), table_set="gelu")
-_declare(
-    "gelu_apprx_tanh",
-    "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))",
-    _gelu_apprx_tanh,
-    table_set="gelu_apprx_tanh",
+ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            Activation("copy", "x", _copy),
+            Activation("square", "x^2", np.square),
+            Activation("relu", "max(x, 0)", _relu),
+            # since: inferred from activate2, the only instruction with a slope.
+            Activation("prelu", "x if x > 0 else relu_param * x", _prelu, since=4, parameter="relu_param"),
+            Activation("abs", "|x|", np.absolute),
+            Activation("sign", "-1, 0 or 1", np.sign),
+            Activation("exp", "e^x", np.exp, table_set="exp"),
+            Activation("log", "ln x", np.log, table_set="log", valid=(2.0**-64, 2.0**64)),
+            Activation("sigmoid", "1 / (1 + e^-x)", _sigmoid, table_set="sigmoid"),
+            Activation("silu", "x * sigmoid(x)", _silu, table_set="silu"),
+            Activation(
+                "silu_dx", "s * (1 + x * (1 - s)), s = sigmoid(x)", _in_blocks(_logistic_gate_dx(1.0)), table_set="silu"
+            ),
+            Activation("tanh", "tanh x", np.tanh, table_set="tanh"),
+            Activation("softplus", "ln(1 + e^x)", _softplus, table_set="softplus"),
+            Activation("mish", "x * tanh(softplus(x))", _mish, table_set="softplus"),
+            Activation("erf", "erf x", _in_blocks(_erf), table_set="erf"),
+            Activation("erf_dx", "2 / sqrt(pi) * e^(-x^2)", _in_blocks(_erf_dx), table_set="erf"),
+            Activation("gelu", "0.5 * x * (1 + erf(x / sqrt(2)))", _in_blocks(_gelu), table_set="gelu"),
+            Activation(
+                "gelu_dx", "Phi(x) + x * phi(x), the normal distribution", _in_blocks(_gelu_dx), table_set="gelu"
+            ),
+            Activation(
+                "gelu_apprx_tanh",
+                "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))",
+                _gelu_apprx_tanh,
+                table_set="gelu_apprx_tanh",
+            ),
+            Activation(
+                "gelu_apprx_sigmoid", "x * sigmoid(1.702 * x)", _gelu_apprx_sigmoid, table_set="gelu_apprx_sigmoid"
+            ),
+            Activation(
+                "gelu_apprx_sigmoid_dx",
+                "s + 1.702 * x * s * (1 - s), s = sigmoid(1.702 * x)",
+                _in_blocks(_logistic_gate_dx(1.702)),
+                table_set="gelu_apprx_sigmoid",
+            ),
+            Activation("sin", "sin x", _sin, table_set="trigonometric", valid=(-math.pi, math.pi)),
+            Activation("arctan", "atan x", np.arctan, table_set="trigonometric", valid=(-math.pi / 2, math.pi / 2)),
+            Activation("sqrt", "sqrt x", np.sqrt, table_set="sqrt", valid=(2.0**-116, 2.0**118)),
+            Activation("rsqrt", "1 / sqrt x", _rsqrt, table_set="rsqrt", valid=(2.0**-87, 2.0**97)),
+            Activation(
+                "reciprocal",
+                "1 / x",
+                _reciprocal,
+                table_set="reciprocal",
+                valid=(2.0**-42, 2.0**42),
+                valid_by_magnitude=True,
+            ),
+        )
+    }
 )
-_declare("gelu_apprx_sigmoid", "x * sigmoid(1.702 * x)", _gelu_apprx_sigmoid, table_set="gelu_apprx_sigmoid")
-_declare(
-    "gelu_apprx_sigmoid_dx",
-    "s + 1.702 * x * s * (1 - s), s = sigmoid(1.702 * x)",
-    _in_blocks(_logistic_gate_dx(1.702)),
-    table_set="gelu_apprx_sigmoid",
-)
-_declare("sin", "sin x", _sin, table_set="trigonometric", valid=(-math.pi, math.pi))
-_declare("arctan", "atan x", _arctan, table_set="trigonometric", valid=(-math.pi / 2, math.pi / 2))
-_declare("sqrt", "sqrt x", _sqrt, table_set="sqrt", valid=(2.0**-116, 2.0**118))
-_declare("rsqrt", "1 / sqrt x", _rsqrt, table_set="rsqrt", valid=(2.0**-87, 2.0**97))
-_declare("reciprocal", "1 / x", _reciprocal, table_set="reciprocal", valid=(2.0**-42, 2.0**42), valid_by_magnitude=True)
 
-ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(_ROWS)
 
 # NumPy functions that older kernels pass in place of nl.<name>.
 _ALIASES: Final = {"absolute": "abs"}
 
 
-def _activation_named(name: str) -> Activation:
-    return ACTIVATIONS[name]
-
-
 def activation_of(spelling: object) -> Activation:
-    """The function a user means: an Activation, a name, or any function that bears one (`np.exp`, `nl.gelu`).
+    """Return the function that a user means: an Activation, a name, or a function with one (`np.exp`, `nl.gelu`).
 
     Raises NKI012 for anything else.
     """

@@ -13,7 +13,7 @@ silence, once: the walker runs in `np.errstate(all="ignore")`, since infinities 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -29,7 +29,13 @@ Apply = Callable[[Array, Any, Array], Array]
 Category = Literal["arithmetic", "bitvec", "unary"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+_VECTOR_V4: Final = {"vector": 4}
+_VECTOR_SCALAR: Final = {"vector": 2, "scalar": 2}
+_GPSIMD: Final = {"gpsimd": 2}
+_ADDERS: Final = {"vector": 2, "gpsimd": 2, "scalar": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AluOp:
     """One operator; the only instances are those of `ALU`.
 
@@ -42,15 +48,18 @@ class AluOp:
     """
 
     name: str
-    arity: Literal[1, 2]
-    category: Category
-    reduction: bool
-    identity: float | None
-    engines: Mapping[str, int]
-    since: int
     apply: Apply
     doc: str
-    selects: bool = False
+    category: Category = "arithmetic"
+    arity: Literal[1, 2] = 2
+    reduction: bool = False
+    identity: float | None = None
+    engines: Mapping[str, int] = field(default_factory=lambda: {"vector": 2})
+    since: int = 2
+
+    @property
+    def selects(self) -> bool:
+        return self.name in _SELECTING
 
     def reduce(self, data: Array, axes: tuple[int, ...], out: Array) -> Array:
         """Fold the trailing `axes` of data into out, a legal reduction only; subtract folds from the left."""
@@ -70,19 +79,14 @@ class AluOp:
 
     @property
     def nki_op(self) -> str:
-        """How kernels write it: the name in nki.language."""
+        """Name in nki.language, which kernels write."""
         return self.name
 
     def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_alu_named, (self.name,))
-
-
-def _binary(ufunc: np.ufunc) -> Apply:
-    """NumPy's own function: of three arrays it writes the last one and gives it."""
-    return ufunc
+        return (alu_of, (self.name,))
 
 
 def _test(ufunc: np.ufunc) -> Apply:
@@ -107,11 +111,7 @@ def _logical(ufunc: np.ufunc) -> Apply:
 
 
 def _unary(ufunc: np.ufunc) -> Apply:
-    def apply(a: Array, _b: Any, out: Array) -> Array:
-        ufunc(a, out=out)
-        return out
-
-    return apply
+    return lambda a, _b, out: ufunc(a, out=out)
 
 
 def _by_magnitude(farther: np.ufunc) -> Apply:
@@ -135,8 +135,7 @@ def _first(a: Array, _b: Any, out: Array) -> Array:
 
 
 def _relu(a: Array, _b: Any, out: Array) -> Array:
-    a.clip(np.float32(0), np.float32(np.inf), out=out)
-    return out
+    return a.clip(np.float32(0), np.float32(np.inf), out=out)
 
 
 def _bounded(ufunc: np.ufunc, *, below: bool) -> Apply:
@@ -145,9 +144,8 @@ def _bounded(ufunc: np.ufunc, *, below: bool) -> Apply:
     def apply(a: Array, b: Any, out: Array) -> Array:
         if out.dtype == np.float32 and np.ndim(b) == 0:
             bound = np.float32(b)
-            a.clip(bound if below else np.float32(-np.inf), np.float32(np.inf) if below else bound, out=out)
-        else:
-            ufunc(a, b, out=out)
+            return a.clip(bound if below else np.float32(-np.inf), np.float32(np.inf) if below else bound, out=out)
+        ufunc(a, b, out=out)
         return out
 
     return apply
@@ -155,19 +153,13 @@ def _bounded(ufunc: np.ufunc, *, below: bool) -> Apply:
 
 def _rsqrt(a: Array, _b: Any, out: Array) -> Array:
     np.sqrt(a, out=out)
-    np.divide(np.float32(1), out, out=out)
-    return out
+    return _reciprocal(out, None, out)
 
 
 def _reciprocal(a: Array, _b: Any, out: Array) -> Array:
-    np.divide(np.float32(1), a, out=out)
-    return out
+    return np.divide(np.float32(1), a, out=out)
 
 
-_VECTOR: Final = {"vector": 2}
-_GPSIMD: Final = {"gpsimd": 2}
-_ADDERS: Final = {"vector": 2, "gpsimd": 2, "scalar": 3}
-_ROWS: Final[dict[str, AluOp]] = {}
 _SELECTING: Final = frozenset(
     {
         "maximum", "minimum", "equal", "not_equal", "greater_equal", "greater", "less_equal", "less", "logical_and",
@@ -176,80 +168,106 @@ _SELECTING: Final = frozenset(
 )  # fmt: skip
 
 
-def _declare(
-    name: str,
-    apply: Apply,
-    doc: str,
-    *,
-    category: Category = "arithmetic",
-    arity: Literal[1, 2] = 2,
-    reduction: bool = False,
-    identity: float | None = None,
-    engines: Mapping[str, int] = _VECTOR,
-    since: int = 2,
-) -> None:
-    _ROWS[name] = AluOp(
-        selects=name in _SELECTING,
-        name=name,
-        arity=arity,
-        category=category,
-        reduction=reduction,
-        identity=identity,
-        engines=MappingProxyType(dict(engines)),
-        since=since,
-        apply=apply,
-        doc=doc,
-    )
-
-
-_declare("invert", _unary(np.invert), "every bit flipped", category="bitvec", arity=1)
-_declare("bitwise_and", _binary(np.bitwise_and), "bitwise a & b", category="bitvec", reduction=True, identity=-1)
-_declare("bitwise_or", _binary(np.bitwise_or), "bitwise a | b", category="bitvec", reduction=True, identity=0)
-_declare("bitwise_xor", _binary(np.bitwise_xor), "bitwise a ^ b", category="bitvec", reduction=True, identity=0)
-# Shifting by the width or more gives 0, as NumPy defines it; the documentation does not say.
-_declare("left_shift", _binary(np.left_shift), "a << b, zeros shifted in", category="bitvec")
-_declare("right_shift", _binary(np.right_shift), "a >> b, logical: zeros shifted in", category="bitvec")
-
-_declare("add", _binary(np.add), "a + b", reduction=True, identity=0.0, engines=_ADDERS)
-_declare("subtract", _binary(np.subtract), "a - b", reduction=True)
-_declare("multiply", _binary(np.multiply), "a * b", reduction=True, identity=1.0, engines=_ADDERS)
-# guess: NaN wins in maximum and minimum, as in NumPy; the documentation does not say.
-_declare("maximum", _bounded(np.maximum, below=True), "the larger of a and b", reduction=True, identity=float("-inf"))
-_declare("minimum", _bounded(np.minimum, below=False), "the smaller of a and b", reduction=True, identity=float("inf"))
-_declare("equal", _test(np.equal), "1.0 where a == b, else 0.0")
-_declare("not_equal", _test(np.not_equal), "1.0 where a != b, else 0.0")
-_declare("greater_equal", _test(np.greater_equal), "1.0 where a >= b, else 0.0")
-_declare("greater", _test(np.greater), "1.0 where a > b, else 0.0")
-_declare("less_equal", _test(np.less_equal), "1.0 where a <= b, else 0.0")
-_declare("less", _test(np.less), "1.0 where a < b, else 0.0")
-_declare("logical_and", _logical(np.logical_and), "1.0 where both are nonzero, else 0.0", reduction=True, identity=1.0)
-_declare("logical_or", _logical(np.logical_or), "1.0 where one is nonzero, else 0.0", reduction=True, identity=0.0)
-_declare(
-    "logical_xor", _logical(np.logical_xor), "1.0 where just one is nonzero, else 0.0", reduction=True, identity=0.0
+ALU: Final[Mapping[str, AluOp]] = MappingProxyType(
+    {
+        op.name: op
+        for op in (
+            AluOp("invert", _unary(np.invert), "every bit flipped", category="bitvec", arity=1),
+            AluOp("bitwise_and", np.bitwise_and, "bitwise a & b", category="bitvec", reduction=True, identity=-1),
+            AluOp("bitwise_or", np.bitwise_or, "bitwise a | b", category="bitvec", reduction=True, identity=0),
+            AluOp("bitwise_xor", np.bitwise_xor, "bitwise a ^ b", category="bitvec", reduction=True, identity=0),
+            # Shifting by the width or more gives 0, as NumPy defines it; the documentation does not say.
+            AluOp("left_shift", np.left_shift, "a << b, zeros shifted in", category="bitvec"),
+            AluOp("right_shift", np.right_shift, "a >> b, logical: zeros shifted in", category="bitvec"),
+            AluOp("add", np.add, "a + b", reduction=True, identity=0.0, engines=_ADDERS),
+            AluOp("subtract", np.subtract, "a - b", reduction=True),
+            AluOp("multiply", np.multiply, "a * b", reduction=True, identity=1.0, engines=_ADDERS),
+            # guess: NaN wins in maximum and minimum, as in NumPy; the documentation does not say.
+            AluOp(
+                "maximum",
+                _bounded(np.maximum, below=True),
+                "the larger of a and b",
+                reduction=True,
+                identity=float("-inf"),
+            ),
+            AluOp(
+                "minimum",
+                _bounded(np.minimum, below=False),
+                "the smaller of a and b",
+                reduction=True,
+                identity=float("inf"),
+            ),
+            AluOp("equal", _test(np.equal), "1.0 where a == b, else 0.0"),
+            AluOp("not_equal", _test(np.not_equal), "1.0 where a != b, else 0.0"),
+            AluOp("greater_equal", _test(np.greater_equal), "1.0 where a >= b, else 0.0"),
+            AluOp("greater", _test(np.greater), "1.0 where a > b, else 0.0"),
+            AluOp("less_equal", _test(np.less_equal), "1.0 where a <= b, else 0.0"),
+            AluOp("less", _test(np.less), "1.0 where a < b, else 0.0"),
+            AluOp(
+                "logical_and",
+                _logical(np.logical_and),
+                "1.0 where both are nonzero, else 0.0",
+                reduction=True,
+                identity=1.0,
+            ),
+            AluOp(
+                "logical_or",
+                _logical(np.logical_or),
+                "1.0 where one is nonzero, else 0.0",
+                reduction=True,
+                identity=0.0,
+            ),
+            AluOp(
+                "logical_xor",
+                _logical(np.logical_xor),
+                "1.0 where just one is nonzero, else 0.0",
+                reduction=True,
+                identity=0.0,
+            ),
+            AluOp("power", np.power, "a to the power b", engines=_GPSIMD),
+            AluOp(
+                "abs_max",
+                _by_magnitude(np.greater),
+                "a where |a| > |b|, else b, sign kept",
+                since=4,
+                engines=_VECTOR_V4,
+            ),
+            AluOp(
+                "abs_min", _by_magnitude(np.less), "a where |a| < |b|, else b, sign kept", since=4, engines=_VECTOR_V4
+            ),
+            AluOp("abs", _unary(np.absolute), "|a|", category="unary", arity=1, engines=_VECTOR_SCALAR),
+            AluOp("square", _unary(np.square), "a * a", category="unary", arity=1, since=4, engines=_VECTOR_V4),
+            AluOp("relu", _relu, "max(a, 0)", category="unary", arity=1, since=4, engines=_VECTOR_V4),
+            AluOp(
+                "rsqrt",
+                _rsqrt,
+                "1 / sqrt(a)",
+                category="unary",
+                arity=1,
+                engines={"gpsimd": 2, "scalar": 2},
+            ),
+            AluOp("reciprocal", _reciprocal, "1 / a", category="unary", arity=1, engines=_VECTOR_SCALAR),
+            # Outside the main table: where single instructions or the SDK 2.26 table name them.
+            AluOp(
+                "bypass",
+                _first,
+                "a, the stage is skipped (op0 and op1 of activate2)",
+                since=4,
+                engines={"scalar": 4},
+            ),
+            AluOp(
+                "average",
+                np.add,
+                "running sum a + b; the reducing instruction divides by the count (tensor_partition_reduce)",
+                reduction=True,
+                identity=0.0,
+                engines=_GPSIMD,
+            ),
+            AluOp("logical_not", _logical_not, "1.0 where a is zero, else 0.0", category="unary", arity=1),
+        )
+    }
 )
-_declare("power", _binary(np.power), "a to the power b", engines=_GPSIMD)
-_declare("abs_max", _by_magnitude(np.greater), "a where |a| > |b|, else b, sign kept", since=4, engines={"vector": 4})
-_declare("abs_min", _by_magnitude(np.less), "a where |a| < |b|, else b, sign kept", since=4, engines={"vector": 4})
 
-_declare("abs", _unary(np.absolute), "|a|", category="unary", arity=1, engines={"vector": 2, "scalar": 2})
-_declare("square", _unary(np.square), "a * a", category="unary", arity=1, since=4, engines={"vector": 4})
-_declare("relu", _relu, "max(a, 0)", category="unary", arity=1, since=4, engines={"vector": 4})
-_declare("rsqrt", _rsqrt, "1 / sqrt(a)", category="unary", arity=1, engines={"gpsimd": 2, "scalar": 2})
-_declare("reciprocal", _reciprocal, "1 / a", category="unary", arity=1, engines={"vector": 2, "scalar": 2})
-
-# Outside the main table: where single instructions or the SDK 2.26 table name them.
-_declare("bypass", _first, "a, the stage is skipped (op0 and op1 of activate2)", since=4, engines={"scalar": 4})
-_declare(
-    "average",
-    _binary(np.add),
-    "running sum a + b; the reducing instruction divides by the count (tensor_partition_reduce)",
-    reduction=True,
-    identity=0.0,
-    engines=_GPSIMD,
-)
-_declare("logical_not", _logical_not, "1.0 where a is zero, else 0.0", category="unary", arity=1)
-
-ALU: Final[Mapping[str, AluOp]] = MappingProxyType(_ROWS)
 
 # Names that mean one of the above: the prose of tensor_scalar_reduce, and the NumPy functions older kernels pass.
 _ALIASES: Final = {"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum", "sum": "add"} | {
@@ -262,12 +280,8 @@ _ALIASES: Final = {"max": "maximum", "min": "minimum", "amax": "maximum", "amin"
 }
 
 
-def _alu_named(name: str) -> AluOp:
-    return ALU[name]
-
-
 def alu_of(spelling: object) -> AluOp:
-    """The operator a user means: an AluOp, a name, or any function that bears one (`np.add`, `nl.max`).
+    """Return the operator that a user means: an AluOp, a name, or any function that bears one (`np.add`, `nl.max`).
 
     Raises NKI012 for anything else.
     """
@@ -298,20 +312,18 @@ _INSTEAD: Final[dict[str, str]] = {
 
 
 def identity_of(op: AluOp, storage: np.dtype[Any]) -> np.generic | None:
-    """The identity element of `op` as a scalar of the NumPy dtype `storage`; None where `op` has none.
+    """Return the identity element of `op` as a scalar of the NumPy dtype `storage`; None where `op` has none.
 
     Integer storage takes its own extremes in place of infinities.
     """
     value = op.identity
     if value is None:
         return None
-    scalar: type[Any] = storage.type
-    element: np.generic
     if not np.issubdtype(storage, np.integer):
-        element = scalar(value)
+        element: np.generic = storage.type(value)
     elif value in (float("inf"), float("-inf")):
         limits = np.iinfo(storage)
-        element = scalar(limits.max if value > 0 else limits.min)
+        element = storage.type(limits.max if value > 0 else limits.min)
     else:
         element = np.int64(value).astype(storage)
     return element
@@ -327,7 +339,7 @@ _EXACT: Final = frozenset(
 
 
 def exact_int32(op: AluOp, *dtypes: DType) -> Apply | None:
-    """The native 32-bit integer form of an arithmetic `op`, for arrays of int32 or of uint32; None where it has none.
+    """Return the native 32-bit integer form of an arithmetic `op`, for int32 or uint32; None where it has none.
 
     The GpSimd engine computes 32-bit integers natively when all operands of `tensor_tensor` are int32 or uint32 (and
     none is in PSUM). Operands have one dtype; so has `out`.

@@ -1,4 +1,4 @@
-"""What is known of each NeuronCore generation: sizes, limits, clocks and costs, each with its source and confidence.
+"""Facts of each NeuronCore generation: sizes, limits, clocks and costs, each with its source and confidence.
 
 `Arch` gives the numbers as plain fields, quickly; `arch.fact(name)` gives where one comes from. Units are in the
 names: `_bytes`, `_ns`, `_ghz`, `_cycles` (of the engine named), `_bytes_per_ns` (which is GB/s).
@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
@@ -178,15 +179,15 @@ class Arch:
         return (arch_of, (self.name,))
 
     def fact(self, name: str) -> Fact:
-        """The number `name` with its source and confidence; KeyError for a name that is no number of the target."""
+        """Return the number `name` with its source and confidence; KeyError for other names."""
         return self.facts[name]
 
     def ghz(self, engine: str) -> float:
-        """Clock of an engine: tensor, vector, scalar, gpsimd or sync."""
+        """Return the clock of an engine: tensor, vector, scalar, gpsimd or sync."""
         return float(self.facts[f"{engine}_ghz"].value)
 
     def engine_start_cycles(self, engine: str) -> int:
-        """Cycles of an instruction's latency beyond its initiation interval, on an engine; 0 on sync."""
+        """Return the cycles of an instruction's latency beyond its initiation interval, on an engine; 0 on sync."""
         if engine == "tensor":
             return self.matmul_latency_cycles
         return int(self.facts[f"{engine}_start_cycles"].value) if engine in ("vector", "scalar", "gpsimd") else 0
@@ -215,7 +216,7 @@ ENGINE_REACH: Final[Mapping[str, Reach]] = MappingProxyType({
 
 
 def legal_starts(partitions: int) -> tuple[int, ...]:
-    """The partitions where an access of `partitions` partitions may start, in ascending order.
+    """Return the partitions where an access of `partitions` partitions may start, in ascending order.
 
     Trainium architecture guide: quadrants for up to 32, halves for up to 64, else 0. Empty above 128 and below 1.
     """
@@ -242,30 +243,23 @@ _PROFILES: Final = "published Trainium2 profiles"
 _UNPUBLISHED: Final = "not published"
 
 
-def _documented(source: str, **values: Any) -> dict[str, Fact]:
-    return {name: Fact(value, source, "documented") for name, value in values.items()}
+def _facts(confidence: Confidence, source: str, **values: Any) -> dict[str, Fact]:
+    return {name: Fact(value, source, confidence) for name, value in values.items()}
 
 
-def _measured(source: str, **values: Any) -> dict[str, Fact]:
-    return {name: Fact(value, source, "measured") for name, value in values.items()}
-
-
-def _inferred(source: str, **values: Any) -> dict[str, Fact]:
-    return {name: Fact(value, source, "inferred") for name, value in values.items()}
-
-
-def _guess(source: str, **values: Any) -> dict[str, Fact]:
-    return {name: Fact(value, source, "guess") for name, value in values.items()}
+_documented, _measured, _inferred, _guess = (partial(_facts, level) for level in get_args(Confidence))
 
 
 def _carried(facts: Mapping[str, Fact], origin: str, *names: str) -> dict[str, Fact]:
     """Numbers of another generation, standing in where this one's are not published."""
-    result = {}
-    for name in names:
-        fact = facts[name]
-        confidence: Confidence = "guess" if fact.confidence == "guess" else "inferred"
-        result[name] = Fact(fact.value, f"{origin} figure: {fact.source}", confidence)
-    return result
+    return {
+        name: Fact(
+            facts[name].value,
+            f"{origin} figure: {facts[name].source}",
+            "guess" if facts[name].confidence == "guess" else "inferred",
+        )
+        for name in names
+    }
 
 
 _COMMON: Final = (
@@ -472,7 +466,7 @@ _SPELLINGS: Final = dict(TARGETS) | {
 
 
 def arch_of(target: str | Arch) -> Arch:
-    """The generation that a target name stands for, in any case: "trn2", "gen3", "NeuronCore-v3".
+    """Return the generation that a target name stands for, in any case: "trn2", "gen3", "NeuronCore-v3".
 
     Raises NKI004 for an unknown name.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Literal
 
 import ml_dtypes
@@ -92,7 +92,7 @@ class DType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_dtype_named, (self.name,))
+        return (dtype_of, (self.name,))
 
 
 def _number(name: str, *, lowest: float, highest: float, **fields: Any) -> DType:
@@ -120,13 +120,14 @@ def _float(name: str, mantissa: int, exponent: int, highest: float, *, has_inf: 
     )
 
 
-def _packed(name: str, storage: type[np.generic], mantissa: int, exponent: int, highest: float) -> DType:
-    """Four low-precision floats in one element, the first in the lowest bits."""
+def _unknown_to_numpy(
+    name: str, storage: type[np.generic], mantissa: int, exponent: int, highest: float, **fields: Any
+) -> DType:
+    """Return a type that NumPy lacks; a packed one is four floats in one element, the first in the lowest bits."""
     host = NamedDType(name, np.dtype(storage))
     return DType(
         name=name,
         nbytes=host.itemsize,
-        kind="packed",
         host=host,
         storage=np.dtype(storage),
         mantissa_bits=mantissa,
@@ -134,9 +135,11 @@ def _packed(name: str, storage: type[np.generic], mantissa: int, exponent: int, 
         smallest_exponent=2 - 2 ** (exponent - 1) - mantissa,
         lowest=-highest,
         max_finite=highest,
-        since=4,
+        **fields,
     )
 
+
+_packed = partial(_unknown_to_numpy, kind="packed", since=4)
 
 BOOL: Final = _number("bool_", kind="bool", storage=np.dtype(np.uint8), lowest=0, highest=1)
 INT8: Final = _integer("int8")
@@ -148,19 +151,7 @@ UINT32: Final = _integer("uint32")
 F16: Final = _float("float16", 10, 5, 65504.0)
 F32: Final = _float("float32", 23, 8, (2 - 2**-23) * 2.0**127)
 BF16: Final = _float("bfloat16", 7, 8, (2 - 2**-7) * 2.0**127)
-TF32: Final = DType(
-    name="tfloat32",
-    nbytes=4,
-    kind="float",
-    host=NamedDType("tfloat32", np.dtype(np.float32)),
-    storage=np.dtype(np.float32),
-    mantissa_bits=10,
-    exponent_bits=8,
-    smallest_exponent=-136,
-    lowest=-(2 - 2**-10) * 2.0**127,
-    max_finite=(2 - 2**-10) * 2.0**127,
-    has_inf=True,
-)
+TF32: Final = _unknown_to_numpy("tfloat32", np.float32, 10, 8, (2 - 2**-10) * 2.0**127, kind="float", has_inf=True)
 FP8_E4M3: Final = _float("float8_e4m3", 3, 4, 240.0)
 FP8_E4M3FN: Final = _float("float8_e4m3fn", 3, 4, 448.0, has_inf=False)
 FP8_E5M2: Final = _float("float8_e5m2", 2, 5, 57344.0)
@@ -192,10 +183,6 @@ PACKED: Final = frozenset(entry for entry in DTYPES.values() if entry.kind == "p
 FP8: Final = frozenset({FP8_E4M3, FP8_E4M3FN, FP8_E5M2})  # the data types; e8m0 only scales
 
 
-def _dtype_named(name: str) -> DType:
-    return DTYPES[name]
-
-
 def _host_named(name: str) -> np.dtype[Any] | NamedDType:
     return DTYPES[name].host
 
@@ -216,7 +203,7 @@ _KNOWN: Final = _spellings()
 
 
 def dtype_of(spelling: object) -> DType:
-    """The NKI dtype that a user means by `spelling`.
+    """Return the NKI dtype that a user means by `spelling`.
 
     Takes DTypes and their hosts, NumPy dtypes in any byte order, NumPy and ml_dtypes scalar classes, Python's number
     classes, names, and the dtypes of torch and jax (recognised by name, neither is imported).
@@ -226,7 +213,7 @@ def dtype_of(spelling: object) -> DType:
         return _KNOWN[spelling]
     except (KeyError, TypeError):
         found = _resolve(spelling)
-    with suppress(TypeError):  # unhashable, such as a dtype given as a list of fields: resolved anew each time
+    with suppress(TypeError):  # unhashable, such as a dtype given as a list of fields: resolved each time
         _KNOWN[spelling] = found
     return found
 
@@ -250,7 +237,7 @@ def _resolve(spelling: object) -> DType:
     raise error_of(
         diagnose(
             "NKI012",
-            f"{_shown(spelling)} is no NKI dtype",
+            f"{_description(spelling)} is no NKI dtype",
             operand="dtype",
             limit=f"one of {', '.join(DTYPES)}",
             help=_remedy(text.removeprefix("torch.")),
@@ -268,7 +255,7 @@ def constant_of(value: object, dtype: DType, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf" and array.dtype not in _KNOWN:
-            raise TypeError(f"{_shown(value)} is no number")
+            raise TypeError(f"{_description(value)} is no number")
         if array.ndim == 0 and host.kind in "iu":
             host.type(array.item())  # raises where `astype` would wrap around
         with np.errstate(all="ignore"):
@@ -281,11 +268,11 @@ def constant_of(value: object, dtype: DType, name: str) -> NDArray[Any]:
 
 
 def _is_array(spelling: object) -> bool:
-    """Whether it is an array or a tensor: NumPy would take the dtype of one for a dtype."""
+    """Check for an array or a tensor: NumPy would take the dtype of one for a dtype."""
     return hasattr(spelling, "shape") and not isinstance(spelling, type | np.dtype)
 
 
-def _shown(spelling: object) -> str:
+def _description(spelling: object) -> str:
     if _is_array(spelling):
         return f"an object of type {type(spelling).__name__}"
     return spelling.__name__ if isinstance(spelling, type) else repr(spelling)
@@ -300,7 +287,7 @@ def _remedy(name: str) -> str:
 
 @cache
 def grid_contains(wide: DType, narrow: DType) -> bool:
-    """Whether every value of `narrow`, infinities and NaN included, is exactly a value of `wide`."""
+    """Check that every value of `narrow`, infinities and NaN included, is exactly a value of `wide`."""
     if wide is narrow:
         return True
     if "packed" in (wide.kind, narrow.kind) or wide is FP8_E8M0:
@@ -318,7 +305,7 @@ def grid_contains(wide: DType, narrow: DType) -> bool:
 
 
 def scalar_dtype(value: object) -> DType:
-    """The dtype a bare scalar counts as: bool uint8, int int32, float float32; NumPy scalars keep their own.
+    """Return the dtype of a bare scalar: bool uint8, int int32, float float32; NumPy scalars keep their own.
 
     An int beyond int32 counts as uint32 where it fits, else as float32 (our choice, the rules do not say).
     """
@@ -338,10 +325,10 @@ def scalar_dtype(value: object) -> DType:
 
 
 def promote(*operands: object) -> DType:
-    """The dtype of a result whose operands are dtypes (in any spelling of `dtype_of`) or bare scalars.
+    """Return the dtype of a result whose operands are dtypes (in any spelling of `dtype_of`) or bare scalars.
 
-    Floats win over integers, and the wider wins. Different floats of the same width meet in the next width (float16
-    and bfloat16 in float32, the 8-bit ones in bfloat16). Integers meet in the smallest integer type that holds both,
+    Floats win over integers, and the wider wins. Different floats of the same width give the next width (float16
+    and bfloat16 give float32, the 8-bit ones bfloat16). Integers give the smallest integer type that holds both,
     else in float32 (int32 with uint32). The order of the operands does not matter.
     A packed dtype promotes with itself only (NKI207).
     """
@@ -369,6 +356,4 @@ def promote(*operands: object) -> DType:
 
 
 def _operand_dtype(operand: object) -> DType:
-    if isinstance(operand, bool | int | float | np.generic):
-        return scalar_dtype(operand)
-    return dtype_of(operand)
+    return scalar_dtype(operand) if isinstance(operand, bool | int | float | np.generic) else dtype_of(operand)

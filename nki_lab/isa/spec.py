@@ -154,15 +154,13 @@ def choice(doc: str, default: Enum) -> Operand:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """An argument that is a list: `most` operands alike, of which the first must be there."""
+    """An argument that is a list of up to `most` tensors alike, of which the first must be there.
 
-    operand: Operand
+    Operands are named by the argument without its s, and their place.
+    """
+
     most: int
-
-
-def several(most: int, operand: Operand) -> Several:
-    """Declare a list of up to `most` tensors; operands are named by the argument without its s, and their place."""
-    return Several(operand, most)
+    operand: Operand
 
 
 _COMPARE: Final[Mapping[type[ast.cmpop], tuple[str, Callable[[Any, Any], bool]]]] = {
@@ -324,28 +322,20 @@ def _complete(spelling: Beta1 | Unmodelled, operands: Mapping[str, Operand]) -> 
     return replace(spelling, keywords=keywords, result=result)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Use:
     """One instruction with its operands and target, as limits, engine choice, cost and numerics see it."""
 
-    __slots__ = ("arch", "attrs", "dims", "dtypes", "engine", "instruction", "types")
+    instruction: Instruction
+    arch: Arch
+    types: Mapping[str, Any]
+    attrs: Mapping[str, Any]
+    dims: Mapping[str, int]
+    engine: str = ""
+    dtypes: dict[str, DType | None] = field(init=False)
 
-    def __init__(
-        self,
-        instruction: Instruction,
-        arch: Arch,
-        types: Mapping[str, Any],
-        attrs: Mapping[str, Any],
-        dims: Mapping[str, int],
-    ) -> None:
-        self.instruction = instruction
-        self.arch = arch
-        self.types = types
-        self.attrs = attrs
-        self.dims = dims
-        self.dtypes: dict[str, DType | None] = {
-            name: None if view is None else view.dtype for name, view in types.items()
-        }
-        self.engine = ""
+    def __post_init__(self) -> None:
+        self.dtypes = {name: None if view is None else view.dtype for name, view in self.types.items()}
 
     @property
     def name(self) -> str:

@@ -26,6 +26,7 @@ from nki_lab.isa.spec import (
     EngineState,
     Predicate,
     Route,
+    Several,
     Unmodelled,
     Use,
     arg,
@@ -33,7 +34,6 @@ from nki_lab.isa.spec import (
     choice,
     instruction,
     out,
-    several,
 )
 
 _MODES = enums.dge_mode
@@ -511,7 +511,7 @@ class dma_compute:
     """
 
     dst = out("E", (SBUF, HBM), "destination, cast on write", indirect=True)
-    srcs = several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
+    srcs = Several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
     reduce_op = attr(
         "alu", "nl.add", former="write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the last two"
     )

@@ -20,9 +20,7 @@ def commanded(*names: str, refuses: Mapping[str, Any] | None = None) -> Predicat
 
     def test(use: Use) -> str | None:
         command = use.attrs["reduce_cmd"]
-        if command.name in names:
-            return None
-        return f"reduce_cmd.{command.name} is not a command of {use.name}"
+        return None if command.name in names else f"reduce_cmd.{command.name} is not a command of {use.name}"
 
     other = next(command for command in reduce_cmd if command.name not in names)
     return Predicate("NKI012", f"reduce_cmd is {', '.join(names[:-1])} or {names[-1]}", test, operand="reduce_cmd",

@@ -32,9 +32,7 @@ LANES: Final = 16
 
 def _snake(use: Use) -> str | None:
     n = use.attrs["n"]
-    if n != n // 1 or not 8 <= n < 2**16:
-        return f"n is {n}"
-    return None
+    return f"n is {n}" if n != n // 1 or not 8 <= n < 2**16 else None
 
 
 def _fits(use: Use) -> str | None:
