@@ -144,10 +144,6 @@ def _example(operand: Operand, value: Any) -> Any:
 # -- texts -------------------------------------------------------------------------------------------------------------
 
 
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1)
-
-
 def as_text(found: Mapping[str, Any]) -> str:
     """A line for each item, what is missing, and the totals."""
     items, totals = found["items"], found["totals"]

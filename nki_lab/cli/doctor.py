@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -46,10 +45,6 @@ def findings() -> dict[str, Any]:
         },
         "modelled": _modelled(),
     }
-
-
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1)
 
 
 def as_text(found: Mapping[str, Any]) -> str:

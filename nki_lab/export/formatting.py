@@ -109,29 +109,29 @@ def file_name(file: str) -> str:
     return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
 
 
-def held_back(told: Digest) -> list[str]:
+def held_back(times: Digest) -> list[str]:
     """What holds the run back, as sentences, the most important first."""
-    if not told.makespan:
+    if not times.makespan:
         return [SENTENCES["instant"]]
-    out = [_largest(told)]
-    if told.lines and told.lines[0].critical:
-        line = told.lines[0]
+    out = [_largest(times)]
+    if times.lines and times.lines[0].critical:
+        line = times.lines[0]
         where = f"Line {line.line} of {file_name(line.file)}"
-        out.append(SENTENCES["line"].format(line=where, share=share(ratio(line.critical, told.makespan))))
-    engines = [lane for lane in told.lanes if lane.kind == "engine" and lane.busy and lane.waits]
+        out.append(SENTENCES["line"].format(line=where, share=share(ratio(line.critical, times.makespan))))
+    engines = [lane for lane in times.lanes if lane.kind == "engine" and lane.busy and lane.waits]
     if engines:
         lane = max(engines, key=lambda item: next(iter(item.waits.values())))
         name, time = next(iter(lane.waits.items()))
-        part = share(ratio(time, told.makespan))
+        part = share(ratio(time, times.makespan))
         out.append(SENTENCES["lane_waits"].format(lane=lane_name(lane), share=part, what=reason(name)))
     return out
 
 
-def _largest(told: Digest) -> str:
+def _largest(times: Digest) -> str:
     """The largest part of the critical path."""
-    work = next(iter(told.work.items()), ("", 0))
-    wait = next(iter(told.waits.items()), ("", 0))
-    part = share(ratio(max(work[1], wait[1]), told.makespan))
+    work = next(iter(times.work.items()), ("", 0))
+    wait = next(iter(times.waits.items()), ("", 0))
+    part = share(ratio(max(work[1], wait[1]), times.makespan))
     if work[1] >= wait[1]:
         return SENTENCES["works"].format(what=KINDS.get(work[0], work[0]), share=part)
     return SENTENCES["path_waits"].format(what=reason(wait[0]), share=part)

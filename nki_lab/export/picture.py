@@ -121,7 +121,7 @@ def _colour(name: str) -> Any:
 
 
 def _file(image: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
-    """RGB pixels as a PNG file; each line is told as its difference from the one above."""
+    """RGB pixels as a PNG file; each line is stored as its difference from the line above."""
     height, width = image.shape[:2]
     flat = image.reshape(height, -1)
     above = np.vstack((np.zeros_like(flat[:1]), flat[:-1]))

@@ -162,5 +162,5 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
     if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
         from nki_lab.export.explorer.reading import read_profile
 
-        return SavedRun(read_profile(folder).recording, folder)
+        return SavedRun(read_profile(folder), folder)
     return SavedRun(Recording.open(folder), folder)

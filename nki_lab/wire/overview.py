@@ -1,10 +1,10 @@
-"""What a message tells of the whole run, whichever of its rows it carries."""
+"""The parts of a message about the whole run, whichever rows it carries: header, tables, lifetimes, sums."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, cast
 
 import numpy as np
 
@@ -65,11 +65,12 @@ def _assigned(recording: Recording, site: int) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
-    """What is said of the run in words and single numbers. `fault` is the step at which it failed, -1: it did not."""
+def header(recording: Recording, names: Names, fault: int) -> Header:
+    """Return the texts and single numbers of a run. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
+    recorded = recording.summary.get("diagnostics")
     sources = recording.table("sources")
-    told = digest(recording)
+    times = digest(recording)
     return {
         "kernel": str(summary.get("kernel") or ""),
         "target": str(summary.get("target") or ""),
@@ -85,13 +86,13 @@ def header(recording: Recording, names: Names, findings: list[Finding], fault: i
             for path, text in zip(sources.texts("path"), sources.texts("text"), strict=True)
         ],
         "summary": summary,
-        "findings": findings,
-        "path": {"work": told.work, "waits": told.waits},
+        "findings": list(cast("Iterable[Finding]", recorded if isinstance(recorded, Iterable) else ())),
+        "path": {"work": times.work, "waits": times.waits},
         "lane_times": [
             {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
-            for lane in told.lanes
+            for lane in times.lanes
         ],
-        "lines": _lines(recording, told),
+        "lines": _lines(recording, times),
     }
 
 
@@ -106,7 +107,7 @@ def capacity(target: str) -> Capacity:
     }  # fmt: skip
 
 
-def _lines(recording: Recording, told: Digest) -> list[LineTime]:
+def _lines(recording: Recording, times: Digest) -> list[LineTime]:
     """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
     lanes, site = len(recording.lanes), whole(recording.rows["site"])
     sites = recording.table("sites")
@@ -119,11 +120,13 @@ def _lines(recording: Recording, told: Digest) -> list[LineTime]:
     size = (len(numbers) + 1) * lanes
     lane = whole(recording.rows["lane"])
     busy = np.bincount(group[site] * lanes + lane, weights=whole(recording.rows["duration"]), minlength=size)
-    on_path = np.bincount(group[site[told.path.row]] * lanes + told.path.lane, weights=told.path.time, minlength=size)
-    busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
+    on_path = np.bincount(
+        group[site[times.path.row]] * lanes + times.path.lane, weights=times.path.time, minlength=size
+    )
+    busy, on_path = (spent.reshape(len(numbers) + 1, lanes) for spent in (busy, on_path))
     paths = recording.texts("sources", "path")
     out: list[LineTime] = []
-    for line in told.lines:
+    for line in times.lines:
         source = paths.index(line.file)
         number = numbers.get((source, line.line), len(numbers))
         most = on_path[number] if on_path[number].any() else busy[number]

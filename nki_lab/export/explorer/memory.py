@@ -73,11 +73,7 @@ def sbuf_allocations(recording: Recording) -> dict[str, list[Any]]:
     placed = _Placed(recording, "sbuf")
     rows, lanes = recording.rows, recording.lanes
     names, ops = recording.texts("buffers", "name"), recording.texts("ops", "name")
-    out: dict[str, list[Any]] = {
-        name: []
-        for name in ("start_ts", "end_ts", "start_address", "end_address", "partition", "op_source_type", "opcode",
-                     "queue_name", "tensor_name", "pcore_idx")
-    }  # fmt: skip
+    out: dict[str, list[Any]] = {}
     for number, buffer in enumerate(placed.buffer.tolist()):
         first = int(placed.first[number])
         lane = lanes[int(rows["lane"][first])] if first >= 0 else None
@@ -99,5 +95,5 @@ def sbuf_allocations(recording: Recording) -> dict[str, list[Any]]:
                 "pcore_idx": lane.core if lane is not None else 0,
             }
             for name, value in values.items():
-                out[name].append(value)
+                out.setdefault(name, []).append(value)
     return out
