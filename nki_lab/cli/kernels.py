@@ -85,9 +85,10 @@ def _misspelt(message: str, example: str, *, limit: str = "") -> NkiError:
     return error_of(diagnose("NKI012", message, limit=limit, help=f"for example {example}"))
 
 
-def _kernel(scope: dict[str, Any], name: str, script: Path) -> Callable[..., object]:
-    if callable(scope.get(name)):
-        return scope[name]
+def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., object]:
+    found = scope.get(name)
+    if callable(found):
+        return found
     from nki_lab.dialects.kernel import Kernel
     from nki_lab.isa.spelling import did_you_mean
 
@@ -106,7 +107,7 @@ def trip_count_of(text: str) -> tuple[str, int]:
     return name, int(count)
 
 
-def value_of(text: str) -> tuple[str, Any]:
+def value_of(text: str) -> tuple[str, object]:
     """An `--arg`: `a=bfloat16[128,512]` is a tensor, `dtype=bfloat16` a dtype, other values are Python constants."""
     from nki_lab.query.configuration import tensor_or_dtype
 

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
 from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
@@ -89,7 +89,7 @@ def notebook_of(data: bytes, file: str) -> Notebook:
     return Notebook(file, (*sources, *map(python_of, texts)), texts, tuple(starts), numbers)
 
 
-def _text(source: Any) -> str:
+def _text(source: str | list[str]) -> str:
     """A cell's text, which nbformat keeps whole or by lines."""
     whole = source if isinstance(source, str) else "".join(source)
     return whole.replace("\r\n", "\n").replace("\r", "\n")

@@ -191,7 +191,7 @@ def _home(value: object) -> str:
     return ""
 
 
-def execute(cell: Cell, shell: InteractiveShell) -> Any:
+def execute(cell: Cell, shell: InteractiveShell) -> object:
     """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
     __tracebackhide__ = True
     body = list(cell.tree.body)

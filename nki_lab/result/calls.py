@@ -22,12 +22,12 @@ from nki_lab.result.recorded import SavedRun
 
 
 def run(
-    kernel: Callable[..., Any],
-    *args: Any,
+    kernel: Callable[..., object],
+    *args: object,
     target: str | Arch | None = None,
     on_error: session.OnError = "raise",
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     **keywords: Any,
 ) -> Run:
@@ -56,11 +56,11 @@ def run(
 
 
 def compile(  # noqa: A001 - the contract's name
-    kernel: Callable[..., Any],
-    *specs: Any,
+    kernel: Callable[..., object],
+    *specs: object,
     target: str | Arch | None = None,
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     trip_counts: session.TripCounts | None = None,
     **keywords: Any,
@@ -81,11 +81,11 @@ def compile(  # noqa: A001 - the contract's name
 
 
 def profile(
-    kernel: Callable[..., Any],
-    *specs: Any,
+    kernel: Callable[..., object],
+    *specs: object,
     target: str | Arch | None = None,
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     trip_counts: session.TripCounts | None = None,
     **keywords: Any,
@@ -106,8 +106,8 @@ def profile(
 
 
 def _kernel(
-    function: Any, grid: Any, options: Options | None, strict: bool | None, keywords: Mapping[str, Any]
-) -> tuple[Kernel, Options, dict[str, Any]]:
+    function: object, grid: object, options: Options | None, strict: bool | None, keywords: Mapping[str, object]
+) -> tuple[Kernel, Options, dict[str, object]]:
     """The kernel of a call, its options, and the keywords that are the kernel's."""
     kernel = as_kernel(function)
     try:
@@ -130,9 +130,9 @@ def check(
     path: str | Path | None = None,
     *,
     source: str | None = None,
-    function: Callable[..., Any] | str | None = None,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
+    function: Callable[..., object] | str | None = None,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
 ) -> list[Diagnostic]:

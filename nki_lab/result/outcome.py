@@ -28,7 +28,7 @@ class Run(Recorded):
     `error` is the fault that ended the run; then there are no outputs, and the recording goes as far as the run did.
     """
 
-    def __init__(self, execution: session.Execution, name: str, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, execution: session.Execution, name: str, arguments: tuple[object, ...]) -> None:
         self.name = name
         self.output: Any = execution.outputs
         self.outputs = execution.flat
@@ -89,7 +89,7 @@ class Run(Recorded):
         """Whether the kernel ran and nothing of severity error was found."""
         return self.error is None and not any(item.severity == "error" for item in self.diagnostics)
 
-    def check(self, reference: Any, *, rtol: float | None = None, atol: float | None = None) -> Run:
+    def check(self, reference: object, *, rtol: float | None = None, atol: float | None = None) -> Run:
         """Compare the outputs with a reference; AssertionError where one is too far off, else this run.
 
         `reference` is an array, a sequence with one array for each output, or a function of the kernel's arguments

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.export.findings import counts, findings
@@ -100,7 +100,7 @@ class Recorded:
         """Whether there are times to show, save and export."""
         return True
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from nki_lab.dialects.environment import notebook_bytes
         from nki_lab.result.notebook import bundle
 

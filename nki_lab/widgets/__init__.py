@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.recording import Recording
@@ -36,7 +36,7 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer
     return made
 
 
-def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, Any] | None:
+def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, object] | None:
     """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes."""
     if len(recording) * _LEAST > limit:
         return None

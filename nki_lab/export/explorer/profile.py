@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording.columns import Array
+
+T = TypeVar("T")
 
 
 class Texts(NamedTuple):
@@ -70,7 +72,7 @@ class ProfileTable:
         """A field of numbers; NaN stands for null and for a field that is not there."""
         return self._array(field, np.nan, np.float64)
 
-    def _array(self, field: str, missing: Any, dtype: Any) -> Array:
+    def _array(self, field: str, missing: float, dtype: type[np.generic]) -> Array:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -96,8 +98,7 @@ class ProfileTable:
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             return Texts(codes, coded.dictionary.to_pylist())
 
-        found: Texts = _guarded(self._paths[0], convert)
-        return found
+        return _guarded(self._paths[0], convert)
 
     def first_row(self) -> dict[str, Any]:
         """All fields of the first row that have a value that JSON knows."""
@@ -137,7 +138,7 @@ def unreadable(path: Path, what: str) -> NkiError:
     )
 
 
-def _guarded(path: Path, read: Callable[[], Any]) -> Any:
+def _guarded(path: Path, read: Callable[[], T]) -> T:
     import pyarrow as pa
 
     try:

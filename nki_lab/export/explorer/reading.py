@@ -197,7 +197,7 @@ class _Reader:
     # Memory
 
     def _buffers(self, base: int) -> None:
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             name: [] for name in ("name", "space", "kind", "partition", "partitions", "byte", "partition_bytes")
         }
         lifetimes: dict[str, list[int]] = {name: [] for name in ("buffer", "start", "end")}
@@ -320,6 +320,6 @@ def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int
     return out
 
 
-def _append(columns: dict[str, list[Any]], *values: Any) -> None:
+def _append(columns: dict[str, list[object]], *values: object) -> None:
     for column, value in zip(columns.values(), values, strict=True):
         column.append(value)
