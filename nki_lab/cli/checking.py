@@ -29,9 +29,9 @@ from nki_lab.query.selecting import Selection
 from nki_lab.source_files import read_source
 
 SECONDS: Final = 30.0
-"""How long the kernels of one file are evaluated."""
+"""Seconds for which the kernels of one file are evaluated."""
 MOST_FIXES: Final = 10
-"""How often a file is fixed and checked again: an edit may uncover what the next one fixes."""
+"""Most rounds in which a file is fixed and checked again: an edit may uncover what the next one fixes."""
 FILES_A_PROCESS: Final = 8
 """A process takes as long to start as a few files take to be checked."""
 
@@ -189,7 +189,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _start_method() -> str:
-    """How a process starts: as a copy of this one, which has loaded everything, where that is safe."""
+    """Return the start method of a process: a copy of this one, which has loaded everything, where that is safe."""
     if sys.platform != "linux":
         return "spawn"
     return "fork" if threading.active_count() == 1 else "forkserver"  # a lock that a thread holds is copied as held

@@ -14,7 +14,7 @@ from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
 from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
 
 _MADE: Final = re.compile(r"\bline (\d+)\b")
-"""How a note names the line where an operand was made."""
+"""The words with which a note names the line that defined an operand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How reports say things: times, sizes and shares with their units, and in sentences what holds a run back."""
+"""The formats of reports: times, sizes and shares with their units, and sentences about the bottlenecks of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SENTENCES: Final = MappingProxyType(
         "line": "{line} costs most: {share}.",
     }
 )
-"""What holds a run back, with places for names and shares."""
+"""Sentences about bottlenecks, with places for names and shares."""
 
 
 def duration(picoseconds: int) -> str:
@@ -99,18 +99,18 @@ def lane_name(lane: LaneTime, cores: int = 1) -> str:
 
 
 def reason(name: str) -> str:
-    """What is waited for: "data from Vector", "DMA transfers to start"."""
+    """Return the cause of a wait: "data from Vector", "DMA transfers to start"."""
     return STALL_OF[name].label if name in STALL_OF else name
 
 
 def file_name(file: str) -> str:
-    """How a source file is called: by its name, but for a cell of a notebook, whose file has a number for a name."""
+    """Return the short form of a source file: its name, or "a cell" for one of a notebook, whose file has a number."""
     path = PurePath(file)
     return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
 
 
 def held_back(times: Digest) -> list[str]:
-    """What holds the run back, as sentences, the most important first."""
+    """Return the bottlenecks of a run as sentences, the most important first."""
     if not times.makespan:
         return [SENTENCES["instant"]]
     out = [_largest(times)]
@@ -138,7 +138,7 @@ def _largest(times: Digest) -> str:
 
 
 def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """How sure the critical path is: kinds of knowledge with their shares, those above zero, the surest first."""
+    """Return the confidence of the critical path: kinds of knowledge with shares above zero, the surest first."""
     found = summary.get("confidence")
     parts = found if isinstance(found, dict) else {}
     return tuple((name, float(parts[name])) for name in CONFIDENCES if parts.get(name, 0) > 0)

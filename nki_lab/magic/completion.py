@@ -21,7 +21,7 @@ def install(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
 
 
 def candidates(line: str, parser: argparse.ArgumentParser) -> list[str]:
-    """What may stand at the end of `line`: values of the option before it, else the options not yet given."""
+    """Return the possible ends of `line`: values of the option before it, else the options not yet given."""
     words = line.split()
     if not words or words[0] != "%%nki":
         return []

@@ -45,9 +45,9 @@ def run(
     if on_error not in ("raise", "report"):
         raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
-    # Who collects runs is told of the failed ones too.
-    kept: session.OnError = on_error if launches.collector() is None else "report"
-    execution = plain.execute(args, mine, target=target, options=chosen, on_error=kept, timed=True)
+    # A collector of runs gets the failed ones too.
+    reported: session.OnError = on_error if launches.collector() is None else "report"
+    execution = plain.execute(args, mine, target=target, options=chosen, on_error=reported, timed=True)
     done = Run(execution, plain.__name__, (*args, *mine.values()))
     launches.tell(done)
     if execution.error is not None and on_error == "raise":

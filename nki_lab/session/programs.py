@@ -71,7 +71,7 @@ _lock = threading.Lock()
 
 
 def key_of(launch: Launch, arguments: Mapping[str, object]) -> Hashable | None:
-    """What the program of this call is kept under; None where it may not be kept."""
+    """Return the cache key of the program of this call; None where the program may not be cached."""
     function = launch.function
     if _is_debugged() or not isinstance(function, FunctionType):
         return None

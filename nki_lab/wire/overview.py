@@ -34,7 +34,7 @@ LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "write
 
 
 _TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
-"""What stands before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
+"""The text before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
 
 
 class Names:

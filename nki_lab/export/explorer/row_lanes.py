@@ -1,4 +1,4 @@
-"""Where the rows of a profile belong: lanes, places in the source, critical predecessors."""
+"""The assignment of a profile's rows: lanes, places in the source, critical predecessors."""
 
 from __future__ import annotations
 

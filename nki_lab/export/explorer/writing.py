@@ -176,7 +176,7 @@ class _Profile:
             }
 
     def _transfer(self, rows: Array) -> dict[str, Any]:
-        """What the rows of both DMA tables share."""
+        """Return the fields that both DMA tables have."""
         times, lanes = self._times(rows), self._lanes(rows)
         ends = [self._operands.ends(row) for row in rows.tolist()]
         moved = self._recording.rows["bytes"][rows].astype(np.int64)
