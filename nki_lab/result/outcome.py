@@ -49,7 +49,7 @@ class Run(Recorded):
 
     @cached_property
     def recording(self) -> Recording:
-        """The instructions of the run with lanes and times, as tables for views and exports; NKI023 where the run has no times.
+        """The instructions of the run with lanes and times, as tables for views; NKI023 where the run has no times.
 
         That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or
         the last one before it.
@@ -68,7 +68,7 @@ class Run(Recorded):
 
     @property
     def values(self) -> ValueSource:
-        """The content of memory at each step: `run.values.at(step, run.program.buffers[3])`, None where that is not known.
+        """The content of memory at each step: `run.values.at(step, run.program.buffers[3])`, None where it is unknown.
 
         Nothing is kept but the arguments as they were; values are worked out when they are asked for, within the
         options `replay_bytes` and `replay_instructions`. `values.reason` says why there are none, as of a profile.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
-"""The data that the JupyterLab extension draws: {"version": of the message, "message": base64 of it in the zlib format}."""
+"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 

@@ -139,7 +139,7 @@ class Steps:
 
 
 def gathered(bounds: Array, rows: Array) -> tuple[Array, Array]:
-    """Return the number of entries of each row, and the places of all, row by row; those of row r begin at bounds[r]."""
+    """Return the number of entries of each row, and the places of all, row by row; row r begins at bounds[r]."""
     begin = bounds[rows].astype(np.int64)
     length = bounds[1:][rows] - begin
     ends = np.cumsum(length)
