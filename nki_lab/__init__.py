@@ -37,7 +37,7 @@ __all__ = [
     "testing",
 ]
 
-# Where each public name is made. Modules are loaded when a name is asked for: `import nki_lab` itself costs nothing.
+# The module of each public name. Modules are loaded when a name is asked for: `import nki_lab` itself costs nothing.
 _PLACES = {
     "Diagnostic": "nki_lab.diagnostic",
     "NkiError": "nki_lab.diagnostic",
@@ -56,7 +56,7 @@ _PLACES = {
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext nki_lab` does: kernels become importable, and cells may start with `%%nki`."""
+    """Make kernels importable, and let cells start with `%%nki`: the hook of `%load_ext nki_lab`."""
     importlib.import_module("nki_lab.magic").load(shell)
 
 

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong,
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import traceback
@@ -15,7 +16,7 @@ from pathlib import Path
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
 from nki_lab.cli.report import explain, version
-from nki_lab.cli.scripts import execute, readable, status_of
+from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
 
 INTERRUPTED = 130
@@ -24,10 +25,12 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line `argv` (without the program's name; that of the process where not given)."""
     arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace], int] = arguments.command
     try:
-        command: Callable[[argparse.Namespace], int] = arguments.command
         status = command(arguments)
         sys.stdout.flush()
+    except SystemExit as leaving:  # of a script
+        return status_of(leaving)
     except NkiError as error:
         if arguments.traceback:
             traceback.print_exception(error)
@@ -37,13 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status
 
 
 def _parser() -> argparse.ArgumentParser:
+    from nki_lab.lsp import start as lsp
+
     parser = argparse.ArgumentParser(prog="nki-lab", description="NKI kernels on any computer.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"nki-lab {version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -85,8 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     page = command("explain", _explain, "print the page of a code, or what an instruction takes")
     page.add_argument("name", metavar="CODE|NAME", help="NKI213, moving-limit, nc_matmul")
 
-    server = command("lsp", _lsp, "serve an editor: findings, hovers and fixes while a kernel is typed")
-    _take_editor(server)
+    server = command("lsp", lsp.serve, "serve an editor: findings, hovers and fixes while a kernel is typed")
+    lsp.add_arguments(server)
 
     demo = command("demo", _demo, "compile, check, run and profile a tiled matmul and a softmax")
     demo.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
@@ -110,13 +115,6 @@ def _take_kernel(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="simulate although the Neuron SDK is installed")
 
 
-def _take_editor(parser: argparse.ArgumentParser) -> None:
-    """Have a command take the way to an editor."""
-    from nki_lab.lsp.start import add_arguments
-
-    add_arguments(parser)
-
-
 # -- run ---------------------------------------------------------------------------------------------------------------
 
 
@@ -125,19 +123,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
     script = readable(arguments.script)
     dialects.activate(force=arguments.force)
-    former, environment = (sys.argv, sys.path[0]), dict(os.environ)
+    arguments_before, environment = sys.argv, dict(os.environ)
     if arguments.target:
         from nki_lab.dialects.environment import TARGET_VARIABLE, resolve_target
 
         os.environ[TARGET_VARIABLE] = resolve_target(arguments.target).target
     sys.argv = [arguments.script, *arguments.arguments]
-    sys.path[0] = str(script.resolve().parent)
     try:
-        execute(script, "__main__", show=arguments.traceback)
-    except SystemExit as leaving:
-        return status_of(leaving)
+        with import_folder(script):
+            execute(script, "__main__", show=arguments.traceback)
     finally:
-        sys.argv, sys.path[0] = former
+        sys.argv = arguments_before
         os.environ.clear()
         os.environ.update(environment)
     return 0
@@ -173,12 +169,6 @@ def _explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lsp(arguments: argparse.Namespace) -> int:
-    from nki_lab.lsp.start import serve
-
-    return serve(arguments)
-
-
 def _demo(arguments: argparse.Namespace) -> int:
     from nki_lab.demo import main as demonstrate
 
@@ -188,7 +178,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 def _doctor(arguments: argparse.Namespace) -> int:
     from nki_lab.cli import coverage, doctor
 
-    room = coverage if arguments.coverage else doctor
-    found = coverage.coverage() if arguments.coverage else doctor.findings()
-    print(room.as_json(found) if arguments.format == "json" else room.as_text(found))
+    module = coverage if arguments.coverage else doctor
+    facts = coverage.coverage() if arguments.coverage else doctor.findings()
+    print(json.dumps(facts, indent=1) if arguments.format == "json" else module.as_text(facts))
     return 0

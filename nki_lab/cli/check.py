@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,14 +15,14 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.source_files import line_of
 
 if TYPE_CHECKING:
-    from nki_lab.cli.checking import Checked, Job
+    from nki_lab.cli.checking import FileReport, Job
     from nki_lab.query.configuration import Configuration
 
 USAGE: Final = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Have a parser take the arguments of the command."""
     parser.add_argument("paths", metavar="PATH", nargs="+",
                         help="files, or folders whose .py files and notebooks are checked")  # fmt: skip
     parser.add_argument("--target", help="trn1, trn2 or trn3; else the environment's or the project's target")
@@ -50,35 +50,31 @@ def _count(value: str) -> int:
 
 def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
-    from nki_lab.cli.checking import all_checked, sensible
+    from nki_lab.cli.checking import check_files, default_processes
     from nki_lab.cli.sources import sources
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
         target = _target(arguments.target)
-    except NkiError as error:
-        print(error, file=sys.stderr)
-        return USAGE
-    except ValueError as error:
-        print(f"nki-lab check: error: {error}", file=sys.stderr)
+    except (NkiError, ValueError) as error:
+        print(error if isinstance(error, NkiError) else f"nki-lab check: error: {error}", file=sys.stderr)
         return USAGE
     gathered = sources(arguments.paths, force_exclude=arguments.force_exclude)
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
-    answers: list[Checked] = list(all_checked(jobs, arguments.jobs or sensible(len(jobs))))
-    found = [*gathered.found, *(item for answer in answers for item in answer.findings)]
+    reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
+    found = [*gathered.found, *(item for report in reports for item in report.findings)]
     if arguments.diff:
-        return _show(answers, found)
-    mended = sum(answer.mended for answer in answers)
-    _print(arguments.format, _once(found), answers, mended)
+        return _show_diff(reports, found)
+    _print(arguments.format, list(dict.fromkeys(found)), reports)  # files may share a module, and so its findings
     if arguments.statistics:
-        print(_statistics(answers), file=sys.stdout if arguments.format == "text" else sys.stderr)
+        print(_statistics(reports), file=sys.stdout if arguments.format == "text" else sys.stderr)
     return 1 if any(item.severity == "error" for item in found) else 0
 
 
-def _statistics(answers: Sequence[Checked]) -> str:
-    """How many calls of NKI were evaluated; those that were not, by their lines."""
-    operations = {item for answer in answers for item in answer.operations}
-    unknown = {item for answer in answers for item in answer.unknown}
+def _statistics(reports: Sequence[FileReport]) -> str:
+    """Return how many calls of NKI were evaluated, and the lines of the others."""
+    operations = {item for report in reports for item in report.operations}
+    unknown = {item for report in reports for item in report.unknown}
     lines = [f"{file}:{line}:{column + 1}: not evaluated" for file, line, column in sorted(unknown)]
     share = f" ({len(unknown) / len(operations):.1%})" if operations else ""
     return "\n".join([*lines, f"unknown {len(unknown)} of {len(operations)} operations{share}"])
@@ -115,45 +111,38 @@ def _job(
         selection=Selection(select=select or settings.select, ignore=(*settings.ignore, *ignore)),
         given=settings.signatures(file),
         library=settings.library(),
-        mends=arguments.fix or arguments.diff,
+        fixes=arguments.fix or arguments.diff,
         writes=arguments.fix and not arguments.diff,
     )
 
 
-def _show(answers: Sequence[Checked], found: Sequence[Diagnostic]) -> int:
-    """Print the changes that would be made."""
-    for answer in answers:
-        sys.stdout.write(answer.diff)
-    changed = sum(bool(answer.diff) for answer in answers)
-    print(f"{changed} {'file' if changed == 1 else 'files'} would change", file=sys.stderr)
+def _show_diff(reports: Sequence[FileReport], found: Sequence[Diagnostic]) -> int:
+    """Print the changes that `--fix` would make."""
+    for report in reports:
+        sys.stdout.write(report.diff)
+    changed = sum(bool(report.diff) for report in reports)
+    print(f"{_files(changed)} would change", file=sys.stderr)
     unread = [item for item in found if item.code in ("NKI018", "NKI024")]
     for item in unread:
         print(item, file=sys.stderr)
     return 1 if changed or unread else 0
 
 
-def _print(kind: str, found: Sequence[Diagnostic], answers: Sequence[Checked], mended: int) -> None:
-    cells = {name: lines for answer in answers for name, lines in answer.texts.items()}
-    files = sum(bool(answer.mended) for answer in answers)
-    note = f"{mended} mended in {files} {'file' if files == 1 else 'files'}" if mended else ""
-    if kind != "text":
-        print(FORMATS[kind](found))
-        if note:
-            print(note, file=sys.stderr)
-        return
-    print(text(found, source_line=partial(_line, cells)))
-    if note:
-        print(note)
+def _print(kind: str, found: Sequence[Diagnostic], reports: Sequence[FileReport]) -> None:
+    cells = {name: lines for report in reports for name, lines in report.texts.items()}
+    print(text(found, source_line=partial(_line, cells)) if kind == "text" else FORMATS[kind](found))
+    fixed = [report.fixed for report in reports if report.fixed]
+    if fixed:
+        print(f"{sum(fixed)} mended in {_files(len(fixed))}", file=sys.stdout if kind == "text" else sys.stderr)
 
 
-def _line(cells: dict[str, Sequence[str]], file: str, number: int) -> str:
-    """A line of a file or of a notebook's cell."""
+def _files(count: int) -> str:
+    return f"{count} {'file' if count == 1 else 'files'}"
+
+
+def _line(cells: Mapping[str, Sequence[str]], file: str, number: int) -> str:
+    """Return a line of a file or of a notebook's cell."""
     lines = cells.get(file)
     if lines is None:
         return line_of(file, number)
     return lines[number - 1] if 0 < number <= len(lines) else ""
-
-
-def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """The findings, each once: a module that several files use is looked at with each of them."""
-    return list(dict.fromkeys(found))

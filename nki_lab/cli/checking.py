@@ -1,4 +1,4 @@
-"""One file of `nki-lab check`: examined, mended where that is asked for. Runs in processes of its own."""
+"""One file of `nki-lab check`: examined, and fixed on demand. Runs in processes of its own."""
 
 from __future__ import annotations
 
@@ -29,76 +29,70 @@ from nki_lab.query.selecting import Selection
 from nki_lab.source_files import read_source
 
 SECONDS: Final = 30.0
-"""How long the kernels of one file are evaluated."""
-PASSES: Final = 10
-"""How often a file is mended and looked at again: what one edit uncovers, the next one mends."""
+"""Seconds for which the kernels of one file are evaluated."""
+MOST_FIXES: Final = 10
+"""Most rounds in which a file is fixed and checked again: an edit may uncover what the next one fixes."""
 FILES_A_PROCESS: Final = 8
 """A process takes as long to start as a few files take to be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A file to check. With `mends` what has one exact remedy is mended, and with `writes` that is written back."""
+    """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too."""
 
     file: str
     target: str
     selection: Selection = field(default_factory=Selection)
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
-    mends: bool = False
+    fixes: bool = False
     writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """The findings in a file: with `mends`, those that are left after `mended` edits, which `diff` shows.
+class FileReport:
+    """The findings in a file: with `fixes`, the findings left after `fixed` edits, which `diff` shows.
 
     `texts` are the lines of notebook cells, by the names that findings give them. Of the `operations` of NKI that were
-    come to, `unknown` could not be evaluated.
+    reached, `unknown` could not be evaluated.
     """
 
     findings: tuple[Diagnostic, ...] = ()
-    mended: int = 0
+    fixed: int = 0
     diff: str = ""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     operations: frozenset[Operation] = frozenset()
     unknown: frozenset[Operation] = frozenset()
 
 
-def checked(job: Job) -> Checked:
-    """Check one file. Whatever it holds, there is an answer."""
+def check_file(job: Job) -> FileReport:
+    """Check one file. Whatever it holds, there is a report."""
     try:
         return _checked(job)
     except NkiError as error:
-        return Checked(findings=tuple(error.diagnostics))
+        return FileReport(findings=tuple(error.diagnostics))
     except Exception as error:  # noqa: BLE001 - the other files are checked after a mistake of ours
-        return Checked(findings=(_our_fault(job, f"nki_lab failed with {type(error).__name__}: {error}"),))
+        return FileReport(findings=(_our_fault(job, f"nki_lab failed with {type(error).__name__}: {error}"),))
 
 
-def _checked(job: Job) -> Checked:
+def _checked(job: Job) -> FileReport:
     try:
         source = read_source(job.file)
     except (OSError, ValueError) as error:
-        return Checked(findings=(unreadable(job.file, error),))
+        return FileReport(findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
         notebook = notebook_of(source, job.file)
         seen = _examined(job, notebook.sources)
-        return _checked_as(seen, notebook.placed(job.selection.of(seen.findings)), texts=notebook.texts())
-    seen = _examined(job, source)
-    found = job.selection.of(seen.findings)
-    if not job.mends:
-        return _checked_as(seen, found)
-    mended, count, left = _mended(job, source, found)
-    if not count:
-        return _checked_as(seen, found)
-    if job.writes:
-        replace_file(Path(job.file), source, mended)
-    return Checked(findings=tuple(left), mended=count, diff=_diff(job.file, source, mended))
-
-
-def _checked_as(seen: Examination, found: Sequence[Diagnostic], *, texts: Mapping[str, Sequence[str]] | None = None,
-                ) -> Checked:  # fmt: skip
-    return Checked(findings=tuple(found), texts=texts or {}, operations=seen.operations, unknown=seen.unknown)
+        found, texts = notebook.placed(job.selection.of(seen.findings)), notebook.texts()
+    else:
+        seen = _examined(job, source)
+        found, texts = job.selection.of(seen.findings), {}
+        fixed_source, count, left = _fixed(job, source, found) if job.fixes else (source, 0, found)
+        if count:
+            if job.writes:
+                replace_file(Path(job.file), source, fixed_source)
+            return FileReport(findings=tuple(left), fixed=count, diff=_diff(job.file, source, fixed_source))
+    return FileReport(findings=tuple(found), texts=texts, operations=seen.operations, unknown=seen.unknown)
 
 
 def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
@@ -109,17 +103,17 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
         return document.examine(request)
 
 
-def _findings(job: Job, source: bytes | Sequence[str]) -> list[Diagnostic]:
+def _findings(job: Job, source: bytes) -> list[Diagnostic]:
     return job.selection.of(_examined(job, source).findings)
 
 
-def _mended(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:
-    """The source after all edits, how many they were, and the findings that are left.
+def _fixed(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:
+    """Return the source after all edits, their number, and the findings that are left.
 
     Edits that bring an error along are not made.
     """
     count = 0
-    for _ in range(PASSES):
+    for _ in range(MOST_FIXES):
         after = fixed(source, found)
         if after is None:
             break
@@ -146,8 +140,8 @@ def _our_fault(job: Job, message: str) -> Diagnostic:
 # -- many files --------------------------------------------------------------------------------------------------------
 
 
-def sensible(count: int) -> int:
-    """How many processes check `count` files, where nobody says: not more than there are processors for."""
+def default_processes(count: int) -> int:
+    """Return how many processes check `count` files: not more than there are processors for."""
     try:
         processors = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
@@ -155,36 +149,36 @@ def sensible(count: int) -> int:
     return max(1, min(processors, count // FILES_A_PROCESS))
 
 
-def all_checked(jobs: Sequence[Job], processes: int) -> Iterator[Checked]:
+def check_files(jobs: Sequence[Job], processes: int) -> Iterator[FileReport]:
     """Check files in so many processes; answers come in the order of the jobs."""
     if processes <= 1 or len(jobs) <= 1:
-        yield from map(checked, jobs)
+        yield from map(check_file, jobs)
         return
     with _pool(min(processes, len(jobs))) as pool:
-        answers: list[Future[Checked]] = []
+        reports: list[Future[FileReport]] = []
         try:
             for job in jobs:
-                answers.append(pool.submit(checked, job))  # noqa: PERF401 - a pool may break while jobs are given to it
+                reports.append(pool.submit(check_file, job))  # noqa: PERF401 - the pool may break meanwhile
         except BrokenProcessPool:
             pass
         try:
             for i, job in enumerate(jobs):
                 try:
-                    answer = answers[i].result() if i < len(answers) else _alone(job)
-                except BrokenProcessPool:  # a process is gone, with this file or with another one
-                    answer = _alone(job)
-                yield answer
+                    report = reports[i].result() if i < len(reports) else _alone(job)
+                except BrokenProcessPool:  # a process ended, with this file or with another one
+                    report = _alone(job)
+                yield report
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _alone(job: Job) -> Checked:
+def _alone(job: Job) -> FileReport:
     """Check a file in a process that nothing else depends on."""
     with _pool(1) as pool:
         try:
-            return pool.submit(checked, job).result()
+            return pool.submit(check_file, job).result()
         except BrokenProcessPool:
-            return Checked(findings=(_our_fault(job, "the process that checked this file came to a sudden end"),))
+            return FileReport(findings=(_our_fault(job, "the process that checked this file came to a sudden end"),))
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
@@ -195,7 +189,7 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _start_method() -> str:
-    """How a process starts: as a copy of this one, which has loaded everything, where that is safe."""
+    """Return the start method of a process: a copy of this one, which has loaded everything, where that is safe."""
     if sys.platform != "linux":
         return "spawn"
     return "fork" if threading.active_count() == 1 else "forkserver"  # a lock that a thread holds is copied as held

@@ -1,4 +1,4 @@
-"""What of NKI's published interface there is, item by item: `nki-lab doctor --coverage`.
+"""The coverage of NKI's published interface, item by item: `nki-lab doctor --coverage`.
 
 What is declared and what a cost is worth is asked of the declarations. That an item is computed and compared with a
 reference, and that each limit of the inventory is broken or shown by a test, is evidence of the tests; `coverage.json`
@@ -24,13 +24,13 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, Virtu
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 KINDS: Final = ("coded", "shown", "reason")
-"""What becomes of a limit: broken and refused with a code, shown to hold, or nothing to break, for a written reason."""
+"""Kinds of evidence for a limit: refused with a code, shown to hold, or nothing to break, for a written reason."""
 
 _SPACES: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
 
 
 def evidence() -> dict[str, Any]:
-    """What the tests say: `release`, and `items` with `name`, `kind`, `compared` and `limits`."""
+    """Return the evidence of the tests: `release`, and `items` with `name`, `kind`, `compared` and `limits`."""
     found: dict[str, Any] = json.loads(resources.files("nki_lab.cli").joinpath("coverage.json").read_text("utf-8"))
     return found
 
@@ -110,7 +110,7 @@ def is_declared(name: str) -> bool:
 
 
 def confidences(instruction: Instruction) -> dict[str, str]:
-    """How sure the cost of the instruction's example is, by the generations that have it."""
+    """Return the confidence of the cost of the instruction's example, by the generations that have it."""
     found = {}
     for arch in GENERATIONS.values():
         if instruction.since <= arch.generation <= (instruction.until or arch.generation):
@@ -142,10 +142,6 @@ def _example(operand: Operand, value: Any) -> Any:
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
-
-
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1)
 
 
 def as_text(found: Mapping[str, Any]) -> str:

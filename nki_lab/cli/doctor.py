@@ -1,9 +1,8 @@
-"""What `nki-lab doctor` says: what a report of a fault needs to know about the computer, and what is modelled."""
+"""The output of `nki-lab doctor`: facts about the computer for bug reports, and the modelled part of NKI."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import sys
@@ -15,7 +14,7 @@ from nki_lab.cli.report import version
 
 PACKAGES: Final = ("numpy", "ml_dtypes", "pyarrow", "ipywidgets", "bokeh", "jupyterlab", "pygls", "lsprotocol",
                    "libcst", "perfetto", "torch", "jax")  # fmt: skip
-"""What nki_lab needs always, for notebooks, for editors, for exports, and what it can work with."""
+"""Packages that nki_lab needs always, for notebooks, for editors, for exports, and optional libraries."""
 
 EXTENSION: Final = Path("share", "jupyter", "labextensions", "nki-lab", "package.json")
 
@@ -46,10 +45,6 @@ def findings() -> dict[str, Any]:
         },
         "modelled": _modelled(),
     }
-
-
-def as_json(found: Mapping[str, Any]) -> str:
-    return json.dumps(found, indent=1)
 
 
 def as_text(found: Mapping[str, Any]) -> str:
@@ -83,13 +78,13 @@ def _version(package: str) -> str:
 
 
 def _extension() -> str:
-    """Where JupyterLab finds the extension, empty where it does not."""
+    """Return the folder where JupyterLab finds the extension, empty where it does not."""
     folders = [Path(sys.prefix), Path.home() / ".local", Path("/usr/local"), Path("/usr")]
     return next((str(folder / EXTENSION.parent) for folder in folders if (folder / EXTENSION).is_file()), "")
 
 
 def _modelled() -> dict[str, Any]:
-    """How much of each module there is."""
+    """Return how many functions of each module are modelled."""
     from nki_lab.cli.coverage import functions
     from nki_lab.dialects import current
 

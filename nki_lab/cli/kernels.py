@@ -6,13 +6,13 @@ import argparse
 import ast
 import json
 import re
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.program import as_data
-from nki_lab.cli.scripts import execute, readable, status_of
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.cli.scripts import execute, import_folder, readable
+from nki_lab.diagnostic import NkiError, diagnose, error_of
 
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
@@ -28,12 +28,9 @@ _EXPORTS: Final = {
 
 def compile_program(arguments: argparse.Namespace) -> int:
     """Print the specialised program of a kernel."""
-    found = _load(arguments)
-    if isinstance(found, int):
-        return found
     from nki_lab.result import compile as compile_kernel
 
-    kernel, values = found
+    kernel, values = _load(arguments)
     program = compile_kernel(kernel, target=arguments.target, grid=arguments.grid, **values)
     text = program.text() if arguments.emit == "ir" else json.dumps(as_data(program), indent=1) + "\n"
     print(text, end="")
@@ -42,12 +39,9 @@ def compile_program(arguments: argparse.Namespace) -> int:
 
 def profile(arguments: argparse.Namespace) -> int:
     """Print when a kernel would do what; files are written first, so that a failure prints nothing."""
-    found = _load(arguments)
-    if isinstance(found, int):
-        return found
     from nki_lab.result import profile as profile_kernel
 
-    kernel, values = found
+    kernel, values = _load(arguments)
     counts = dict(trip_count_of(text) for text in arguments.trip_counts)
     done = profile_kernel(kernel, target=arguments.target, grid=arguments.grid, trip_counts=counts, **values)
     written(done, arguments)
@@ -67,36 +61,34 @@ def take_exports(parser: argparse.ArgumentParser) -> None:
 
 def written(run: Recorded, arguments: argparse.Namespace) -> list[Path]:
     """Write the recording in each form that the command line asks for."""
-    chosen = {form: getattr(arguments, form) for form in _EXPORTS}
-    writers = {form: run.save if form == "save" else getattr(run, f"to_{form}") for form in chosen}
-    return [writers[form](path) for form, path in chosen.items() if path]
+    paths = {form: getattr(arguments, form) for form in _EXPORTS}
+    return [getattr(run, "save" if form == "save" else f"to_{form}")(path) for form, path in paths.items() if path]
 
 
-def _load(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]] | int:
-    """The kernel that a command names and its arguments, or the exit status of a script that left by itself."""
+def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[str, Any]]:
+    """Return the kernel that a command names, and its arguments."""
     from nki_lab import dialects
 
     file, found, name = arguments.kernel.rpartition("::")
     if not found or not name:
-        raise error_of(diagnose("NKI012", f"{arguments.kernel!r} names no kernel", limit="FILE::KERNEL",
-                                help=f"for example {arguments.kernel or 'kernels.py'}::my_kernel"))  # fmt: skip
+        example = f"{arguments.kernel or 'kernels.py'}::my_kernel"
+        raise _misspelt(f"{arguments.kernel!r} names no kernel", example, limit="FILE::KERNEL")
     script = readable(file)
     values = dict(value_of(text) for text in arguments.values)
     dialects.activate(force=arguments.force)
-    former = sys.path[0]
-    sys.path[0] = str(script.resolve().parent)
-    try:
+    with import_folder(script):
         scope = execute(script, script.stem, show=arguments.traceback)
-    except SystemExit as leaving:
-        return status_of(leaving)
-    finally:
-        sys.path[0] = former
     return _kernel(scope, name, script), values
 
 
-def _kernel(scope: dict[str, Any], name: str, script: Path) -> Any:
-    if callable(scope.get(name)):
-        return scope[name]
+def _misspelt(message: str, example: str, *, limit: str = "") -> NkiError:
+    return error_of(diagnose("NKI012", message, limit=limit, help=f"for example {example}"))
+
+
+def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., object]:
+    found = scope.get(name)
+    if callable(found):
+        return found
     from nki_lab.dialects.kernel import Kernel
     from nki_lab.isa.spelling import did_you_mean
 
@@ -110,20 +102,18 @@ def trip_count_of(text: str) -> tuple[str, int]:
     """A `--trip-count`: `i=16` for the device loop over i, `12=16` for the one on line 12."""
     name, equals, count = text.partition("=")
     if not equals or not re.fullmatch(r"\w+", name) or not re.fullmatch(r"\d+", count):
-        raise error_of(diagnose("NKI012", f"--trip-count {text} has no NAME=N", limit="N is a whole number, 0 or more",
-                                help="for example --trip-count i=16, or --trip-count 12=16 by line"))  # fmt: skip
+        example = "--trip-count i=16, or --trip-count 12=16 by line"
+        raise _misspelt(f"--trip-count {text} has no NAME=N", example, limit="N is a whole number, 0 or more")
     return name, int(count)
 
 
-def value_of(text: str) -> tuple[str, Any]:
+def value_of(text: str) -> tuple[str, object]:
     """An `--arg`: `a=bfloat16[128,512]` is a tensor, `dtype=bfloat16` a dtype, other values are Python constants."""
     from nki_lab.query.configuration import tensor_or_dtype
 
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise error_of(
-            diagnose("NKI012", f"--arg {text} has no NAME=VALUE", help="for example --arg a=bfloat16[128,512]")
-        )
+        raise _misspelt(f"--arg {text} has no NAME=VALUE", "--arg a=bfloat16[128,512]")
     known = tensor_or_dtype(value)
     if known is not None:
         return name, known

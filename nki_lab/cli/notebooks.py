@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
 from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
 
 _MADE: Final = re.compile(r"\bline (\d+)\b")
-"""How a note names the line where an operand was made."""
+"""The words with which a note names the line that defined an operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +42,23 @@ class Notebook:
             for item in found
         ]
 
+    def _cell_at(self, line: int) -> tuple[int, int] | None:
+        """Return the number of the cell of a line, and the lines above that cell; None above all cells."""
+        at = bisect_right(self.starts, line - 1) - 1
+        return None if at < 0 else (self.numbers[at], self.starts[at])
+
     def _place(self, span: Span | None) -> Span | None:
-        if span is None or span.file != self.file:
+        cell = None if span is None or span.file != self.file else self._cell_at(span.line)
+        if span is None or cell is None:
             return span
-        at = bisect_right(self.starts, span.line - 1) - 1
-        if at < 0:
-            return span
-        start = self.starts[at]
-        name = f"{self.file}:cell {self.numbers[at]}"
+        number, start = cell
+        name = f"{self.file}:cell {number}"
         return Span(name, span.line - start, span.column, span.end_line - start, span.end_column)
 
     def _line(self, found: re.Match[str]) -> str:
-        """Words about a line of the whole, as words about a line of a cell."""
-        number = int(found[1])
-        at = bisect_right(self.starts, number - 1) - 1
-        return found[0] if at < 0 else f"line {number - self.starts[at]} of cell {self.numbers[at]}"
+        """Return words about a line of the whole as words about a line of a cell."""
+        cell = self._cell_at(int(found[1]))
+        return found[0] if cell is None else f"line {int(found[1]) - cell[1]} of cell {cell[0]}"
 
     def texts(self) -> dict[str, tuple[str, ...]]:
         """The lines of the cells, by the names that findings give them."""
@@ -80,16 +83,13 @@ def notebook_of(data: bytes, file: str) -> Notebook:
     if language not in (None, "python"):
         numbered = []
     sources = [PRELUDE] if any(binds_unseen(text) for _, text in numbered) else []
-    above, starts = len(sources), []
-    for _, text in numbered:
-        starts.append(above)
-        above += text.count("\n") + 1
     texts = tuple(text for _, text in numbered)
+    *starts, _ = itertools.accumulate((text.count("\n") + 1 for text in texts), initial=len(sources))
     numbers = tuple(number for number, _ in numbered)
     return Notebook(file, (*sources, *map(python_of, texts)), texts, tuple(starts), numbers)
 
 
-def _text(source: Any) -> str:
+def _text(source: str | list[str]) -> str:
     """A cell's text, which nbformat keeps whole or by lines."""
     whole = source if isinstance(source, str) else "".join(source)
     return whole.replace("\r\n", "\n").replace("\r", "\n")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
+from nki_lab.cli.sarif import JsonObject
 from nki_lab.isa.spec import Register, show_value
 from nki_lab.kernel_runtime.ir import Op, Program, Region, View, attributes_of
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 from nki_lab.session.summary import summarise
 
 
-def as_data(program: Program) -> dict[str, Any]:
+def as_data(program: Program) -> JsonObject:
     """The program: what it counts, its buffers, its device loops, and its instructions in order.
 
     Operands name a buffer by its number, and in it the first element, sizes and steps, counted in their dtype; where a
@@ -30,7 +30,7 @@ def as_data(program: Program) -> dict[str, Any]:
     }
 
 
-def _buffer(buffer: Buffer) -> dict[str, Any]:
+def _buffer(buffer: Buffer) -> JsonObject:
     return {
         "id": buffer.id,
         "name": buffer.name,
@@ -42,7 +42,7 @@ def _buffer(buffer: Buffer) -> dict[str, Any]:
     }
 
 
-def _loop(program: Program, region: Region) -> dict[str, Any]:
+def _loop(program: Program, region: Region) -> JsonObject:
     site = program.sites[region.site]
     return {
         "kind": region.kind,
@@ -61,7 +61,7 @@ def _loop(program: Program, region: Region) -> dict[str, Any]:
     }
 
 
-def _instruction(op: Op) -> dict[str, Any]:
+def _instruction(op: Op) -> JsonObject:
     variant = op.variant
     return {
         "index": op.index,
@@ -79,8 +79,8 @@ def _instruction(op: Op) -> dict[str, Any]:
     }
 
 
-def _view(view: View) -> dict[str, Any]:
-    moved: dict[str, Any] = {}
+def _view(view: View) -> JsonObject:
+    moved: JsonObject = {}
     if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister):
         moved = {"register": repr(Register(view.indirect.index.id)), "scale": view.indirect.stride}
     return {
@@ -94,7 +94,7 @@ def _view(view: View) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A constant as JSON has it, anything else as listings show it."""
     is_plain = value is None or (isinstance(value, str | int | float) and not isinstance(value, Enum))
     return value if is_plain else show_value(value)

@@ -38,7 +38,7 @@ def as_json(found: Sequence[Diagnostic]) -> str:
 
 def github(found: Sequence[Diagnostic]) -> str:
     """Workflow commands that make GitHub show the findings in a change's files."""
-    return "\n".join(f"::{_GITHUB_LEVELS[item.severity]} {_place(item)}::{_data(_sentence(item))}" for item in found)
+    return "\n".join(f"::{_GITHUB_LEVELS[item.severity]} {_place(item)}::{_data(sentence(item))}" for item in found)
 
 
 def _place(item: Diagnostic) -> str:
@@ -53,11 +53,6 @@ def _place(item: Diagnostic) -> str:
                 # Our end is exclusive, GitHub's is the last column.
                 parts += [f"col={span.column}", f"endColumn={max(span.column, span.end_column - 1)}"]
     return ",".join([*parts, f"title={_property(item.code)}"])
-
-
-def _sentence(item: Diagnostic) -> str:
-    cell = cell_of(item.span) if item.span else ""
-    return sentence(item) + (f" ({cell})" if cell else "")
 
 
 def _data(value: str) -> str:

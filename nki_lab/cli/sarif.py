@@ -7,11 +7,13 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, Span
+
+JsonObject = dict[str, object]
 
 _LEVELS: Final = {"error": "error", "warning": "warning", "information": "note", "hint": "note"}
 _CELL: Final = re.compile(r"(?P<file>.+\.ipynb):cell (?P<number>\d+)", re.DOTALL)
@@ -31,7 +33,7 @@ def sarif(found: Sequence[Diagnostic], version: str) -> str:
     return json.dumps(log, indent=1)
 
 
-def _rule(code: str) -> dict[str, Any]:
+def _rule(code: str) -> JsonObject:
     entry = codes.get(code)
     return {
         "id": code,
@@ -43,25 +45,24 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _result(item: Diagnostic, index: int) -> dict[str, Any]:
-    cell = cell_of(item.span) if item.span else ""
-    made = {
+def _result(item: Diagnostic, index: int) -> JsonObject:
+    result: JsonObject = {
         "ruleId": item.code,
         "ruleIndex": index,
         "level": _LEVELS[item.severity],
-        "message": {"text": sentence(item) + (f" ({cell})" if cell else "")},
+        "message": {"text": sentence(item)},
         "locations": [_location(item.span)] if item.span else [],
     }
+    spans = [(part.span, part.message) for part in item.related if part.span is not None]
     related = [
-        _location(part.span) | {"id": number, "message": {"text": part.message}}
-        for number, part in enumerate((part for part in item.related if part.span), start=1)
-        if part.span is not None
+        {**_location(span), "id": number, "message": {"text": message}}
+        for number, (span, message) in enumerate(spans, start=1)
     ]
-    return made | ({"relatedLocations": related} if related else {})
+    return {**result, "relatedLocations": related} if related else result
 
 
-def _location(span: Span) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": _artifact(physical(span))}
+def _location(span: Span) -> JsonObject:
+    place: JsonObject = {"artifactLocation": _artifact(physical(span))}
     if not cell_of(span):  # a cell's lines are not lines of the file
         place["region"] = {
             "startLine": max(span.line, 1),
@@ -102,5 +103,6 @@ def cell_of(span: Span) -> str:
 
 
 def sentence(item: Diagnostic) -> str:
-    """Message, limit and help in one text."""
-    return "; ".join(part for part in (item.message, item.limit, item.help) if part)
+    """Return message, limit and help in one text, and the line in a notebook's cell."""
+    cell = cell_of(item.span) if item.span else ""
+    return "; ".join(filter(None, (item.message, item.limit, item.help))) + (f" ({cell})" if cell else "")

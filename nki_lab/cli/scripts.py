@@ -1,15 +1,17 @@
-"""Users' scripts: found, run as Python runs them, and their errors said at the script's own line."""
+"""Users' scripts: found, run as Python runs them, and their errors reported at the script's own line."""
 
 from __future__ import annotations
 
+import contextlib
 import runpy
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import FrameType
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.source_files import read_source
 
 
@@ -21,31 +23,46 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
         raise
     except SyntaxError as error:
         if error.filename != str(script):
-            raise error_of(_failed(error, script, show)) from None
+            raise _failed(error, script, show) from None
         from nki_lab.source.parsing import unparsable
 
         lines = tuple(read_source(script).decode(errors="replace").splitlines()) or ("",)
         raise error_of(unparsable(error, str(script), lines, in_bytes=True)) from None
     except Exception as error:  # noqa: BLE001 - whatever the script raises is shown
-        raise error_of(_failed(error, script, show)) from None
+        raise _failed(error, script, show) from None
 
 
-def _failed(error: Exception, script: Path, show: bool) -> Diagnostic:
-    """What a script raised by itself, at the line in the script that led there."""
+def _failed(error: Exception, script: Path, show: bool) -> NkiError:
+    """Return the error of a script, at its line that led there."""
     from nki_lab.kernel_runtime.issue.source_location import site_at, span_of
 
     if show:
         traceback.print_exception(error)
-    found: TracebackType | None = None
+    places = [(frame.f_code, step) for frame, step in _frames(error) if frame.f_code.co_filename == str(script)]
+    span = span_of(site_at(*places[-1])) if places else None
+    text = f": {error}" if str(error) else ""
+    return error_of(
+        diagnose("NKI007", f"the script raised {type(error).__name__}{text}", span=span,
+                 help="" if show else "nki-lab run --traceback shows how it came there")
+    )  # fmt: skip
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    """Yield each frame of a traceback with its last instruction, the outermost first."""
     step = error.__traceback__
     while step is not None:
-        if step.tb_frame.f_code.co_filename == str(script):
-            found = step
+        yield step.tb_frame, step.tb_lasti
         step = step.tb_next
-    span = None if found is None else span_of(site_at(found.tb_frame.f_code, found.tb_lasti))
-    text = f": {error}" if str(error) else ""
-    return diagnose("NKI007", f"the script raised {type(error).__name__}{text}", span=span,
-                    help="" if show else "nki-lab run --traceback shows how it came there")  # fmt: skip
+
+
+@contextlib.contextmanager
+def import_folder(script: Path) -> Iterator[None]:
+    """Have imports find the modules beside a script, as when Python runs it."""
+    before, sys.path[0] = sys.path[0], str(script.resolve().parent)
+    try:
+        yield
+    finally:
+        sys.path[0] = before
 
 
 def status_of(leaving: SystemExit) -> int:

@@ -1,4 +1,4 @@
-"""Which files `nki-lab check` looks at, and with which project's settings."""
+"""The files that `nki-lab check` checks, each with its project's settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nki_lab.query.configuration import NONE, Configuration, configuration_of
 from nki_lab.source_files import require_regular
 
 SUFFIXES: Final = (".py", ".ipynb")
-"""What is looked at in folders."""
+"""Suffixes of the files that are checked in folders."""
 
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 """Folders of other people's files, beside hidden ones and virtual environments."""

@@ -6,22 +6,20 @@ import runpy
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from nki_lab.dialects import activate
-from nki_lab.export.text import brief
+from nki_lab.export.text import brief, table
 from nki_lab.result import Run, check, compile, run, spec  # noqa: A004 - their public names
+from nki_lab.session.arrays import Array
 from nki_lab.testing import tolerance
 
 _FOLDER = Path(__file__).parent
 _HEAD = ("kernel", "inputs", "instructions", "compiled", "findings", "ran", "off by at most", "allowed", "result")
 _SEED = 7
 REPORT = "demo-report.html"
-
-Array = np.ndarray[Any, Any]
 
 
 def main(target: str = "trn2", html: str = REPORT) -> int:
@@ -37,7 +35,8 @@ def main(target: str = "trn2", html: str = REPORT) -> int:
         _show("matmul.py", "matmul", (lhs_t, rhs), _matmul, target),
         _show("softmax.py", "softmax", (rows,), _softmax, target),
     ]
-    print(f"on {target}, compared with float64 references\n\n{_table([_HEAD, *(row for row, _, _ in shown)])}")
+    comparison = table(_HEAD, [row for row, _, _ in shown], left=range(len(_HEAD)))
+    print(f"on {target}, compared with float64 references\n\n{comparison}")
     for _, _, done in shown:
         print(f"\n{brief(done.recording)}")
     first = shown[0][2]
@@ -83,12 +82,3 @@ def _show(
            f"{done.timings.numeric * 1e3:.1f} ms", f"{error:.1e} rms", f"{tolerance(actual.dtype):.1e}",
            "agrees" if good else "DIFFERS")  # fmt: skip
     return row, good, done
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    rule = tuple("-" * width for width in widths)
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (rows[0], rule, *rows[1:])
-    )

@@ -23,13 +23,13 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     Styles stand at the elements: some pages drop style sheets.
     """
     summary, count = recording.summary, len(recording)
-    told = digest(recording)
-    said = [str(summary.get("target") or ""), f"{formatting.number(count)} instruction{'s' * (count != 1)}",
-            f"{formatting.about(summary)}{formatting.duration(told.makespan)}"]  # fmt: skip
+    times = digest(recording)
+    parts = [str(summary.get("target") or ""), f"{formatting.number(count)} instruction{'s' * (count != 1)}",
+            f"{formatting.about(summary)}{formatting.duration(times.makespan)}"]  # fmt: skip
     if "fault" in summary:
-        said.append("up to the fault")
-    head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, said)))}"
-    sentences = " ".join(formatting.held_back(told))
+        parts.append("up to the fault")
+    head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, parts)))}"
+    sentences = " ".join(formatting.held_back(times))
     peaks = [f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
              for space, peak, capacity in capacities(summary)]  # fmt: skip
     found = findings(recording)

@@ -7,13 +7,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from nki_lab.export.files import replacing_folder
+from nki_lab.export.findings import source_lines
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import digest
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
+from nki_lab.wire.rows import Steps
 
 INSTRUCTIONS: Final = (
     "step", "row", "core", "lane", "instruction", "detail", "start_ns", "duration_ns", "ready_ns", "wait_ns",
@@ -38,12 +38,15 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     """
     found = digest(recording)
     lanes = (
-        ((lane.core, lane.name, lane.rows, _ns(lane.busy), _ns(lane.critical), _ns(lane.empty)), lane.waits)
+        ((lane.core, lane.name, lane.rows, *map(_ns, (lane.busy, lane.critical, lane.empty))), lane.waits)
         for lane in found.lanes
     )
     lines = (
-        ((one.file, one.line, one.function, one.rows, _ns(one.busy), _ns(one.critical), _ns(one.work)), one.waits)
-        for one in found.lines
+        (
+            (line.file, line.line, line.function, line.rows, _ns(line.busy), _ns(line.critical), _ns(line.work)),
+            line.waits,
+        )
+        for line in found.lines
     )
     tables = {
         "instructions": (INSTRUCTIONS, _instructions(recording)),
@@ -70,15 +73,13 @@ def _with_waits(
 
 def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
     """Give the lines of the table of instructions, in the order of `INSTRUCTIONS`."""
-    rows, waits = recording.rows, recording.waits()
-    critical = np.zeros(len(recording), bool)
-    critical[recording.critical_path[:]] = True
+    rows, steps = recording.rows, Steps(recording)
     names, details = recording.texts("ops", "name"), recording.texts("ops", "detail")
-    places = _places(recording)
+    places = [*source_lines(recording), ("", "")]  # the last one is that of the site -1
     for low, high in pieces(len(recording), _AT_ONCE):
         order = recording.order[low:high]
         columns = [rows[name][order].tolist() for name in _COLUMNS]
-        more = (range(low, high), order.tolist(), waits[order].tolist(), critical[order].tolist())
+        more = (range(low, high), order.tolist(), steps.waits[order].tolist(), steps.critical[order].tolist())
         for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
             lane, op, start, duration, ready, setup, stall, prepared, work, moved, sure, site, loop = fields
             iteration = ", ".join(f"{name}={value}" for name, value in recording.iteration(row)) if loop >= 0 else ""
@@ -86,16 +87,9 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
             yield (
                 step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
                 _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
-                CONFIDENCES[sure], int(marked), *places[site], iteration,
+                CONFIDENCES[sure], marked, *places[site], iteration,
             )  # fmt: skip
 
 
 def _ns(picoseconds: int) -> str:
     return f"{picoseconds // 1000}.{picoseconds % 1000:03}"
-
-
-def _places(recording: Recording) -> list[tuple[str, int | str]]:
-    """File and line of each site, and of the site -1 at the end."""
-    sites, paths = recording.table("sites"), recording.table("sources").texts("path")
-    pairs = zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True)
-    return [*((paths[source], line) for source, line in pairs), ("", "")]

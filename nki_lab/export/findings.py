@@ -1,4 +1,4 @@
-"""Findings in order of severity, those of a recording among them, and memory peaks with capacities."""
+"""Facts that several exports need: findings in order of severity, memory peaks with capacities, lines of source."""
 
 from __future__ import annotations
 
@@ -45,3 +45,9 @@ def capacities(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
         for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True)
         if (name := f"{space.lower()}_peak_bytes_per_partition") in summary
     ]
+
+
+def source_lines(recording: Recording) -> list[tuple[str, int]]:
+    """Return file and line of each site."""
+    sites, paths = recording.table("sites"), recording.table("sources").texts("path")
+    return [(paths[n], line) for n, line in zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""How reports say things: times, sizes and shares with their units, and in sentences what holds a run back."""
+"""The formats of reports: times, sizes and shares with their units, and sentences about the bottlenecks of a run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SENTENCES: Final = MappingProxyType(
         "line": "{line} costs most: {share}.",
     }
 )
-"""What holds a run back, with places for names and shares."""
+"""Sentences about bottlenecks, with places for names and shares."""
 
 
 def duration(picoseconds: int) -> str:
@@ -99,46 +99,46 @@ def lane_name(lane: LaneTime, cores: int = 1) -> str:
 
 
 def reason(name: str) -> str:
-    """What is waited for: "data from Vector", "DMA transfers to start"."""
+    """Return the cause of a wait: "data from Vector", "DMA transfers to start"."""
     return STALL_OF[name].label if name in STALL_OF else name
 
 
 def file_name(file: str) -> str:
-    """How a source file is called: by its name, but for a cell of a notebook, whose file has a number for a name."""
+    """Return the short form of a source file: its name, or "a cell" for one of a notebook, whose file has a number."""
     path = PurePath(file)
     return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
 
 
-def held_back(told: Digest) -> list[str]:
-    """What holds the run back, as sentences, the most important first."""
-    if not told.makespan:
+def held_back(times: Digest) -> list[str]:
+    """Return the bottlenecks of a run as sentences, the most important first."""
+    if not times.makespan:
         return [SENTENCES["instant"]]
-    out = [_largest(told)]
-    if told.lines and told.lines[0].critical:
-        line = told.lines[0]
+    out = [_largest(times)]
+    if times.lines and times.lines[0].critical:
+        line = times.lines[0]
         where = f"Line {line.line} of {file_name(line.file)}"
-        out.append(SENTENCES["line"].format(line=where, share=share(ratio(line.critical, told.makespan))))
-    engines = [lane for lane in told.lanes if lane.kind == "engine" and lane.busy and lane.waits]
+        out.append(SENTENCES["line"].format(line=where, share=share(ratio(line.critical, times.makespan))))
+    engines = [lane for lane in times.lanes if lane.kind == "engine" and lane.busy and lane.waits]
     if engines:
         lane = max(engines, key=lambda item: next(iter(item.waits.values())))
         name, time = next(iter(lane.waits.items()))
-        part = share(ratio(time, told.makespan))
+        part = share(ratio(time, times.makespan))
         out.append(SENTENCES["lane_waits"].format(lane=lane_name(lane), share=part, what=reason(name)))
     return out
 
 
-def _largest(told: Digest) -> str:
+def _largest(times: Digest) -> str:
     """The largest part of the critical path."""
-    work = next(iter(told.work.items()), ("", 0))
-    wait = next(iter(told.waits.items()), ("", 0))
-    part = share(ratio(max(work[1], wait[1]), told.makespan))
+    work = next(iter(times.work.items()), ("", 0))
+    wait = next(iter(times.waits.items()), ("", 0))
+    part = share(ratio(max(work[1], wait[1]), times.makespan))
     if work[1] >= wait[1]:
         return SENTENCES["works"].format(what=KINDS.get(work[0], work[0]), share=part)
     return SENTENCES["path_waits"].format(what=reason(wait[0]), share=part)
 
 
 def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    """How sure the critical path is: kinds of knowledge with their shares, those above zero, the surest first."""
+    """Return the confidence of the critical path: kinds of knowledge with shares above zero, the surest first."""
     found = summary.get("confidence")
     parts = found if isinstance(found, dict) else {}
     return tuple((name, float(parts[name])) for name in CONFIDENCES if parts.get(name, 0) > 0)

@@ -7,17 +7,17 @@ are among their arguments.
 from __future__ import annotations
 
 import os
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.export.files import replacing
+from nki_lab.export.findings import source_lines
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
-
-Flows = Literal["all", "critical", "none"]
+from nki_lab.wire.rows import Steps
 
 _BASE: Final = 0x6E6B69_00000000
 """Tracks of this program have numbers above this one, so that traces can be joined with others."""
@@ -34,17 +34,14 @@ _ROW_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def write(recording: Recording, path: str | os.PathLike[str], *, flows: Flows = "all") -> None:
-    """Write a trace of the recording.
+def write(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write a trace of the recording, with flows for every dependency and for the critical path.
 
-    `flows="all"` draws every dependency and the critical path, `"critical"` the critical path only. Raises NKI021 if
-    the file cannot be written, NKI022 where the package perfetto is not installed.
+    Raises NKI021 if the file cannot be written, NKI022 where the package perfetto is not installed.
     """
-    if flows not in ("all", "critical", "none"):
-        raise ValueError(f"flows is {flows!r}; choose all, critical or none")
     protos = _protos()
     with replacing(path) as stream:
-        _Trace(recording, protos, stream, flows).write()
+        _Trace(recording, protos, stream).write()
 
 
 def _protos() -> Any:
@@ -65,11 +62,10 @@ def _protos() -> Any:
 class _Trace:
     """A trace being written, packet by packet."""
 
-    def __init__(self, recording: Recording, protos: Any, stream: BinaryIO, flows: Flows) -> None:
+    def __init__(self, recording: Recording, protos: Any, stream: BinaryIO) -> None:
         self._recording = recording
         self._protos = protos
         self._stream = stream
-        self._flows = flows
         self._batch = protos.Trace()
         self._packets = 0
         self._argument = {name: number for number, name in enumerate(_ARGUMENTS, start=1)}
@@ -85,7 +81,7 @@ class _Trace:
         assert ops + stalls < 0x7FFFFFFF  # interned names have as many numbers
 
     def write(self) -> None:
-        """Everything, in the order in which it happened."""
+        """Write all packets, in the order in which things happened."""
         self._write_names()
         self._write_tracks()
         self._write_rows()
@@ -99,7 +95,7 @@ class _Trace:
         packet.trusted_packet_sequence_id = _SEQUENCE
         return packet
 
-    def _make_room(self) -> None:
+    def _flush_full_batch(self) -> None:
         if self._packets >= _BATCH:
             self._flush()
 
@@ -128,14 +124,11 @@ class _Trace:
             interned.event_categories.add(iid=number, name=name)
         for text, number in self._text.items():
             interned.debug_annotation_string_values.add(iid=number, str=text.encode())
-        sites, paths = recording.table("sites"), recording.table("sources").texts("path")
         functions = recording.texts("sites", "function")
-        for number, (source, line) in enumerate(
-            zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True)
+        for number, ((file, line), function) in enumerate(
+            zip(source_lines(recording), functions, strict=True), start=1
         ):
-            interned.source_locations.add(
-                iid=number + 1, file_name=paths[source], function_name=functions[number], line_number=max(line, 0)
-            )
+            interned.source_locations.add(iid=number, file_name=file, function_name=function, line_number=max(line, 0))
 
     def _write_tracks(self) -> None:
         recording = self._recording
@@ -169,8 +162,8 @@ class _Trace:
         return event
 
     def _slice(self, begin: int, end: int, track: int, name: int, category: str) -> Any:
-        """A slice; gives its first event, which may be added to until the next slice is written."""
-        self._make_room()
+        """Write a slice; return its first event, which may be added to until the next slice is written."""
+        self._flush_full_batch()
         event = self._event(begin, self._protos.TrackEvent.TYPE_SLICE_BEGIN, track)
         event.name_iid = name
         event.category_iids.append(self._category[category])
@@ -185,25 +178,21 @@ class _Trace:
 
     def _write_rows(self) -> None:
         recording = self._recording
-        rows, waits, details = recording.rows, recording.waits(), recording.texts("ops", "detail")
-        critical = np.zeros(len(recording), bool)
-        critical[recording.critical_path[:]] = True
-        flows = _FlowEnds(recording, self._flows)
+        rows, details, steps = recording.rows, recording.texts("ops", "detail"), Steps(recording)
+        flows = _FlowEnds(recording)
         in_lanes = recording.table("lane_rows")["row"]  # a row of no duration comes before one that starts with it
-        steps = np.empty(len(recording), np.int64)
-        steps[recording.order[:]] = np.arange(len(recording))
         for low, high in pieces(len(recording), _BATCH):
             places = in_lanes[low:high]
             columns = [rows[name][places].tolist() for name in _ROW_COLUMNS]
-            more = (steps[places].tolist(), places.tolist(), waits[places].tolist(), critical[places].tolist())
-            for step, row, wait, marked, *fields in zip(*more, *columns, strict=True):
+            known = (steps.step_of[places], places, steps.waits[places], steps.critical[places])
+            for step, row, wait, marked, *fields in zip(*(column.tolist() for column in known), *columns, strict=True):
                 value = dict(zip(_ROW_COLUMNS, fields, strict=True))
                 self._write_wait(value, wait)
                 event = self._write_row(step, row, value, details)
                 self._number(event, "waited_ps", wait)
-                self._number(event, "critical", int(marked))
-                event.flow_ids.extend(flows.leaving(row))
-                event.terminating_flow_ids.extend(flows.arriving(row))
+                self._number(event, "critical", marked)
+                event.flow_ids.extend(flows.of(row, 0))
+                event.terminating_flow_ids.extend(flows.of(row, 1))
 
     def _write_row(self, step: int, row: int, value: dict[str, int], details: list[str]) -> Any:
         begin, track = value["start"], self._lane_track + value["lane"]
@@ -254,18 +243,17 @@ class _Trace:
     def _write_counters(self) -> None:
         recording = self._recording
         usage = recording.table("usage")
+        kind = self._protos.TrackEvent.TYPE_COUNTER
         for number, (name, column) in enumerate((("SBUF in use", "sbuf"), ("PSUM in use", "psum"))):
             track = self._counter(number, f"{name}, fullest partition", "")
             for low, high in pieces(len(usage), _BATCH):
-                pairs = zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True)
-                for time, value in pairs:
-                    self._make_room()
-                    self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track).counter_value = value
+                for time, value in zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True):
+                    self._flush_full_batch()
+                    self._event(time, kind, track).counter_value = value
         track = self._counter(2, "DMA", "GB/s")
-        times, rates = dma_rate(recording)
-        for time, rate in zip(times.tolist(), rates.tolist(), strict=True):
-            self._make_room()
-            self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track).double_counter_value = rate
+        for time, rate in zip(*(column.tolist() for column in dma_rate(recording)), strict=True):
+            self._flush_full_batch()
+            self._event(time, kind, track).double_counter_value = rate
 
     def _counter(self, number: int, name: str, unit: str) -> int:
         track = self._track(self._counter_track + number, name, _BASE + 1, len(self._recording.lanes) + 2 + number)
@@ -277,29 +265,23 @@ class _Trace:
 
 
 class _FlowEnds:
-    """Which flows leave and reach each row. An edge's flow has its place in `edges`, the critical path's follow."""
+    """The flows at each row. An edge's flow has its place in `edges`, those of the critical path follow."""
 
-    def __init__(self, recording: Recording, flows: Flows) -> None:
-        edges, path = recording.table("edges"), np.asarray(recording.critical_path[:])
-        none = np.zeros(0, np.int64)
-        before = np.asarray(edges["before"][:], np.int64) if flows == "all" else none
-        after = np.asarray(edges["row"][:], np.int64) if flows == "all" else none
-        if flows != "none":
-            before = np.concatenate((before, path[:-1]))
-            after = np.concatenate((after, path[1:]))
-        self._ends = [self._by_row(ends, len(recording)) for ends in (before, after)]
+    def __init__(self, recording: Recording) -> None:
+        edges, path = recording.table("edges"), recording.critical_path[:]
+        self._ends = [
+            self._by_row(np.concatenate((edges[name][:], part)), len(recording))
+            for name, part in (("before", path[:-1]), ("row", path[1:]))
+        ]
 
     @staticmethod
     def _by_row(ends: Array, rows: int) -> tuple[Array, Array]:
         order = np.argsort(ends, kind="stable")
         return order + 1, np.searchsorted(ends[order], np.arange(rows + 1))
 
-    def leaving(self, row: int) -> list[int]:
-        flows, bounds = self._ends[0]
-        return flows[bounds[row] : bounds[row + 1]].tolist()
-
-    def arriving(self, row: int) -> list[int]:
-        flows, bounds = self._ends[1]
+    def of(self, row: int, end: int) -> list[int]:
+        """Return the flows that leave a row (`end` 0) or reach it (1)."""
+        flows, bounds = self._ends[end]
         return flows[bounds[row] : bounds[row + 1]].tolist()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
@@ -27,7 +28,7 @@ _FOOT: Final = 2  # how much of the time it waits, below
 _AREA: Final = 24
 _GAP: Final = 4
 
-Pixels = np.ndarray[Any, np.dtype[np.float32]]
+Pixels = NDArray[np.float32]
 
 
 class Line(NamedTuple):
@@ -104,24 +105,24 @@ def _usage(part: Pixels, recording: Recording, end: int) -> None:
     part[np.arange(height)[:, None] >= height - np.round(used * (height - 1) / peak)] = _colour("line2")
 
 
-def _resampled(edges: Any, sums: Any, bounds: Any) -> Any:
+def _resampled(edges: Array, sums: Array, bounds: Array) -> Array:
     """Sums between `edges` as sums between `bounds`, each spread evenly over its bucket."""
     return np.diff(np.interp(bounds, edges, np.concatenate(([0], np.cumsum(sums)))))
 
 
-def _mix(part: Pixels, colour: Any, share: Any) -> None:
+def _mix(part: Pixels, colour: Array, share: Array) -> None:
     """Lay a colour over a stripe; what is at work for an instant can still be seen."""
     opacity = np.where(share > 0.001, 0.2 + 0.8 * np.minimum(share, 1), 0)[None, :, None]
     part[:] = part * (1 - opacity) + colour * opacity
 
 
-def _colour(name: str) -> Any:
+def _colour(name: str) -> Array:
     value = int(COLOURS[name].light[1:], 16)
     return np.array([value >> 16, value >> 8 & 255, value & 255], np.float32)
 
 
-def _file(image: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
-    """RGB pixels as a PNG file; each line is told as its difference from the one above."""
+def _file(image: NDArray[np.uint8]) -> bytes:
+    """RGB pixels as a PNG file; each line is stored as its difference from the line above."""
     height, width = image.shape[:2]
     flat = image.reshape(height, -1)
     above = np.vstack((np.zeros_like(flat[:1]), flat[:-1]))

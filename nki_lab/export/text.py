@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,50 +17,50 @@ from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
 from nki_lab.kernel_runtime.vocabulary import KINDS
 
 LINES: Final = 10
-"""Causes, instructions and lines that are listed, those with most time first."""
+"""The number of causes, of instructions and of lines in their lists, the longest times first."""
 
 _CODE: Final = 80  # characters of a source line
 _FINDINGS: Final = 20
 _BRIEF: Final = 5
 
 
-def report(recording: Recording, *, lines: int = LINES) -> str:
-    """The recording's report. Shares of the critical path are of its work and its waits, and add up to the makespan."""
-    told = digest(recording)
-    parts = ["\n".join(_head(recording, told)), "\n".join(_numbers(recording.summary)), _lanes(told)]
-    parts += [_causes(told, lines), _instructions(recording, told, lines), _source(told, lines), _findings(recording)]
+def report(recording: Recording) -> str:
+    """Return the recording's report. Shares of the critical path, work and waits, add up to the makespan."""
+    times = digest(recording)
+    parts = ["\n".join(_head(recording, times)), "\n".join(_numbers(recording.summary)), _lanes(times)]
+    parts += [_causes(times), _instructions(recording, times), _source(times), _findings(recording)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def brief(recording: Recording) -> str:
-    """The report's beginning, and one line each for engines and for the critical path."""
-    told = digest(recording)
-    cores = len({lane.core for lane in told.lanes})
+    """Return the report's beginning, and one line each for engines and for the critical path."""
+    times = digest(recording)
+    cores = len({lane.core for lane in times.lanes})
     busy: dict[str, int] = {}
-    for lane in told.lanes:
+    for lane in times.lanes:
         if lane.kind != "dma" and lane.rows:
             name = KINDS.get(lane.name, lane.name)
             busy[name] = busy.get(name, 0) + lane.busy // cores
     shares = recording.summary.get("engine_busy_ns", {})
     if isinstance(shares, dict) and "dma" in shares:
         busy[KINDS["dma"]] = round(1000 * shares["dma"] / cores)
-    lines = [*_head(recording, told), *_numbers(recording.summary)]
-    for label, times in (("busy", list(busy.items())), ("waits", list(told.waits.items())[:_BRIEF])):
-        found = ", ".join(f"{name} {share(ratio(time, told.makespan))}" for name, time in times if time)
+    lines = [*_head(recording, times), *_numbers(recording.summary)]
+    for label, parts in (("busy", list(busy.items())), ("waits", list(times.waits.items())[:_BRIEF])):
+        found = ", ".join(f"{name} {share(ratio(time, times.makespan))}" for name, time in parts if time)
         lines += [f"{label:<5} {found}"] if found else []
     return "\n".join(lines)
 
 
-def _head(recording: Recording, told: Digest) -> Iterator[str]:
+def _head(recording: Recording, times: Digest) -> Iterator[str]:
     summary, count = recording.summary, len(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
     title = f"{name} on {target}" if target else str(name)
-    yield f"{title}: {formatting.about(summary)}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    yield f"{title}: {formatting.about(summary)}{duration(times.makespan)}, {count:,} instruction{'s' * (count != 1)}"
     if isinstance(options := summary.get("options"), dict) and options:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := formatting.confidence_text(summary):
         yield f"critical path: {sure}"
-    yield from formatting.held_back(told)
+    yield from formatting.held_back(times)
 
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -74,32 +74,33 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"HBM   {', '.join(moved)}{'; ' if uses else ''}{', '.join(uses)}"
 
 
-def _lanes(told: Digest) -> str:
-    cores = len({lane.core for lane in told.lanes}) > 1
-    lines = []
-    for lane in told.lanes:
-        times = (lane.busy, sum(lane.waits.values()), lane.empty)
-        lines.append(
-            (
-                f"core {lane.core} {lane.name}" if cores else lane.name,
-                f"{lane.rows:,}",
-                *(f"{duration(time)}  {share(ratio(time, told.makespan)):>6}" for time in times),
-                next(iter(lane.waits), ""),
-            )
+def _lanes(times: Digest) -> str:
+    cores = len({lane.core for lane in times.lanes}) > 1
+    lines = [
+        (
+            f"core {lane.core} {lane.name}" if cores else lane.name,
+            f"{lane.rows:,}",
+            *(
+                f"{duration(time)}  {share(ratio(time, times.makespan)):>6}"
+                for time in (lane.busy, sum(lane.waits.values()), lane.empty)
+            ),
+            next(iter(lane.waits), ""),
         )
+        for lane in times.lanes
+    ]
     header = ("lane", "instructions", "busy", "waiting", "nothing to do", "waits most for")
-    return table(header, lines, left=(0, 5)) if lines else ""
+    return table(header, lines, left=(0, 5))
 
 
-def _causes(told: Digest, limit: int) -> str:
-    found = [(f"{KINDS.get(name, name)} works", time) for name, time in told.work.items()]
-    found += [(f"waits for {formatting.reason(name)}", time) for name, time in told.waits.items()]
+def _causes(times: Digest) -> str:
+    found = [(f"{KINDS.get(name, name)} works", time) for name, time in times.work.items()]
+    found += [(f"waits for {formatting.reason(name)}", time) for name, time in times.waits.items()]
     found.sort(key=lambda item: -item[1])
-    lines = [(what, duration(time), share(ratio(time, told.makespan))) for what, time in found[:limit]]
-    return table(("critical path", "time", "share"), lines, left=(0,)) if lines else ""
+    lines = [(what, duration(time), share(ratio(time, times.makespan))) for what, time in found[:LINES]]
+    return table(("critical path", "time", "share"), lines, left=(0,))
 
 
-def _instructions(recording: Recording, told: Digest, limit: int) -> str:
+def _instructions(recording: Recording, times: Digest) -> str:
     names = recording.texts("ops", "name")
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     of_op = np.array([numbers[name] for name in names], np.int64)
@@ -109,26 +110,26 @@ def _instructions(recording: Recording, told: Digest, limit: int) -> str:
         work = own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high])
         np.add.at(busy, which, work)
         counts += np.bincount(which, minlength=len(numbers))
-    if len(told.path.row):
-        np.add.at(critical, of_op[recording.rows["op"][told.path.row]], told.path.time)
+    if len(times.path.row):
+        np.add.at(critical, of_op[recording.rows["op"][times.path.row]], times.path.time)
     known = list(numbers)
-    order = [number for number in np.lexsort((-busy, -critical)).tolist() if counts[number]][:limit]
+    order = [number for number in np.lexsort((-busy, -critical)).tolist() if counts[number]][:LINES]
     lines = [
-        (known[n], f"{counts[n]:,}", duration(int(busy[n])), share(ratio(int(critical[n]), told.makespan)))
+        (known[n], f"{counts[n]:,}", duration(int(busy[n])), share(ratio(int(critical[n]), times.makespan)))
         for n in order
     ]
-    return table(("instruction", "times", "busy", "critical path"), lines, left=(0,)) if lines else ""
+    return table(("instruction", "times", "busy", "critical path"), lines, left=(0,))
 
 
-def _source(told: Digest, limit: int) -> str:
+def _source(times: Digest) -> str:
     lines = [
         (
             f"{formatting.file_name(line.file)}:{line.line}", duration(line.busy),
-            share(ratio(line.critical, told.makespan)), line.text[:_CODE],
+            share(ratio(line.critical, times.makespan)), line.text[:_CODE],
         )
-        for line in told.lines[:limit]
+        for line in times.lines[:LINES]
     ]  # fmt: skip
-    return table(("line", "busy", "critical path", ""), lines, left=(0, 3)) if lines else ""
+    return table(("line", "busy", "critical path", ""), lines, left=(0, 3))
 
 
 def _findings(recording: Recording) -> str:
@@ -148,15 +149,12 @@ def _finding(item: Diagnostic, texts: Mapping[str, str]) -> str:
     return f"{item.severity}: {render(item, source_line=source_line)}"
 
 
-def table(header: Sequence[str], lines: Iterable[Sequence[str]], *, left: Sequence[int] = ()) -> str:
-    """Columns of text under a header, numbers to the right, the columns `left` to the left."""
-    cells = [tuple(header), *lines]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(header))]
+def table(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
+    """Return columns of text under a header, the columns `left` to the left, numbers to the right; "" for no lines."""
+    cells = [header, *lines] if lines else []
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     out = []
     for line in cells:
-        padded = (
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
+        padded = (f"{cell:{'<' if n in left else '>'}{widths[n]}}" for n, cell in enumerate(line))
         out.append("  ".join(padded).rstrip())
     return "\n".join(out)

@@ -6,7 +6,7 @@ import itertools
 import types
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
@@ -48,7 +48,7 @@ class NkiMagics(Magics):
     @argument("--inputs", metavar="KIND", help="values for arguments given as nki_lab.spec(...), for example "
               "randn(seed=0); without it such calls are timed and compute nothing")  # fmt: skip
     @cell_magic
-    def nki(self, line: str, cell: str) -> Any:
+    def nki(self, line: str, cell: str) -> object:
         """Check, run and draw a cell with kernels and calls of kernels.
 
         The cell is checked first: findings appear below it, and a cell with a fault does not run. Then it runs like any
@@ -64,7 +64,7 @@ class NkiMagics(Magics):
                 _render(error, [_headline(item) for item in error.diagnostics])
             raise
 
-    def _cell(self, arguments: Namespace, line: str, body: str) -> Any:
+    def _cell(self, arguments: Namespace, line: str, body: str) -> object:
         __tracebackhide__ = True
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
             runs = Runs(maker(arguments.inputs) if arguments.inputs else None)
@@ -118,7 +118,7 @@ class NkiMagics(Magics):
         judge: Judge | None,
         *,
         silent: bool,
-    ) -> Any:
+    ) -> object:
         """Run the cell, show what ran in it, and give the value of its last line."""
         __tracebackhide__ = True
         value = None

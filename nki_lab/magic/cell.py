@@ -29,7 +29,7 @@ _LONGEST: Final = 200  # characters of a constant that is handed to the check
 _DIALECTS: Final = ("nki", "neuronxcc")
 _DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SECONDS: Final = 2.0
-"""How long the check before a run may take for one signature of a kernel; the run checks the rest."""
+"""Seconds that the check before a run may take for one signature of a kernel; the run checks the rest."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ def _enter(shell: InteractiveShell, text: str, number: int) -> str:
 def check(
     cell: Cell, namespace: Mapping[str, object], arch: Arch, *, judged: bool = True
 ) -> tuple[list[Diagnostic], float]:
-    """What is found in the cell without running it, and the seconds that took.
+    """Return the findings in the cell, which is not run, and the seconds of the check.
 
     Modules, arrays and constants of the notebook that the cell names are known by what they are now, functions and
     classes by their texts. Unless `judged`, programs are not judged as a whole: a run will.
@@ -191,7 +191,7 @@ def _home(value: object) -> str:
     return ""
 
 
-def execute(cell: Cell, shell: InteractiveShell) -> Any:
+def execute(cell: Cell, shell: InteractiveShell) -> object:
     """Run the cell in the notebook's namespace; gives the value of its last line where that is an expression."""
     __tracebackhide__ = True
     body = list(cell.tree.body)

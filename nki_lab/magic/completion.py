@@ -5,21 +5,23 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from nki_lab.isa.arch import TARGETS
 from nki_lab.result.inputs import NAMES
 
 
-def install(shell: Any, parser: argparse.ArgumentParser) -> None:
+def install(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
     """Complete `%%nki` in this shell, as its parser has it."""
 
-    def complete(_shell: Any, event: Any) -> list[str]:
+    def complete(_shell: object, event: Any) -> list[str]:
         return candidates(event.text_until_cursor, parser)
 
     shell.set_hook("complete_command", complete, str_key="%%nki")
 
 
 def candidates(line: str, parser: argparse.ArgumentParser) -> list[str]:
-    """What may stand at the end of `line`: values of the option before it, else the options not yet given."""
+    """Return the possible ends of `line`: values of the option before it, else the options not yet given."""
     words = line.split()
     if not words or words[0] != "%%nki":
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import astuple
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.export import formatting
@@ -22,7 +22,7 @@ _FINDINGS: Final = 200
 class Runs:
     """The collector of a cell's runs."""
 
-    def __init__(self, inputs: Callable[[TensorSpec], Any] | None = None) -> None:
+    def __init__(self, inputs: Callable[[TensorSpec], object] | None = None) -> None:
         self.inputs = inputs
         self.last: Run | None = None
         self.names: set[str] = set()
@@ -33,7 +33,7 @@ class Runs:
         self._equal: tuple[str, int] | None = None
         self._lock = threading.Lock()
 
-    def launched(self, name: str, execution: Execution, arguments: tuple[Any, ...]) -> None:
+    def launched(self, name: str, execution: Execution, arguments: tuple[object, ...]) -> None:
         """Take the result of a plain call of a kernel."""
         self.add(Run(execution, name, arguments))
 

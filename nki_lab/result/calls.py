@@ -22,12 +22,12 @@ from nki_lab.result.recorded import SavedRun
 
 
 def run(
-    kernel: Callable[..., Any],
-    *args: Any,
+    kernel: Callable[..., object],
+    *args: object,
     target: str | Arch | None = None,
     on_error: session.OnError = "raise",
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     **keywords: Any,
 ) -> Run:
@@ -45,9 +45,9 @@ def run(
     if on_error not in ("raise", "report"):
         raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
-    # Who collects runs is told of the failed ones too.
-    kept: session.OnError = on_error if launches.collector() is None else "report"
-    execution = plain.execute(args, mine, target=target, options=chosen, on_error=kept, timed=True)
+    # A collector of runs gets the failed ones too.
+    reported: session.OnError = on_error if launches.collector() is None else "report"
+    execution = plain.execute(args, mine, target=target, options=chosen, on_error=reported, timed=True)
     done = Run(execution, plain.__name__, (*args, *mine.values()))
     launches.tell(done)
     if execution.error is not None and on_error == "raise":
@@ -56,11 +56,11 @@ def run(
 
 
 def compile(  # noqa: A001 - the contract's name
-    kernel: Callable[..., Any],
-    *specs: Any,
+    kernel: Callable[..., object],
+    *specs: object,
     target: str | Arch | None = None,
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     trip_counts: session.TripCounts | None = None,
     **keywords: Any,
@@ -81,11 +81,11 @@ def compile(  # noqa: A001 - the contract's name
 
 
 def profile(
-    kernel: Callable[..., Any],
-    *specs: Any,
+    kernel: Callable[..., object],
+    *specs: object,
     target: str | Arch | None = None,
     strict: bool | None = None,
-    grid: Any = None,
+    grid: object = None,
     options: Options | None = None,
     trip_counts: session.TripCounts | None = None,
     **keywords: Any,
@@ -106,8 +106,8 @@ def profile(
 
 
 def _kernel(
-    function: Any, grid: Any, options: Options | None, strict: bool | None, keywords: Mapping[str, Any]
-) -> tuple[Kernel, Options, dict[str, Any]]:
+    function: object, grid: object, options: Options | None, strict: bool | None, keywords: Mapping[str, object]
+) -> tuple[Kernel, Options, dict[str, object]]:
     """The kernel of a call, its options, and the keywords that are the kernel's."""
     kernel = as_kernel(function)
     try:
@@ -130,9 +130,9 @@ def check(
     path: str | Path | None = None,
     *,
     source: str | None = None,
-    function: Callable[..., Any] | str | None = None,
-    args: Sequence[Any] | None = None,
-    kwargs: Mapping[str, Any] | None = None,
+    function: Callable[..., object] | str | None = None,
+    args: Sequence[object] | None = None,
+    kwargs: Mapping[str, object] | None = None,
     grid: tuple[int, ...] = (),
     target: str | Arch | None = None,
 ) -> list[Diagnostic]:
@@ -162,5 +162,5 @@ def open(path: str | os.PathLike[str]) -> SavedRun:  # noqa: A001 - the contract
     if (folder / "Instruction.parquet").is_file() and not (folder / MANIFEST).exists():
         from nki_lab.export.explorer.reading import read_profile
 
-        return SavedRun(read_profile(folder).recording, folder)
+        return SavedRun(read_profile(folder), folder)
     return SavedRun(Recording.open(folder), folder)

@@ -1,4 +1,4 @@
-"""What a call of a kernel left: outputs, findings, seconds, and the recording of what ran when."""
+"""The result of a call of a kernel: outputs, findings, seconds, and the recording of what ran when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nki_lab.testing import assert_close
 
 
 class Run(Recorded):
-    """What one call of a kernel left, or of a profile, which has no outputs.
+    """The result of one call of a kernel, or of a profile, which has no outputs.
 
     `outputs` are the returned arrays in order, of the library that the arguments came from; `output` is what the kernel
     returned, in its own structure. `diagnostics` are the findings, `timings` seconds of this computer (`specialize`,
@@ -28,7 +28,7 @@ class Run(Recorded):
     `error` is the fault that ended the run; then there are no outputs, and the recording goes as far as the run did.
     """
 
-    def __init__(self, execution: session.Execution, name: str, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, execution: session.Execution, name: str, arguments: tuple[object, ...]) -> None:
         self.name = name
         self.output: Any = execution.outputs
         self.outputs = execution.flat
@@ -49,7 +49,7 @@ class Run(Recorded):
 
     @cached_property
     def recording(self) -> Recording:
-        """What ran where and when, as tables that views and exports read; NKI023 where the run has no times.
+        """The instructions of the run with lanes and times, as tables for views; NKI023 where the run has no times.
 
         That of a failed run has the instructions issued until then; its summary's `fault` is the one that failed, or
         the last one before it.
@@ -68,7 +68,7 @@ class Run(Recorded):
 
     @property
     def values(self) -> ValueSource:
-        """What memory held at each step: `run.values.at(step, run.program.buffers[3])`, None where that is not known.
+        """The content of memory at each step: `run.values.at(step, run.program.buffers[3])`, None where it is unknown.
 
         Nothing is kept but the arguments as they were; values are worked out when they are asked for, within the
         options `replay_bytes` and `replay_instructions`. `values.reason` says why there are none, as of a profile.
@@ -89,7 +89,7 @@ class Run(Recorded):
         """Whether the kernel ran and nothing of severity error was found."""
         return self.error is None and not any(item.severity == "error" for item in self.diagnostics)
 
-    def check(self, reference: Any, *, rtol: float | None = None, atol: float | None = None) -> Run:
+    def check(self, reference: object, *, rtol: float | None = None, atol: float | None = None) -> Run:
         """Compare the outputs with a reference; AssertionError where one is too far off, else this run.
 
         `reference` is an array, a sequence with one array for each output, or a function of the kernel's arguments

@@ -12,7 +12,7 @@ from nki_lab.result.calls import run
 from nki_lab.result.outcome import Run
 
 
-def run_ranks(kernel: Callable[..., Any], arguments: Sequence[Any], **keywords: Any) -> tuple[Run, ...]:
+def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keywords: Any) -> tuple[Run, ...]:
     """Run a kernel on as many ranks as there are `arguments`, and give each rank's Run.
 
     An entry of `arguments` is what a rank is called with: a tuple of positional arguments, a mapping of keywords, or a
@@ -29,7 +29,7 @@ def run_ranks(kernel: Callable[..., Any], arguments: Sequence[Any], **keywords: 
     done: dict[int, Run] = {}
     failed: dict[int, BaseException] = {}
 
-    def one(number: int, given: Any) -> None:
+    def one(number: int, given: object) -> None:
         local.rank = Rank(number, group)
         try:
             if isinstance(given, Mapping):

@@ -1,10 +1,10 @@
-"""What everything with a recording can do: tell its numbers, save itself, and be written as a trace or a report."""
+"""The base of everything with a recording: it has numbers, saves itself, and is written as a trace or a report."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.export.findings import counts, findings
@@ -33,7 +33,7 @@ class Recorded:
 
     @property
     def recording(self) -> Recording:
-        """What ran where and when, as tables that views and exports read."""
+        """The instructions of the run with lanes and times, as tables that views and exports read."""
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -87,7 +87,7 @@ class Recorded:
 
     @property
     def values(self) -> ValueSource:
-        """What memory held at each step; a folder has times and no values."""
+        """The content of memory at each step; a folder has times and no values."""
         return NotRecorded("values not recorded: a saved run has times only")
 
     @property
@@ -100,7 +100,7 @@ class Recorded:
         """Whether there are times to show, save and export."""
         return True
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from nki_lab.dialects.environment import notebook_bytes
         from nki_lab.result.notebook import bundle
 
@@ -125,14 +125,13 @@ class SavedRun(Recorded):
     def __init__(self, recording: Recording, path: Path) -> None:
         self._recording = recording
         self.path = path
-        told = recording.summary
-        self.name = str(told.get("kernel") or path.stem)
-        self.target = str(told.get("target") or "")
+        self.name = str(recording.summary.get("kernel") or path.stem)
+        self.target = str(recording.summary.get("target") or "")
         self.diagnostics = findings(recording)
 
     @property
     def recording(self) -> Recording:
-        """What ran where and when, as tables; values are read from the folder when they are asked for."""
+        """The instructions of the run with lanes and times, as tables; columns are read from the folder on demand."""
         return self._recording
 
     def __repr__(self) -> str:

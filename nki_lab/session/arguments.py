@@ -27,14 +27,14 @@ _PLAIN: Final = (type(None), bool, int, float, str, bytes, slice, type(Ellipsis)
 _CONSTANTS: Final = (*_PLAIN, Enum, np.dtype, NamedDType, DType, type, np.generic, np.ufunc)
 
 
-def bound(function: Callable[..., Any], args: Arguments, kwargs: Keywords) -> inspect.BoundArguments:
-    """The arguments by parameter name; a `*args` parameter holds a tuple, `**kwargs` a dict.
+def bound(function: Callable[..., object], args: Arguments, kwargs: Keywords) -> inspect.BoundArguments:
+    """Return the arguments by parameter name; a `*args` parameter holds a tuple, `**kwargs` a dict.
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
     """
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a callable that does not say, such as a C function
+    except (TypeError, ValueError):  # a callable without a signature, such as a C function
         kinds = inspect.Parameter
         signature = inspect.Signature([kinds("args", kinds.VAR_POSITIONAL), kinds("kwargs", kinds.VAR_KEYWORD)])
     try:
@@ -44,7 +44,7 @@ def bound(function: Callable[..., Any], args: Arguments, kwargs: Keywords) -> in
 
 
 def _misfit(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     signature: inspect.Signature,
     args: Arguments,
     kwargs: Keywords,
@@ -58,25 +58,19 @@ def _misfit(
     if unknown:
         return diagnose("NKI002", f"{name} got an unexpected keyword argument {unknown[0]!r}", operand=unknown[0],
                         limit=limit, help=did_you_mean(unknown[0], parameters))  # fmt: skip
-    positional = [
-        item for item in parameters.values() if item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)
-    ]
+    named = [item for item in parameters.values() if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)]
+    positional = [item for item in named if item.kind is not item.KEYWORD_ONLY]
     given = {item.name for item in positional[: len(args)]} | set(kwargs)
-    missing = [
-        item.name
-        for item in parameters.values()
-        if item.default is item.empty
-        and item.name not in given
-        and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
-    ]
+    missing = [item.name for item in named if item.default is item.empty and item.name not in given]
     if missing and len(args) <= len(positional):
         plural = "argument" if len(missing) == 1 else "arguments"
-        return diagnose("NKI003", f"{name} is called without its {plural} {', '.join(missing)}", limit=limit,
-                        help=f"pass {missing[0]}")  # fmt: skip
+        message = f"{name} is called without its {plural} {', '.join(missing)}"
+        return diagnose("NKI003", message, limit=limit, help=f"pass {missing[0]}")
     if len(args) > len(positional):
-        return diagnose("NKI002", f"{name} takes {len(positional)} positional arguments, {len(args)} were given",
-                        limit=limit)  # fmt: skip
-    return diagnose("NKI002", f"{name}: {reason}", limit=limit)
+        reason = f" takes {len(positional)} positional arguments, {len(args)} were given"
+    else:
+        reason = f": {reason}"
+    return diagnose("NKI002", f"{name}{reason}", limit=limit)
 
 
 @dataclasses.dataclass(slots=True)
@@ -91,7 +85,7 @@ class Input:
 
 
 class Intake:
-    """Turns arguments into what the kernel sees, and keeps which array became which input.
+    """Turns arguments into what the kernel sees, and remembers which array became which input.
 
     The same array passed twice is one tensor. Containers are copied where an array sits in them, so that the caller's
     keep their arrays.
@@ -111,13 +105,13 @@ class Intake:
         kinds = {item.kind for item in self.inputs}
         return next((kind for kind in ("torch", "jax") if kind in kinds), "numpy")
 
-    def take(self, name: str, value: Any) -> Any:
+    def take(self, name: str, value: object) -> object:
         """The argument `name` as the kernel gets it; NKI001 for what no kernel can take."""
         if isinstance(value, list) and not self.lists_allowed:
             self._note_list(name)
         return self._take(name, value)
 
-    def _take(self, name: str, value: Any) -> Any:
+    def _take(self, name: str, value: object) -> object:
         kind = kind_of(value)
         if kind is not None:
             return self._array(name, value, kind)
@@ -131,18 +125,19 @@ class Intake:
             return self._container(name, value)
         if callable(value) or _is_torch_constant(value):
             return value
-        what = f"a {type(value).__name__}"
         if isinstance(value, (set, frozenset)):
-            raise refused(name, what, "pass a tuple: a set has no order")
-        if hasattr(value, "__array__"):
-            raise refused(name, what, f"pass np.asarray({name})")
-        if hasattr(value, "__next__") or hasattr(value, "read"):
-            raise refused(name, what, f"pass tuple({name}), or an array")
-        if self.lists_allowed:  # Beta 1 hands any object on to the kernel
+            remedy = "pass a tuple: a set has no order"
+        elif hasattr(value, "__array__"):
+            remedy = f"pass np.asarray({name})"
+        elif hasattr(value, "__next__") or hasattr(value, "read"):
+            remedy = f"pass tuple({name}), or an array"
+        elif self.lists_allowed:  # Beta 1 hands any object on to the kernel
             return value
-        raise refused(name, what, "derive the class from nl.NKIObject, or make it a dataclass")
+        else:
+            remedy = "derive the class from nl.NKIObject, or make it a dataclass"
+        raise refused(name, f"a {type(value).__name__}", remedy)
 
-    def _array(self, name: str, value: Any, kind: Kind) -> Any:
+    def _array(self, name: str, value: Any, kind: Kind) -> object:
         known = self._known.get(id(value))
         if known is not None:
             return known
@@ -156,7 +151,7 @@ class Intake:
         return self._enter(name, array.shape, arriving, native(array, arriving), value, kind)
 
     def _enter(
-        self, name: str, shape: tuple[int, ...], dtype: DType, values: Array | None, original: Any, kind: Kind
+        self, name: str, shape: tuple[int, ...], dtype: DType, values: Array | None, original: object, kind: Kind
     ) -> NkiTensor:
         tensor = self.builder.allocate(shape, dtype, self.space, name=name, kind="input")
         self._known[id(original)] = tensor
@@ -164,7 +159,7 @@ class Intake:
         self.builder.program.inputs.append(tensor._buffer)
         return tensor
 
-    def _container(self, name: str, value: Any) -> Any:
+    def _container(self, name: str, value: object) -> object:
         if id(value) in self._open:
             raise refused(name, f"a {type(value).__name__} that contains itself", "pass nested tuples")
         self._open.append(id(value))
@@ -178,22 +173,21 @@ class Intake:
         finally:
             self._open.pop()
 
-    def _sequence(self, name: str, value: tuple[Any, ...] | list[Any]) -> Any:
+    def _sequence(self, name: str, value: Any) -> object:
         taken = [self._take(f"{name}[{i}]", item) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(taken, value, strict=True)):
             return value
         return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
 
-    def _record(self, name: str, value: Any) -> Any:
+    def _record(self, name: str, value: object) -> object:
         """A dataclass or NKIObject: a shallow copy with tensors for arrays; `__post_init__` is not run again."""
-        made = value
-        for field in _fields(value):
-            item = getattr(value, field, None)
-            taken = self._take(f"{name}.{field}", item)
-            if taken is not item:
-                made = copy.copy(value) if made is value else made
-                object.__setattr__(made, field, taken)
-        return made
+        fields = {field: getattr(value, field, None) for field in _fields(value)}
+        taken = {field: self._take(f"{name}.{field}", item) for field, item in fields.items()}
+        changes = {field: item for field, item in taken.items() if item is not fields[field]}
+        record = copy.copy(value) if changes else value
+        for field, item in changes.items():
+            object.__setattr__(record, field, item)
+        return record
 
     def _note_list(self, name: str) -> None:
         self.builder.note(
@@ -213,5 +207,5 @@ def _fields(value: Any) -> Iterable[str]:
     return dict.fromkeys([*names, *getattr(value, "__dict__", ())])
 
 
-def _is_torch_constant(value: Any) -> bool:
+def _is_torch_constant(value: object) -> bool:
     return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")

@@ -24,20 +24,21 @@ _TORCH_VIEWS: Final = {
     "float8_e4m3fn": ("uint8", ml_dtypes.float8_e4m3fn),
     "float8_e5m2": ("uint8", ml_dtypes.float8_e5m2),
     "float8_e8m0fnu": ("uint8", ml_dtypes.float8_e8m0fnu),
+    # Older releases of torch cannot hand these to NumPy.
+    "uint16": ("int16", np.uint16),
+    "uint32": ("int32", np.uint32),
 }
-_UNSIGNED: Final = {"uint16": "int16", "uint32": "int32"}  # older releases of torch cannot hand these to NumPy
 
 
-def kind_of(value: Any) -> Kind | None:
-    """Which library's array `value` is; None for anything else."""
+def kind_of(value: object) -> Kind | None:
+    """Return the library whose array `value` is; None for anything else."""
     if isinstance(value, np.ndarray):
         return "numpy"
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
-        return "torch"
-    jax = sys.modules.get("jax")
-    if jax is not None and isinstance(value, getattr(jax, "Array", ())):
-        return "jax"
+    kinds: tuple[tuple[Kind, str], ...] = (("torch", "Tensor"), ("jax", "Array"))
+    for kind, name in kinds:
+        library = sys.modules.get(kind)
+        if library is not None and isinstance(value, getattr(library, name, ())):
+            return kind
     return None
 
 
@@ -82,15 +83,11 @@ def _dtype(array: Array, name: str) -> DType:
     except NkiError:
         pass
     kind = array.dtype
-    narrower = f"{kind.name.removesuffix('64')}32"
+    help_text = {"c": "pass the real and the imaginary parts as two arrays"}.get(kind.kind, "")
     if kind.name in ("float64", "int64", "uint64"):
-        help_text = f"convert it: {name}.astype(np.{narrower})"
+        help_text = f"convert it: {name}.astype(np.{kind.name.removesuffix('64')}32)"
     elif kind.kind in "OSUMm":
         help_text = "pass an array of numbers"
-    elif kind.kind == "c":
-        help_text = "pass the real and the imaginary parts as two arrays"
-    else:
-        help_text = ""
     raise refused(name, f"an array of {kind.name}", help_text, limit="arrays of NKI dtypes: at most 32 bits an element")
 
 
@@ -117,14 +114,11 @@ def _from_torch(value: Any, name: str) -> Array:
     label = str(plain.dtype).removeprefix("torch.")
     if label in _TORCH_VIEWS:
         through, meant = _TORCH_VIEWS[label]
-        array: Array = plain.contiguous().view(getattr(torch, through)).numpy().view(meant)
-    elif label in _UNSIGNED:
-        array = plain.contiguous().view(getattr(torch, _UNSIGNED[label])).numpy().view(label)
+        plain = plain.contiguous().view(getattr(torch, through))
     elif label.startswith(("float8", "float4", "q", "bits")):
         raise refused(name, f"a torch tensor of {label}", "NKI has float8_e4m3fn, float8_e5m2 and float8_e8m0fnu")
-    else:
-        array = plain.numpy()
-    return array
+    array: Array = plain.numpy()
+    return array.view(meant) if label in _TORCH_VIEWS else array
 
 
 def _from_jax(value: Any, name: str) -> Array:
@@ -155,11 +149,9 @@ def _to_torch(array: Array) -> Any:
     if array.dtype.fields:  # packed: four values in one integer
         array = array.view(np.dtype(f"u{array.dtype.itemsize}"))
     label = array.dtype.name
-    if label in _TORCH_VIEWS:
+    if label in _TORCH_VIEWS and (label not in ("uint16", "uint32") or hasattr(torch, label)):
         through, _ = _TORCH_VIEWS[label]
         return torch.from_numpy(array.view(through).copy()).view(getattr(torch, label))
-    if label in _UNSIGNED and hasattr(torch, label):
-        return torch.from_numpy(array.view(_UNSIGNED[label]).copy()).view(getattr(torch, label))
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 

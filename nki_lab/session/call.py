@@ -26,7 +26,7 @@ from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path
-from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.kernel_runtime.tensor import NkiTensor, whole
 from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
@@ -219,7 +219,7 @@ class Call:
         self.tracker = Tracker(self.program)
         self.builder.notes = list(known.notes)
         for item, buffer in zip(self.inputs, self.program.inputs, strict=True):
-            item.tensor = programs.whole_of(buffer)
+            item.tensor = whole(buffer)
         return True
 
     def _trace(self, args: Arguments, kwargs: dict[str, object], *, values: bool) -> None:

@@ -1,4 +1,4 @@
-"""How a kernel is launched."""
+"""The launch of a kernel: function, target, options, grid and schedule."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@ A program is kept under everything that its trace can have read: the bytecode an
 function it names, the values of the globals and closure cells they name, the arguments' shapes, dtypes and constants,
 grid, schedule, options, target and version. Only what is provably constant counts: a kernel that names a list, an
 object, a module other than NKI's, NumPy and math, or a builtin that reads or writes anything (print among them) is
-specialised anew each time, and so is every kernel while a debugger traces. A trace that observed a value is never kept.
+specialised again each time, and so is every kernel while a debugger traces. A trace that observed a value is never
+kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.collectives.rank_group import local
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import NkiTensor
-from nki_lab.kernel_runtime.tensor import whole as whole_of
 from nki_lab.session.launch import Launch
 
 KEPT: Final = 64
@@ -58,24 +58,24 @@ class _NotConstantError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedProgram:
     """A program with what its trace returned and noted."""
 
     program: Program
-    structure: Any
+    structure: object
     notes: tuple[Diagnostic, ...]
 
 
-_kept: OrderedDict[Hashable, Kept] = OrderedDict()
+_kept: OrderedDict[Hashable, CachedProgram] = OrderedDict()
 _lock = threading.Lock()
 
 
-def key_of(launch: Launch, arguments: Mapping[str, Any]) -> Hashable | None:
-    """What the program of this call is kept under; None where it may not be kept."""
+def key_of(launch: Launch, arguments: Mapping[str, object]) -> Hashable | None:
+    """Return the cache key of the program of this call; None where the program may not be cached."""
     function = launch.function
     if _is_debugged() or not isinstance(function, FunctionType):
         return None
-    seen: dict[Any, Hashable] = {}
+    seen: dict[FunctionType, Hashable] = {}
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
@@ -86,7 +86,7 @@ def key_of(launch: Launch, arguments: Mapping[str, Any]) -> Hashable | None:
         return None
 
 
-def recall(key: Hashable | None) -> Kept | None:
+def recall(key: Hashable | None) -> CachedProgram | None:
     """The program that was kept under `key`."""
     if key is None:
         return None
@@ -97,18 +97,18 @@ def recall(key: Hashable | None) -> Kept | None:
         return known
 
 
-def keep(key: Hashable | None, program: Program, structure: Any, notes: list[Diagnostic]) -> None:
+def keep(key: Hashable | None, program: Program, structure: object, notes: list[Diagnostic]) -> None:
     """Keep a complete program whose trace observed nothing."""
     if key is None or len(program) > ROWS:
         return
     with _lock:
-        _kept[key] = Kept(program, structure, tuple(notes))
+        _kept[key] = CachedProgram(program, structure, tuple(notes))
         while len(_kept) > KEPT or sum(len(item.program) for item in _kept.values()) > ROWS:
             _kept.popitem(last=False)
 
 
 def _is_debugged() -> bool:
-    """Whether somebody follows the trace line by line: breakpoints in the kernel have to be met."""
+    """Whether a debugger follows the trace line by line: breakpoints in the kernel must be reached."""
     monitoring = getattr(sys, "monitoring", None)  # Python 3.12 and later
     return sys.gettrace() is not None or (
         monitoring is not None and monitoring.get_tool(monitoring.DEBUGGER_ID) is not None
@@ -121,7 +121,7 @@ def forget() -> None:
         _kept.clear()
 
 
-def _argument(value: Any, seen: dict[Any, Hashable], inputs: dict[int, int]) -> Hashable:
+def _argument(value: object, seen: dict[FunctionType, Hashable], inputs: dict[int, int]) -> Hashable:
     if isinstance(value, NkiTensor):
         position = inputs.setdefault(value._buffer.id, len(inputs))
         return ("input", position, value._buffer.name, value._shape, value._dtype.name, value._buffer.space)
@@ -130,7 +130,7 @@ def _argument(value: Any, seen: dict[Any, Hashable], inputs: dict[int, int]) -> 
     return _value(value, seen)
 
 
-def _value(value: Any, seen: dict[Any, Hashable]) -> Hashable:
+def _value(value: Any, seen: dict[FunctionType, Hashable]) -> Hashable:
     """A constant as a key that equals that of no other constant: 1, 1.0 and True differ, 0.0 and -0.0 too."""
     kind = type(value)
     if kind is float:
@@ -161,12 +161,12 @@ def _value(value: Any, seen: dict[Any, Hashable]) -> Hashable:
     return (kind, value)
 
 
-def _root(module: Any) -> str:
+def _root(module: object) -> str:
     return module.partition(".")[0] if isinstance(module, str) else ""
 
 
-def _is_known(value: Any) -> bool:
-    """Whether it belongs to NKI, NumPy or math, whose functions and classes do not change."""
+def _is_known(value: object) -> bool:
+    """Return whether `value` belongs to NKI, NumPy or math, whose functions and classes do not change."""
     if isinstance(value, ModuleType):
         return _root(value.__name__) in _ROOTS and value.__name__ != "numpy.random"
     if isinstance(value, (Enum, np.ufunc)):
@@ -176,7 +176,7 @@ def _is_known(value: Any) -> bool:
     return _root(getattr(value, "__module__", None)) in _ROOTS
 
 
-def _function(function: FunctionType, seen: dict[Any, Hashable]) -> Hashable:
+def _function(function: FunctionType, seen: dict[FunctionType, Hashable]) -> Hashable:
     """A function by its code and by what the names in it mean now."""
     if _root(function.__module__) in _OURS or (_root(function.__module__) == "numpy" and function.__name__ != "load"):
         return function
@@ -210,14 +210,13 @@ def _function(function: FunctionType, seen: dict[Any, Hashable]) -> Hashable:
 @lru_cache(maxsize=1024)
 def _globals_of(code: CodeType) -> tuple[str, ...] | None:
     """The globals and builtins that a code object and those inside it name; None where it does more than read them."""
-    names: dict[str, None] = {}
-    for step in dis.get_instructions(code):
-        if step.opname in _OPCODES_REFUSED or (step.opname in _OPCODES_OF_CELLS and step.argval in code.co_freevars):
-            return None
-        if step.opname == "LOAD_GLOBAL":
-            names[step.argval] = None
-    if _IMPURE.intersection(code.co_names):
+    steps = list(dis.get_instructions(code))
+    if _IMPURE.intersection(code.co_names) or any(
+        step.opname in _OPCODES_REFUSED or (step.opname in _OPCODES_OF_CELLS and step.argval in code.co_freevars)
+        for step in steps
+    ):
         return None
+    names: dict[str, None] = {step.argval: None for step in steps if step.opname == "LOAD_GLOBAL"}
     for inner in _codes_in(code):
         found = _globals_of(inner)
         if found is None:
@@ -233,6 +232,3 @@ def _attributes_of(code: CodeType) -> frozenset[str]:
 
 def _codes_in(code: CodeType) -> list[CodeType]:
     return [item for item in code.co_consts if isinstance(item, CodeType)]
-
-
-__all__ = ["KEPT", "ROWS", "Kept", "forget", "keep", "key_of", "recall", "whole_of"]

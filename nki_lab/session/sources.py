@@ -1,4 +1,4 @@
-"""What the syntax rules say about the source of one kernel and the functions it reaches in its file."""
+"""Findings of the syntax rules in the source of one kernel and of the functions it reaches in its file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def syntax_findings(function: Callable[..., object], dialect: Dialect) -> tuple[
 
 
 def definition_of(function: Callable[..., object]) -> Site:
-    """Where a kernel is defined; an empty place for one without Python code."""
+    """Return the definition of a kernel; an empty site for one without Python code."""
     code = code_of(function)
     if code is None:
         return Site("", 0, 0, 0, 0, "")

@@ -23,12 +23,12 @@ class Summary(dict[str, Any]):
 
 
 def summarise(program: Program) -> Summary:
-    """What is known of a program without a model of time.
+    """Return the counts of a program, without a model of time.
 
     `instructions` of all `cores`; `flops` of matrix products, transposes not counted; `dma_bytes` moved by DMA;
     `hbm_read_bytes` and `hbm_write_bytes` of all accesses to HBM; `target`. A name of which some part is not modelled
-    is left out. Of a program with device loops, whose passes are not known here, what it holds is counted as
-    `instructions`, and nothing else.
+    is left out. Of a program with device loops, whose trip counts are unknown here, only the recorded
+    `instructions` are counted.
     """
     if program.regions:
         return Summary(target=program.arch.target, instructions=len(program), cores=program.cores)

@@ -1,9 +1,9 @@
-"""Memory and time of a program: addresses, queues, the walk through them, and the recording that views read."""
+"""Memory and time of a program: addresses, queues, their simulation, and the recording that views read."""
 
 from __future__ import annotations
 
-import time
-from collections import OrderedDict
+import itertools
+from collections import Counter, OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,11 +18,13 @@ from nki_lab.kernel_runtime.ir import Program, Variant, access_columns, attribut
 from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.recording.derive import fill
 from nki_lab.kernel_runtime.recording.schema import FULL_EFFICIENCY
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
-from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
-from nki_lab.kernel_runtime.timing import CONFIDENCES, Timing, walk
+from nki_lab.kernel_runtime.tensor import psum, sbuf
+from nki_lab.kernel_runtime.tensor.buffer import row_major
+from nki_lab.kernel_runtime.timing import Timing, walk
 from nki_lab.kernel_runtime.vocabulary import (
     BUFFER_KINDS,
     INDIRECTIONS,
@@ -39,16 +41,15 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a program does to memory and time; `seconds` is what working that out took here.
+    """The effect of a program on memory and time.
 
-    `program` is what is executed: of a program with device loops, `source`, a row for each instruction of each pass.
+    `program` is what is executed: of a program with device loops, `source`, a row for each executed instruction.
     """
 
     program: Program
     allocation: Allocation
     schedule: Schedule
     timing: Timing
-    seconds: float
     source: Program
 
     @property
@@ -58,7 +59,7 @@ class Timeline:
 
     @cached_property
     def advice(self) -> tuple[Diagnostic, ...]:
-        """What would make it faster, and by how much."""
+        """Findings that say how the program could be faster, and by how much."""
         facts = TimedFacts(program=self.program, allocation=self.allocation, schedule=self.schedule, timing=self.timing)
         return tuple(check_timed(facts))
 
@@ -68,36 +69,40 @@ class Timeline:
         return _summary(self)
 
     def record(self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1) -> Recording:
-        """The run as tables. `diagnostics` are findings that go with it: those of the session, beyond the own ones.
+        """Return the run as tables, with the `diagnostics` of the session.
 
         `fault` is the instruction at which the run failed, -1: it did not.
         """
-        return _recording(self, diagnostics, fault)
+        # The time that this computer took is no part of a recording: equal runs are equal recordings.
+        session: dict[str, object] = {
+            "kernel": self.program.name,
+            "options": changed(self.program.options),
+            "diagnostics": [item.as_dict() for item in diagnostics],
+        }
+        summary = {**self.summary, **session, **({"fault": fault} if fault >= 0 else {})}
+        return Recording(_tables(self), summary, self.timing.makespan)
 
 
 _KEPT: Final = 16
-_recent: OrderedDict[tuple[int, Any], Timeline] = OrderedDict()
+_recent: OrderedDict[tuple[int, object], Timeline] = OrderedDict()
 
 
 def timeline(program: Program, path: Path | None = None) -> Timeline:
     """Allocate, schedule and time a complete program; the timelines of the last programs are kept.
 
-    One that names registers takes the way `path` through its device loops.
+    A program that names registers takes the way `path` through its device loops.
     """
     key = (id(program), None if path is None else path.key())
     known = _recent.get(key)
-    if known is not None and known.source is program:
-        return known
-    start = time.perf_counter()
-    allocation = allocate(program)
-    rows = program if path is None else executed(program, path)
-    queues = schedule(rows, allocation)
-    timing = walk(rows, queues, program.options, allocation)
-    seconds = time.perf_counter() - start
-    made = _recent[key] = Timeline(rows, allocation, queues, timing, seconds, program)
-    while len(_recent) > _KEPT:
-        _recent.popitem(last=False)
-    return made
+    if known is None or known.source is not program:
+        allocation = allocate(program)
+        rows = program if path is None else executed(program, path)
+        queues = schedule(rows, allocation)
+        timing = walk(rows, queues, program.options, allocation)
+        known = _recent[key] = Timeline(rows, allocation, queues, timing, program)
+        while len(_recent) > _KEPT:
+            _recent.popitem(last=False)
+    return known
 
 
 def _summary(line: Timeline) -> Summary:
@@ -134,20 +139,21 @@ def _summary(line: Timeline) -> Summary:
 
 def _busy(line: Timeline) -> dict[str, float]:
     """Nanoseconds that each engine works; DMA as the time in which any queue does. Summed over cores."""
-    busy: dict[str, float] = {}
-    for lane in line.timing.lanes:
+    busy: Counter[str] = Counter()
+    timing, queues = line.timing, line.schedule
+    for lane in timing.lanes:
         if lane.kind == "engine":
-            busy[lane.name] = busy.get(lane.name, 0.0) + lane.busy / _PICOSECONDS
+            busy[lane.name] += lane.busy
     for core in range(line.program.cores):
-        dma = [number for number, lane in enumerate(line.schedule.lanes) if lane.kind == "dma" and lane.core == core]
-        rows = np.flatnonzero(np.isin(line.schedule.lane, dma))
+        dma = [number for number, lane in enumerate(queues.lanes) if lane.kind == "dma" and lane.core == core]
+        rows = np.flatnonzero(np.isin(queues.lane, dma))
         if len(rows):
-            rows = rows[np.argsort(line.timing.start[rows], kind="stable")]
-            ends = np.maximum.accumulate(line.timing.start[rows] + line.timing.duration[rows])
-            covered = np.concatenate(([line.timing.start[rows[0]]], ends[:-1]))
-            fresh = ends - np.maximum(covered, line.timing.start[rows])
-            busy["dma"] = busy.get("dma", 0.0) + float(np.maximum(fresh, 0).sum()) / _PICOSECONDS
-    return busy
+            rows = rows[np.argsort(timing.start[rows], kind="stable")]
+            start = timing.start[rows]
+            ends = np.maximum.accumulate(start + timing.duration[rows])
+            covered = np.concatenate((start[:1], ends[:-1]))
+            busy["dma"] += int(np.maximum(ends - np.maximum(covered, start), 0).sum())
+    return {name: picoseconds / _PICOSECONDS for name, picoseconds in busy.items()}
 
 
 def _occupied(line: Timeline) -> tuple[int, int]:
@@ -174,10 +180,10 @@ def _occupied(line: Timeline) -> tuple[int, int]:
     return most[0], most[1]
 
 
-def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) -> Recording:
+def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
+    """Return the tables of a recording."""
     program, timing, queues = line.program, line.timing, line.schedule
-    count = len(program)
-    edges = np.repeat(np.arange(count), np.diff(queues.start))
+    edges = np.repeat(np.arange(len(program)), np.diff(queues.start))
     duration = np.maximum(timing.duration, 1)
     rows = {
         "start": timing.start, "duration": timing.duration, "ready": timing.ready, "setup": timing.setup,
@@ -215,17 +221,10 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) ->
         **_sources(program),
     }  # fmt: skip
     tables["patterns"], tables["dims"] = patterns.tables()
-    # What this computer took is no part of a recording: equal runs are equal recordings.
-    told: dict[str, Any] = {
-        "kernel": program.name, "options": changed(program.options),
-        "diagnostics": [item.as_dict() for item in diagnostics],
-    }  # fmt: skip
-    if fault >= 0:
-        told["fault"] = fault
-    return Recording(tables, {**line.summary, **told}, timing.makespan)
+    return tables
 
 
-def _path_rows(timing: Timing) -> np.ndarray[Any, Any]:
+def _path_rows(timing: Timing) -> Array:
     """The ops of the critical path, each once."""
     row = timing.path.row[timing.path.row >= 0]
     return row[np.append(True, row[1:] != row[:-1])] if len(row) else row
@@ -236,7 +235,7 @@ def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
     return dict(zip(names, (list(column) for column in columns), strict=True))
 
 
-def _roles(program: Program) -> np.ndarray[Any, Any]:
+def _roles(program: Program) -> Array:
     accesses = access_columns(program, indices=False)
     accumulating = program.variants_where(lambda item: item.instruction.accumulates(item.use))
     variants = np.frombuffer(program.op_variant, np.uint32)
@@ -250,21 +249,17 @@ class _Patterns:
     """Shapes with steps and a dtype, numbered, and their dimensions one after the other."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._records: list[tuple[str, int, int]] = []
-        self._dims: list[tuple[int, int]] = []
+        self._numbers: dict[tuple[str, tuple[int, ...], tuple[int, ...]], int] = {}
 
     def of(self, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-        key = (dtype, shape, strides)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._records)
-            self._records.append((dtype, len(self._dims), len(shape)))
-            self._dims += zip(shape, strides, strict=True)
-        return number
+        return self._numbers.setdefault((dtype, shape, strides), len(self._numbers))
 
     def tables(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return _columns(("dtype", "dim", "rank"), self._records), _columns(("size", "step"), self._dims)
+        ranks = [len(shape) for _, shape, _ in self._numbers]
+        first = itertools.accumulate(ranks, initial=0)
+        records = [(dtype, dim, rank) for (dtype, _, _), dim, rank in zip(self._numbers, first, ranks, strict=False)]
+        dims = [pair for _, shape, strides in self._numbers for pair in zip(shape, strides, strict=True)]
+        return _columns(("dtype", "dim", "rank"), records), _columns(("size", "step"), dims)
 
 
 def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
@@ -272,7 +267,7 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
     records = [
         (
             buffer.name, SPACES.index(buffer.space.value), BUFFER_KINDS.index(buffer.kind),
-            patterns.of(buffer.dtype.name, buffer.shape, _dense(buffer)), int(allocation.partition[buffer.id]),
+            patterns.of(buffer.dtype.name, buffer.shape, row_major(buffer.shape)), int(allocation.partition[buffer.id]),
             buffer.partitions, int(allocation.byte[buffer.id]), buffer.partition_bytes, buffer.site, buffer.core,
         )
         for buffer in line.program.buffers
@@ -281,20 +276,11 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
     return _columns(names, records)
 
 
-def _dense(buffer: Buffer) -> tuple[int, ...]:
-    step, strides = 1, []
-    for size in reversed(buffer.shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
-
-
 def _detail(variant: Variant) -> str:
     """Attributes that differ from their defaults, then the operands' shapes."""
-    parts = [f"{name}={show_value(value)}" for name, value in attributes_of(variant).items() if value is not None]
-    parts += [f"{name}: {tuple(variant.use.types[name].shape)} {variant.use.types[name].dtype.name}"
-              for name in variant.names]  # fmt: skip
-    return ", ".join(parts)
+    attributes = [f"{name}={show_value(value)}" for name, value in attributes_of(variant).items() if value is not None]
+    types = {name: variant.use.types[name] for name in variant.names}
+    return ", ".join([*attributes, *(f"{name}: {tuple(it.shape)} {it.dtype.name}" for name, it in types.items())])
 
 
 def _sources(program: Program) -> dict[str, dict[str, Any]]:
@@ -305,6 +291,3 @@ def _sources(program: Program) -> dict[str, dict[str, Any]]:
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
         "sources": {"path": list(files), "text": texts},
     }
-
-
-__all__ = ["CONFIDENCES", "Timeline", "timeline"]

@@ -1,9 +1,10 @@
-"""What memory held at a step of a run: its arguments are kept, and it is executed again as far as is asked."""
+"""The content of memory at a step of a run: the program is executed again on copies of its arguments, up to there."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -17,19 +18,18 @@ from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, VirtualRegister, whole
 from nki_lab.session.arguments import Input
+from nki_lab.session.arrays import Array
 from nki_lab.session.timeline import Timeline
 
-Array = NDArray[Any]
 
-
+@dataclass(frozen=True, repr=False)
 class NotRecorded:
-    """Answers that values were not recorded, and why."""
+    """The absence of values, with the reason."""
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    reason: str
 
-    def at(self, step: int, what: Any) -> None:
-        """None: there are no values."""
+    def at(self, step: int, what: object) -> None:
+        """Return None: there are no values."""
 
     def __repr__(self) -> str:
         return f"<no values: {self.reason}>"
@@ -41,10 +41,10 @@ NOTHING: Final = NotRecorded("values not recorded: the kernel did not run")
 class RunValues:
     """The values of a run that computed some; see `ValueSource`.
 
-    They are those of a run with `matmul_order="tile"`, and lie within its bound of the run's own. The program is
-    executed anew up to where somebody looks; on the way its state is kept every `replay_instructions`, so that a later
-    answer costs at most as many, as long as states, answers and copies of the arguments fit into `replay_bytes`.
-    Several threads may ask.
+    The values are those of a run with `matmul_order="tile"`, and lie within its bound of the run's own. The program is
+    executed again up to the requested step; on the way its state is saved every `replay_instructions`, so that a later
+    request costs at most as many, as long as states, answers and copies of the arguments fit into `replay_bytes`.
+    Several threads may call `at`.
     """
 
     reason = ""
@@ -68,7 +68,7 @@ class RunValues:
 
     @cached_property
     def replay(self) -> Replay:
-        """What executes the program again."""
+        """The replay of the program."""
         options = self._timeline.program.options
         taken = sum(array.nbytes for array in self._arrays.values())
         return Replay(
@@ -78,7 +78,7 @@ class RunValues:
 
     @property
     def _allocation(self) -> Allocation | None:
-        """Where tensors lie, for a run in physical memory."""
+        """The addresses of tensors, for a run in physical memory."""
         return self._timeline.allocation if self._timeline.program.options.memory == "physical" else None
 
     def _view(self, what: Any) -> View | NkiTensor:
@@ -88,7 +88,7 @@ class RunValues:
             raise ValueError(f"{buffer!r} is no buffer of this run")
         return whole(what) if isinstance(what, Buffer) else what
 
-    # -- who wrote last ----------------------------------------------------------------------------------------------
+    # -- last writers -----------------------------------------------------------------------------------------------
 
     def _last_writer(self, step: int, buffer: Buffer) -> tuple[int, int]:
         """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
@@ -105,11 +105,8 @@ class RunValues:
         return np.argsort(self._timeline.timing.start, kind="stable")
 
     def _writers(self, buffer: int) -> NDArray[np.int64]:
-        """The ops that write bytes of a buffer, those of tensors that lie over it among them."""
-        sharing = self._overlaps.sharing(buffer)
-        if len(sharing) == 1:
-            return self._writes.of(buffer)
-        return np.unique(np.concatenate([self._writes.of(number) for number in sharing]))
+        """Return the ops that write bytes of a buffer, also through tensors that lie over it."""
+        return self._writes.of(self._overlaps.sharing(buffer))
 
     @cached_property
     def _writes(self) -> _Writes:
@@ -130,13 +127,13 @@ class _Writes:
         self._op = accesses.op[rows]
         self._start = np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
 
-    def of(self, buffer: int) -> NDArray[np.int64]:
-        """Ascending."""
-        return np.unique(self._op[self._start[buffer] : self._start[buffer + 1]])
+    def of(self, buffers: Iterable[int]) -> NDArray[np.int64]:
+        """Return the ops that write to one of some buffers, ascending."""
+        return np.unique(np.concatenate([self._op[self._start[n] : self._start[n + 1]] for n in buffers]))
 
 
 class _Overlaps:
-    """Which on-chip tensors have bytes in common: those that users placed, in physical memory all."""
+    """The on-chip tensors with bytes in common: those that users placed, in physical memory all."""
 
     def __init__(self, program: Program, allocation: Allocation | None) -> None:
         spaces = {space: number for number, space in enumerate(("sbuf", "psum"))}
@@ -150,13 +147,13 @@ class _Overlaps:
         self._boxes = np.array(rows, np.int64).reshape(-1, 5)
 
     def sharing(self, buffer: int) -> list[int]:
-        """A buffer and those that lie over it."""
+        """Return a buffer and the buffers that overlap it."""
         memory, top, bottom, low, high = self._boxes[buffer].tolist()
         if memory < 0:
             return [buffer]
         memories, tops, bottoms, lows, highs = self._boxes.T
-        meets = (memories == memory) & (tops < bottom) & (top < bottoms) & (lows < high) & (low < highs)
-        return np.flatnonzero(meets).tolist()
+        overlaps = (memories == memory) & (tops < bottom) & (top < bottoms) & (lows < high) & (low < highs)
+        return np.flatnonzero(overlaps).tolist()
 
 
 def copied_arguments(inputs: Iterable[Input], limit: int) -> dict[int, Array] | None:
@@ -184,7 +181,7 @@ def _has_moved_views(program: Program) -> bool:
 
 
 def values_of(timeline: Timeline | None, arguments: Mapping[int, Array] | None, *, computed: bool) -> ValueSource:
-    """Who can say what memory held in a run: `arguments` as `copied_arguments` gave them."""
+    """Return the source of the values of a run: `arguments` as `copied_arguments` gave them."""
     if not computed:
         return NotRecorded("values not recorded: a profile computes none")
     if timeline is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.kernel_runtime.recording import Recording
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
 
 MIME: Final = "application/vnd.nki-lab.run+json"
-"""What the JupyterLab extension draws: {"version": of the message, "message": base64 of it in the zlib format}."""
+"""The data for the JupyterLab extension: {"version": of the message, "message": base64 of it in the zlib format}."""
 
 _LEAST: Final = 4  # compressed bytes of a row; a run that cannot fit is not encoded to find out
 
@@ -36,7 +36,7 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer
     return made
 
 
-def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, Any] | None:
+def pinned(recording: Recording, limit: int, *, fault: int = -1) -> dict[str, object] | None:
     """The run as a notebook keeps it, under `MIME`; None where that would be more than `limit` bytes."""
     if len(recording) * _LEAST > limit:
         return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import anywidget
 import traitlets
@@ -36,7 +36,7 @@ class Visualizer(anywidget.AnyWidget):
         self._sent = 0
         self.on_msg(self._answer)
 
-    def _answer(self, _widget: Any, content: Any, _buffers: Any) -> None:
+    def _answer(self, _widget: object, content: object, _buffers: object) -> None:
         """Send what the page asks for."""
         asked = content if isinstance(content, dict) else {}
         match asked.get("kind"), asked.get("first"), asked.get("count"):
@@ -56,5 +56,5 @@ class Visualizer(anywidget.AnyWidget):
         self._sent += 1
         view = memoryview(message)
         for offset in range(0, len(message), PART):
-            told = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
-            self.send(told, buffers=[view[offset : offset + PART]])
+            part = {"kind": "part", "message": self._sent, "offset": offset, "total": len(message)}
+            self.send(part, buffers=[view[offset : offset + PART]])

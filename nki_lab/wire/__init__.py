@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Final
 
-from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.wire import overview, rows
-from nki_lab.wire.header_types import Finding, Header
+from nki_lab.wire.header_types import Header
 from nki_lab.wire.message import VERSION, Delta, compact, message
 from nki_lab.wire.overview import LIFETIMES, Names, header, sums, tables
 from nki_lab.wire.rows import Steps, Tables
-
-Findings = Iterable[Diagnostic | dict[str, Any]]
 
 WHOLE: Final = 1_000_000
 """Rows up to which a run is sent whole."""
@@ -36,12 +33,11 @@ class Messages:
     """The messages of one recording: an opening one, with which a page paints lanes, sums and memory, and ranges of
     rows.
 
-    `findings` are those recorded with the run unless given. `fault` is the row at which the run failed, -1: it did not.
+    `fault` is the row at which the run failed, -1: it did not.
     """
 
-    def __init__(self, recording: Recording, findings: Findings | None = None, *, fault: int = -1) -> None:
+    def __init__(self, recording: Recording, *, fault: int = -1) -> None:
         self.recording = recording
-        self._findings = _found(recording, findings)
         self._fault = fault
         self._steps = Steps(recording)
 
@@ -60,7 +56,7 @@ class Messages:
     def _whole(self) -> tuple[Header, Tables]:
         names = Names(self.recording)
         fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
-        return header(self.recording, names, self._findings, fault), tables(self._steps, names)
+        return header(self.recording, names, fault), tables(self._steps, names)
 
     def opening(self) -> bytes:
         """Everything but the rows, with sums of every lane in their place."""
@@ -69,43 +65,34 @@ class Messages:
     def rows(self, first: int, count: int) -> bytes:
         """A range of steps alone, cut to those that there are."""
         first, count = self._clipped(first, count)
-        return message(self._told(first, count), self._steps.tables(first, count))
+        return message(self._range(first, count), self._steps.tables(first, count))
 
     def whole(self, first: int, count: int) -> bytes:
         """Everything of the run and a range of its steps in one message; sums too where rows are missing."""
         first, count = self._clipped(first, count)
         head, common = self._whole
-        told: Mapping[str, Mapping[str, Array | Delta]] = {**common, **self._steps.tables(first, count)}
+        columns: dict[str, Mapping[str, Array | Delta]] = {**common, **self._steps.tables(first, count)}
         if count < len(self):
             shift, zoom = sums(self.recording, BUCKETS if len(self) <= WHOLE else MANY_BUCKETS)
-            head, told = {**head, "zoom_shift": shift}, {**told, **zoom}
-        return message({**head, **self._told(first, count)}, told)
+            head, columns = {**head, "zoom_shift": shift}, {**columns, **zoom}
+        return message({**head, **self._range(first, count)}, columns)
 
     def _clipped(self, first: int, count: int) -> tuple[int, int]:
         begin = min(max(0, first), len(self))
         return begin, max(0, min(first + count, len(self)) - begin)
 
-    def _told(self, first: int, count: int) -> dict[str, int]:
+    def _range(self, first: int, count: int) -> dict[str, int]:
         begin, until = self._steps.span(first, count)
         return {"first": first, "count": count, "from": begin, "until": until}
 
 
-def encode(
-    recording: Recording, findings: Findings | None = None, *, steps: range | None = None, fault: int = -1
-) -> bytes:
+def encode(recording: Recording, *, steps: range | None = None, fault: int = -1) -> bytes:
     """The one message of a recording: everything of the run, and its rows in the order of steps or a range of them.
 
     The other arguments are those of `Messages`.
     """
     chosen = range(len(recording)) if steps is None else steps
-    return Messages(recording, findings, fault=fault).whole(chosen.start, len(chosen))
+    return Messages(recording, fault=fault).whole(chosen.start, len(chosen))
 
 
-def _found(recording: Recording, findings: Findings | None) -> list[Finding]:
-    """Findings as `nki-lab check --format json` prints them; None stands for those recorded with the run."""
-    given = recording.summary.get("diagnostics") if findings is None else findings
-    items: Iterable[Any] = given if isinstance(given, Iterable) else ()
-    return [cast(Finding, item.as_dict()) if isinstance(item, Diagnostic) else item for item in items]
-
-
-__all__ = ["CHUNK", "RANGE", "TABLES", "VERSION", "WHOLE", "Findings", "Messages", "compact", "encode"]
+__all__ = ["CHUNK", "RANGE", "TABLES", "VERSION", "WHOLE", "Messages", "compact", "encode"]

@@ -1,4 +1,4 @@
-"""Where the built views lie, for pages that take them along."""
+"""The location of the built views, for pages that include them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message's header says, as types. The page's own are written from these."""
+"""The types of a message's header. `scripts/views_schema.py` derives the page's types from these."""
 
 from __future__ import annotations
 

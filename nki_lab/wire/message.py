@@ -12,7 +12,8 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -26,36 +27,31 @@ _WIDTHS: Final = ("u1", "i1", "u2", "i2", "u4", "i4")
 _ALIGN: Final = 8
 _LEVEL: Final = 6  # of zlib: higher ones take three times as long for a few percent
 
-Columns = Mapping[str, Array]
+JsonObject = dict[str, object]
 
 
+@dataclass(slots=True)
 class Delta:
     """A column that is sent as differences: of values that grow slowly, most are small."""
 
-    __slots__ = ("values",)
-
-    def __init__(self, values: Array) -> None:
-        self.values = values
+    values: Array
 
 
-def message(header: Mapping[str, Any], tables: Mapping[str, Mapping[str, Array | Delta]]) -> bytes:
+def message(header: Mapping[str, object], tables: Mapping[str, Mapping[str, Array | Delta]]) -> bytes:
     """The message of a header and its tables; all columns of a table have one length."""
-    parts: list[Any] = []
+    parts: list[bytes] = []
     offset = 0
-    told: dict[str, dict[str, dict[str, Any]]] = {}
+    layout: dict[str, dict[str, JsonObject]] = {}
     for table, columns in tables.items():
-        told[table] = {}
+        layout[table] = {}
         for name, column in columns.items():
             is_delta = isinstance(column, Delta)
             values = narrow(_differences(column.values) if isinstance(column, Delta) else column)
-            entry: dict[str, Any] = {"dtype": values.dtype.str[1:], "offset": offset, "length": len(values)}
-            if is_delta:
-                entry["delta"] = True
-            told[table][name] = entry
-            fill = -values.nbytes % _ALIGN
-            parts += [values.tobytes(), bytes(fill)]
-            offset += values.nbytes + fill
-    head = _json({**header, "tables": told})
+            entry: JsonObject = {"dtype": values.dtype.str[1:], "offset": offset, "length": len(values)}
+            layout[table][name] = {**entry, "delta": True} if is_delta else entry
+            parts += [values.tobytes(), bytes(-values.nbytes % _ALIGN)]
+            offset += values.nbytes + -values.nbytes % _ALIGN
+    head = _json({**header, "tables": layout})
     head += b" " * (-len(head) % _ALIGN)
     # The header begins after twelve bytes; four more keep the columns aligned.
     start = MAGIC + VERSION.to_bytes(4, "little") + len(head).to_bytes(4, "little") + bytes(4)
@@ -82,7 +78,7 @@ def narrow(values: Array) -> Array:
     return values.astype("<f8")
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -90,7 +86,7 @@ def _json(value: Any) -> bytes:
     return text.encode("ascii")
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> object:
     """The same value with null for what JSON cannot say: NaN and infinities."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""The part of a message that describes the whole run, whichever of its rows it carries."""
+"""The parts of a message about the whole run, whichever rows it carries: header, tables, lifetimes, sums."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ def _assigned(recording: Recording, site: int) -> str:
 
 
 def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
-    """Return words and single numbers about the run. `fault` is the step at which it failed, -1: it did not."""
+    """Return the texts and single numbers of a run. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
+    recorded = recording.summary.get("diagnostics")
     sources = recording.table("sources")
-    summed = digest(recording)
+    times = digest(recording)
     return {
         "kernel": str(summary.get("kernel") or ""),
         "target": str(summary.get("target") or ""),
@@ -83,12 +84,12 @@ def header(recording: Recording, names: Names, findings: list[Finding], fault: i
         ],
         "summary": summary,
         "findings": findings,
-        "path": {"work": summed.work, "waits": summed.waits},
+        "path": {"work": times.work, "waits": times.waits},
         "lane_times": [
             {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
-            for lane in summed.lanes
+            for lane in times.lanes
         ],
-        "lines": _lines(recording, summed),
+        "lines": _lines(recording, times),
     }
 
 
@@ -103,7 +104,7 @@ def capacity(target: str) -> Capacity:
     }  # fmt: skip
 
 
-def _lines(recording: Recording, summed: Digest) -> list[LineTime]:
+def _lines(recording: Recording, times: Digest) -> list[LineTime]:
     """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
     lanes, site = len(recording.lanes), whole(recording.rows["site"])
     sites = recording.table("sites")
@@ -117,12 +118,12 @@ def _lines(recording: Recording, summed: Digest) -> list[LineTime]:
     lane = whole(recording.rows["lane"])
     busy = np.bincount(group[site] * lanes + lane, weights=whole(recording.rows["duration"]), minlength=size)
     on_path = np.bincount(
-        group[site[summed.path.row]] * lanes + summed.path.lane, weights=summed.path.time, minlength=size
+        group[site[times.path.row]] * lanes + times.path.lane, weights=times.path.time, minlength=size
     )
-    busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
+    busy, on_path = (spent.reshape(len(numbers) + 1, lanes) for spent in (busy, on_path))
     paths = recording.texts("sources", "path")
     out: list[LineTime] = []
-    for line in summed.lines:
+    for line in times.lines:
         source = paths.index(line.file)
         number = numbers.get((source, line.line), len(numbers))
         most = on_path[number] if on_path[number].any() else busy[number]

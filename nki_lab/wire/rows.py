@@ -44,11 +44,13 @@ class Steps:
         return out
 
     @cached_property
-    def _waits(self) -> Array:
+    def waits(self) -> Array:
+        """The wait of each row, in picoseconds."""
         return self.recording.waits()
 
     @cached_property
-    def _critical(self) -> Array:
+    def critical(self) -> Array:
+        """The number 1 for each row on the critical path, 0 for others."""
         out = np.zeros(len(self.order), np.uint8)
         out[whole(self.recording.critical_path)] = 1
         return out
@@ -62,10 +64,8 @@ class Steps:
     def _edge(self) -> Array:
         """The first edge of each row, and behind the last one how many there are."""
         edges = self.recording.table("edges")
-        counts = (
-            np.bincount(whole(edges["row"]), minlength=len(self.order)) if len(edges) else np.zeros(len(self.order))
-        )
-        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        counts = np.bincount(whole(edges["row"]).astype(np.int64), minlength=len(self.order))
+        return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
     def tables(self, first: int, count: int) -> Tables:
         """The tables `rows`, `accesses` and `edges` of `count` steps from `first` on."""
@@ -82,11 +82,11 @@ class Steps:
             "start": Delta(start),
             "duration": rows["duration"][row],
             "ready": rows["ready"][row] - start,  # how long after the start
-            "wait": self._waits[row],
+            "wait": self.waits[row],
             "accesses": operands,
             "edges": waits,
             "after": np.where(after < 0, 0, step - self.step_of[after]),  # how many steps before; 0: none
-            "critical": self._critical[row],
+            "critical": self.critical[row],
         }
         accesses, waited = self.recording.table("accesses"), self.recording.table("edges")
         return {
@@ -132,7 +132,7 @@ class Steps:
 
 
 def gathered(bounds: Array, rows: Array) -> tuple[Array, Array]:
-    """How many entries each row has, and the places of all of them, row by row; row r's lie from bounds[r] on."""
+    """Return the number of entries of each row, and the places of all, row by row; row r begins at bounds[r]."""
     begin = bounds[rows].astype(np.int64)
     length = bounds[1:][rows] - begin
     ends = np.cumsum(length)

@@ -70,7 +70,7 @@ def test_a_process_that_ends_takes_one_file_with_it(tmp_path: Path) -> None:
     jobs = [
         (_Fatal if name == "b" else checking.Job)(file=str(tmp_path / f"{name}.py"), target="trn2") for name in "abc"
     ]
-    answers = list(checking.all_checked(jobs, 2))
+    answers = list(checking.check_files(jobs, 2))
     assert [{item.code for item in answer.findings} - {"NKI121"} for answer in answers] == [
         {"NKI104"}, {"NKI901"}, {"NKI104"},
     ]  # fmt: skip
@@ -108,13 +108,13 @@ def test_a_mistake_of_ours_is_a_finding(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(checking, "Document", broken)
     write(tmp_path, k=GOOD)
-    (item,) = checking.checked(checking.Job(file=str(tmp_path / "k.py"), target="trn2")).findings
+    (item,) = checking.check_file(checking.Job(file=str(tmp_path / "k.py"), target="trn2")).findings
     assert (item.code, item.message) == ("NKI901", "nki_lab failed with RuntimeError: boom")
 
 
 def test_few_files_are_checked_without_other_processes() -> None:
-    assert checking.sensible(1) == checking.sensible(15) == 1
-    assert 1 <= checking.sensible(10_000) <= (os.cpu_count() or 1)
+    assert checking.default_processes(1) == checking.default_processes(15) == 1
+    assert 1 <= checking.default_processes(10_000) <= (os.cpu_count() or 1)
 
 
 # -- which findings ----------------------------------------------------------------------------------------------------

@@ -106,4 +106,4 @@ def test_the_table_ends_with_the_totals(capsys: pytest.CaptureFixture[str], cove
 
 
 def test_findings_are_plain_data() -> None:
-    assert json.loads(doctor.as_json(doctor.findings())) == doctor.findings()
+    assert json.loads(json.dumps(doctor.findings())) == doctor.findings()

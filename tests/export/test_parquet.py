@@ -192,7 +192,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
 def test_an_earlier_profile_is_replaced_whole(tmp_path: Path) -> None:
     for count in (300, 30):
         write_profile(Recording(synthetic(count)), tmp_path / "p")
-    assert len(read_profile(tmp_path / "p").recording) == 30
+    assert len(read_profile(tmp_path / "p")) == 30
     assert [file.name for file in tmp_path.iterdir()] == ["p"]
 
 
@@ -214,7 +214,7 @@ def test_what_maps_comes_back(given_tables: Tables) -> None:
     with tempfile.TemporaryDirectory() as where:
         write_profile(recording, Path(where) / "p")
         profile = read_profile(Path(where) / "p")
-    back = profile.recording
+    back = profile
     base = int(recording.rows["start"][:].min())
     assert len(back) == len(recording)
 
@@ -242,7 +242,7 @@ def test_memory_comes_back(tmp_path: Path) -> None:
     tables_of_run["buffers"]["byte"] = np.arange(116) * 1024
     recording = Recording(tables_of_run, {"target": "trn2"})
     write_profile(recording, tmp_path / "p")
-    back = read_profile(tmp_path / "p").recording
+    back = read_profile(tmp_path / "p")
     assert back.table("usage").limits("sbuf")[1] == pytest.approx(recording.table("usage").limits("sbuf")[1], rel=1e-5)
     sbuf = recording.table("buffers")["space"][:][recording.table("lifetimes")["buffer"][:]] == 0
     assert len(back.table("lifetimes")) == int(sbuf.sum())

@@ -96,10 +96,10 @@ class Decoded:
         return self.counters[uuid]
 
 
-def decoded(recording: Recording, flows: perfetto.Flows = "all") -> Decoded:
+def decoded(recording: Recording) -> Decoded:
     with tempfile.TemporaryDirectory() as where:
         file = Path(where) / "run.pftrace"
-        perfetto.write(recording, file, flows=flows)
+        perfetto.write(recording, file)
         return Decoded(file.read_bytes())
 
 
@@ -151,11 +151,10 @@ def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("flows", ["all", "critical", "none"])
 @settings(max_examples=40)
 @given(recording=drawn())
-def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording, flows: perfetto.Flows) -> None:
-    trace = decoded(recording, flows)
+def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording) -> None:
+    trace = decoded(recording)
     work = [one for lane in recording.lanes for one in trace.track(lane.name) if one.category == "work"]
     leaving = [(flow, one.arguments["row"]) for one in work for flow in one.leaving]
     arriving = [(flow, one.arguments["row"]) for one in work for flow in one.arriving]
@@ -163,10 +162,9 @@ def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Rec
     assert {flow for flow, _ in leaving} == {flow for flow, _ in arriving}
     ends = dict(arriving)
     path = recording.critical_path[:].tolist()
-    expected = list(itertools.pairwise(path)) if flows != "none" else []
-    if flows == "all":
-        edges = recording.table("edges")
-        expected += list(zip(edges["before"][:].tolist(), edges["row"][:].tolist(), strict=True))
+    expected = list(itertools.pairwise(path))
+    edges = recording.table("edges")
+    expected += list(zip(edges["before"][:].tolist(), edges["row"][:].tolist(), strict=True))
     assert sorted((before, ends[flow]) for flow, before in leaving) == sorted(expected)
     assert all(not one.leaving and not one.arriving for one in trace.track("critical path"))
 
@@ -233,11 +231,6 @@ def test_a_trace_of_many_batches_is_one(tmp_path: Path) -> None:
     perfetto.write(recording, tmp_path / "run.pftrace")
     trace = Decoded((tmp_path / "run.pftrace").read_bytes())
     assert sum(one.category == "work" for slices in trace.slices.values() for one in slices) == 20_000
-
-
-def test_unknown_flows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="choose all, critical or none"):
-        perfetto.write(Recording({}), tmp_path / "run.pftrace", flows="some")  # type: ignore[arg-type]
 
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -68,16 +68,12 @@ def psum_usage(recording: Recording, arch: Arch) -> dict[str, Array]:
     return placed.over_time(shares)
 
 
-def sbuf_allocations(recording: Recording) -> dict[str, list[Any]]:
+def sbuf_allocations(recording: Recording) -> dict[str, list[object]]:
     """The columns of SbufAllocation: one row a lifetime and sampled partition, addresses within the partition."""
     placed = _Placed(recording, "sbuf")
     rows, lanes = recording.rows, recording.lanes
     names, ops = recording.texts("buffers", "name"), recording.texts("ops", "name")
-    out: dict[str, list[Any]] = {
-        name: []
-        for name in ("start_ts", "end_ts", "start_address", "end_address", "partition", "op_source_type", "opcode",
-                     "queue_name", "tensor_name", "pcore_idx")
-    }  # fmt: skip
+    out: dict[str, list[object]] = {}
     for number, buffer in enumerate(placed.buffer.tolist()):
         first = int(placed.first[number])
         lane = lanes[int(rows["lane"][first])] if first >= 0 else None
@@ -99,5 +95,5 @@ def sbuf_allocations(recording: Recording) -> dict[str, list[Any]]:
                 "pcore_idx": lane.core if lane is not None else 0,
             }
             for name, value in values.items():
-                out[name].append(value)
+                out.setdefault(name, []).append(value)
     return out

@@ -1,4 +1,4 @@
-"""What rows read and write, as Neuron Explorer's tables have it: bytes by memory, and access patterns as text."""
+"""The accesses of rows, as Neuron Explorer's tables have it: bytes by memory, and access patterns as text."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Operands:
         return out
 
     def ends(self, row: int) -> tuple[Side, Side]:
-        """What a transfer reads and what it writes; the first of each, where there are several."""
+        """Return the source and the target of a transfer; the first of each, where there are several."""
         source = target = Side()
         for view, role in reversed(self._recording.accesses(row)):
             if role != "write":

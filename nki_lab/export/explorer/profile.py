@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording.columns import Array
+
+T = TypeVar("T")
 
 
 class Texts(NamedTuple):
@@ -32,7 +34,7 @@ class Texts(NamedTuple):
 
 
 class ProfileTable:
-    """One table of a profile, in one file or several. What is asked for is remembered, so that the rest can be told."""
+    """One table of a profile, in one file or several."""
 
     def __init__(self, name: str, files: Sequence[Path]) -> None:
         import pyarrow.parquet as pq
@@ -41,13 +43,9 @@ class ProfileTable:
         self._files = [_guarded(file, partial(pq.ParquetFile, file)) for file in files]
         self._paths = files
         self.fields = list(dict.fromkeys(field for file in self._files for field in file.schema_arrow.names))
-        self.used: set[str] = set()
 
     def __len__(self) -> int:
         return sum(file.metadata.num_rows for file in self._files)
-
-    def __contains__(self, field: str) -> bool:
-        return field in self.fields
 
     def require(self, *fields: str) -> None:
         """NKI019 if a field is missing."""
@@ -58,7 +56,6 @@ class ProfileTable:
     def _column(self, field: str) -> Any:
         import pyarrow as pa
 
-        self.used.add(field)
         parts = []
         for path, file in zip(self._paths, self._files, strict=True):
             if field in file.schema_arrow.names:
@@ -75,7 +72,7 @@ class ProfileTable:
         """A field of numbers; NaN stands for null and for a field that is not there."""
         return self._array(field, np.nan, np.float64)
 
-    def _array(self, field: str, missing: Any, dtype: Any) -> Array:
+    def _array(self, field: str, missing: float, dtype: type[np.generic]) -> Array:
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -101,27 +98,10 @@ class ProfileTable:
             codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             return Texts(codes, coded.dictionary.to_pylist())
 
-        found: Texts = _guarded(self._paths[0], convert)
-        return found
-
-    def unused(self) -> list[str]:
-        """Fields that nobody has asked for and that hold something."""
-        return [field for field in self.fields if field not in self.used and self._holds(field)]
-
-    def _holds(self, field: str) -> bool:
-        for file in self._files:
-            names, meta = file.schema.names, file.metadata
-            if field not in names:
-                continue
-            for group in range(meta.num_row_groups):
-                chunk = meta.row_group(group).column(names.index(field))
-                if chunk.statistics is None or chunk.statistics.null_count != chunk.num_values:
-                    return True
-        return False
+        return _guarded(self._paths[0], convert)
 
     def first_row(self) -> dict[str, Any]:
         """All fields of the first row that have a value that JSON knows."""
-        self.used.update(self.fields)
         if not len(self):
             return {}
         row = _guarded(self._paths[0], lambda: self._files[0].read().slice(0, 1).to_pylist()[0])
@@ -158,7 +138,7 @@ def unreadable(path: Path, what: str) -> NkiError:
     )
 
 
-def _guarded(path: Path, read: Callable[[], Any]) -> Any:
+def _guarded(path: Path, read: Callable[[], T]) -> T:
     import pyarrow as pa
 
     try:

@@ -1,7 +1,7 @@
 """A Neuron Explorer profile as a recording, so that what a device did opens in the same views.
 
-What maps: instructions and transfers with their times, waits, places in the source and bytes; dependencies; memory in
-use and allocations; tensors; the profile's own summary and metadata, kept under "profile" in the recording's summary.
+The recording has instructions and transfers with their times, waits, places in the source and bytes; dependencies;
+memory in use and allocations; tensors; the profile's own summary and metadata, under "profile" in its summary.
 Three things are inferred. Rows that overlap on an engine or a queue (a device pipelines) get lanes of their own,
 "vector 2" beside "vector". Program order is order of start. The critical predecessor of a row is the last to end of the
 rows that it depends on and the one before it on its lane.
@@ -17,9 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import NkiError
+from nki_lab.export.explorer.memory import PARTITIONS
 from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
 from nki_lab.export.explorer.row_lanes import critical_predecessors, lane_name, lanes_of, sites_of
-from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER, VERSION
+from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER
+from nki_lab.export.explorer.totals import SUMMARY_FIELDS
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording, derive
 from nki_lab.kernel_runtime.recording.columns import Array
@@ -27,31 +29,22 @@ from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
 
 STALLS: Final = ("none", "semaphore")
 MOST_OPS: Final = 65_536
-"""Different instructions with operands that are told apart; beyond, operands are left out."""
+"""Different instructions with operands; beyond this number, operands are left out."""
 SAMPLED: Final = 32
 """Partitions that a sampled partition of SbufAllocation stands for."""
-_FOLLOW: Final = frozenset(("duration_ns", "throughput", "gap_time", "pc", "read_bytes", "write_bytes"))
-"""Fields that follow from others which are read, or count the same bytes again."""
+_NONE: Final = np.zeros(0, np.int64)
 _MOST: Final = np.iinfo(np.uint32).max
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """A profile as a recording, and what of it the recording does not have: tables, `Table.field`, remarks."""
-
-    recording: Recording
-    unread: tuple[str, ...]
-
-
-def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """The profile in the folder `path`. Raises NKI018 where there is none, NKI019 if it cannot be read."""
+def read_profile(path: str | os.PathLike[str]) -> Recording:
+    """Return the profile in the folder `path`. Raises NKI018 where there is none, NKI019 if it cannot be read."""
     folder = Path(path)
     return _Reader(folder, open_profile(folder)).read()
 
 
 @dataclass(slots=True, kw_only=True)
 class _Events:
-    """Rows of one table before they are put in order: nanoseconds, and texts for what lanes and ops are called."""
+    """Rows of one table before they are put in order: nanoseconds, and the names of lanes and ops as texts."""
 
     table: str
     identity: Array
@@ -71,28 +64,24 @@ class _Reader:
     def __init__(self, folder: Path, tables: dict[str, ProfileTable]) -> None:
         self._folder = folder
         self._tables = tables
-        self._remarks: list[str] = []
         self._given: dict[str, dict[str, Any]] = {}
 
-    def read(self) -> Profile:
+    def read(self) -> Recording:
         events = [self._instructions(), self._transfers()]
-        present = [one for one in events if one is not None and len(one.start)]
+        present = [event for event in events if event is not None and len(event.start)]
         if not present:
             raise unreadable(self._folder, "the profile has no instructions and no transfers")
-        base = min(int(one.start.min()) for one in present)
-        rows = self._rows(present, base)
-        self._given |= rows
+        base = min(int(event.start.min()) for event in present)
+        self._given |= self._rows(present, base)
         self._flows(present)
         metadata, results = self._one_row("Metadata"), self._one_row("Summary")
         arch = self._arch(metadata)
         self._buffers(base)
         self._usage(arch, base)
-        summary = self._summary(metadata, results, arch)
         try:
-            recording = Recording(self._given, summary)
+            return Recording(self._given, self._summary(metadata, results, arch))
         except ValueError as error:
             raise unreadable(self._folder, f"the tables do not fit together: {error}") from error
-        return Profile(recording=recording, unread=self._unread())
 
     # Rows
 
@@ -102,16 +91,8 @@ class _Reader:
             return None
         table.require("start_ts", "engine", "opcode")
         start, end = _span(table)
-        cores, track, engine = table.numbers("pcore_idx").tolist(), table.texts("timeline_track"), table.texts("engine")
-        tracks = [one or other for one, other in zip(track.all(), engine.all(), strict=True)]
-        places = [
-            one or other
-            for one, other in zip(
-                table.texts("nki_source_location").all(),
-                table.texts("bir_debug_info_source_location").all(),
-                strict=True,
-            )
-        ]
+        cores, tracks = table.numbers("pcore_idx").tolist(), _first_known(table, "timeline_track", "engine")
+        places = _first_known(table, "nki_source_location", "bir_debug_info_source_location")
         return _Events(
             table=INSTRUCTION, identity=table.numbers("id", -1), start=start, end=end,
             lane=list(zip(cores, map(lane_name, tracks), strict=True)), name=table.texts("opcode"),
@@ -122,9 +103,7 @@ class _Reader:
 
     def _transfers(self) -> _Events | None:
         """Aggregated transfers, or where there are none the packets."""
-        table = self._tables.get("DmaPacketAggregated")
-        if table is None:
-            table = self._tables.get("DmaPacket")
+        table = self._tables.get("DmaPacketAggregated", self._tables.get("DmaPacket"))
         if table is None:
             return None
         table.require("start_ts", "transfer_bytes")
@@ -154,8 +133,6 @@ class _Reader:
         }  # fmt: skip
         for name in ("work", "bytes"):
             values = np.concatenate([getattr(one, name) for one in events])[order]
-            if len(values) and int(values.max()) > _MOST:
-                self._remarks.append(f"{name} above {_MOST} are recorded as {_MOST}")
             columns[name] = np.clip(values, 0, _MOST)
         wait = 1000 * np.concatenate([one.wait for one in events])[order]
         columns |= self._waits(columns, np.maximum(wait, 0), len(lanes["name"]))
@@ -174,10 +151,6 @@ class _Reader:
         gap = np.zeros(len(wait), np.int64)
         gap[places] = derive.gaps(places, firsts, rows["start"], rows["duration"])
         first = places[firsts[firsts < len(places)]]
-        late = wait > gap
-        late[first] = False  # what came before the profile's first row is not in it
-        if late.any():
-            self._remarks.append("waits that overlap other instructions of their engine count from the end of those")
         wait = np.minimum(wait, gap)
         whole_gap = (wait == gap) & (gap > 0)
         part = np.where(whole_gap, 0, np.minimum(wait, _MOST))
@@ -193,7 +166,6 @@ class _Reader:
             # Texts by number: pairs of numbers are few, rows are many.
             pairs, place = np.unique(np.stack((one.name.codes, one.detail.codes)), axis=1, return_inverse=True)
             if pairs.shape[1] > MOST_OPS:
-                self._remarks.append(f"{'DmaPacketAggregated.variable' if one.is_dma else 'Instruction.operands'}")
                 pairs[1] = -1
             found = []
             for name, detail in pairs.T.tolist():
@@ -206,7 +178,7 @@ class _Reader:
     def _flows(self, events: list[_Events]) -> None:
         """Edges of rows that are there, and from them each row's critical predecessor."""
         rows = self._given["rows"]
-        edges = {"row": np.zeros(0, np.int64), "before": np.zeros(0, np.int64), "kind": np.zeros(0, np.int64)}
+        edges = dict.fromkeys(("row", "before", "kind"), _NONE)
         table = self._tables.get("Flow")
         if table is not None:
             table.require("in_id", "out_id", "in_table", "out_table")
@@ -216,8 +188,6 @@ class _Reader:
             kinds = table.texts("dependency_type")
             number = np.array([_edge_kind(text) for text in (*kinds.values, "")])[kinds.codes]
             known = (before >= 0) & (after >= 0) & (before != after)
-            if not known.all():
-                self._remarks.append(f"Flow: {int((~known).sum())} of {len(known)} between rows that are not there")
             order = np.lexsort((before[known], after[known]))
             edges = {name: column[known][order] for name, column in
                      (("row", after), ("before", before), ("kind", number))}  # fmt: skip
@@ -227,7 +197,7 @@ class _Reader:
     # Memory
 
     def _buffers(self, base: int) -> None:
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[object]] = {
             name: [] for name in ("name", "space", "kind", "partition", "partitions", "byte", "partition_bytes")
         }
         lifetimes: dict[str, list[int]] = {name: [] for name in ("buffer", "start", "end")}
@@ -253,32 +223,22 @@ class _Reader:
 
     def _usage(self, arch: Arch | None, base: int) -> None:
         """Memory in use, from percentages of the chip's memory; unknown where the chip is."""
-        found = {name: self._tables.get(table) for name, table in (("sbuf", "SbufUsage"), ("psum", "PsumUsage"))}
-        if arch is None or not any(found.values()):
-            if any(found.values()):
-                self._remarks.append("memory in use: the profile names no known instance type")
-            self._given["usage"] = {name: np.zeros(0, np.int64) for name in ("time", "sbuf", "psum")}
-            return
-        samples = {}
-        for name, table in found.items():
-            if table is None:
-                samples[name] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-                continue
-            if name == "sbuf":
-                fields = [f"partition_{partition}_util_percent" for partition in (0, 32, 64, 96)]
-                used = np.stack([table.fractions(field) for field in fields]) * arch.sbuf_partition_bytes / 100
-                level = np.max(np.nan_to_num(used), axis=0)
-            else:
-                fields = [f"bank_{bank}_util_percent" for bank in range(arch.psum_banks)]
-                used = np.stack([table.fractions(field) for field in fields]) * arch.psum_bank_bytes / 100
-                level = np.sum(np.nan_to_num(used), axis=0)
-            time = np.maximum(0, 1000 * (table.numbers("timestamp") - base))
-            order = np.argsort(time, kind="stable")
-            samples[name] = time[order], np.round(level[order]).astype(np.int64)
-        times = np.unique(np.concatenate([time for time, _ in samples.values()]))
-        usage = {"time": times}
-        for name, (time, level) in samples.items():
-            usage[name] = np.concatenate(([0], level))[np.searchsorted(time, times, "right")]
+        levels: dict[str, tuple[Array, Array]] = {"sbuf": (_NONE, _NONE), "psum": (_NONE, _NONE)}
+        if arch is not None:
+            banks = range(arch.psum_banks)
+            for name, table, fields, capacity, combined in (
+                ("sbuf", "SbufUsage", [f"partition_{n}" for n in PARTITIONS], arch.sbuf_partition_bytes, np.max),
+                ("psum", "PsumUsage", [f"bank_{n}" for n in banks], arch.psum_bank_bytes, np.sum),
+            ):
+                if found := self._tables.get(table):
+                    used = np.stack([found.fractions(f"{field}_util_percent") for field in fields]) * capacity / 100
+                    level = np.round(combined(np.nan_to_num(used), axis=0)).astype(np.int64)
+                    time = np.maximum(0, 1000 * (found.numbers("timestamp") - base))
+                    order = np.argsort(time, kind="stable")
+                    levels[name] = time[order], level[order]
+        usage = {"time": np.unique(np.concatenate([time for time, _ in levels.values()]))}
+        for name, (time, level) in levels.items():
+            usage[name] = np.concatenate(([0], level))[np.searchsorted(time, usage["time"], "right")]
         self._given["usage"] = usage
 
     # The rest
@@ -295,8 +255,6 @@ class _Reader:
 
     def _summary(self, metadata: dict[str, Any], results: dict[str, Any], arch: Arch | None) -> dict[str, Any]:
         version = str(metadata.get("profile_schema_version", "unknown"))
-        if version.partition(".")[0] != VERSION.partition(".")[0]:
-            self._remarks.append(f"profile_schema_version is {version}, this reader was made for {VERSION}")
         summary: dict[str, Any] = {
             "kernel": metadata.get("profile_name") or self._folder.name,
             "source": f"Neuron Explorer profile, schema {version}",
@@ -305,27 +263,10 @@ class _Reader:
         }
         if arch is not None:
             summary["target"] = arch.target
-        for name, field, factor in (
-            ("hbm_read_bytes", "hbm_read_bytes", 1), ("hbm_write_bytes", "hbm_write_bytes", 1),
-            ("dma_bytes", "dma_transfer_total_bytes", 1), ("flops", "hardware_flops", 1),
-            ("mfu", "mfu_estimated_percent", 0.01), ("hfu", "hfu_estimated_percent", 0.01),
-            ("mbu", "mbu_estimated_percent", 0.01),
-        ):  # fmt: skip
+        for name, field, factor in SUMMARY_FIELDS:
             if field in results:
                 summary[name] = results[field] * factor
         return summary
-
-    def _unread(self) -> tuple[str, ...]:
-        follows = {"ActiveTime", "OpcodeSummary", "DmaUsage", "DmaQueuesInfo", "SchemaFields"}
-        if "DmaPacketAggregated" in self._tables:
-            follows.add("DmaPacket")
-        out = list(self._remarks)
-        for name, table in sorted(self._tables.items()):
-            if table.used:
-                out += [f"{name}.{field}" for field in table.unused() if field not in _FOLLOW]
-            elif name not in follows:
-                out.append(name)
-        return tuple(out)
 
 
 class _RowFinder:
@@ -343,7 +284,7 @@ class _RowFinder:
         """The row of each pair; -1 where there is none."""
         out = np.full(len(number), -1)
         for code, text in enumerate(table.values):
-            identity, rows = self._tables.get(text.lower(), (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+            identity, rows = self._tables.get(text.lower(), (_NONE, _NONE))
             mine = np.flatnonzero(table.codes == code)
             if len(mine) and len(identity):
                 place = np.minimum(np.searchsorted(identity, number[mine]), len(identity) - 1)
@@ -351,9 +292,14 @@ class _RowFinder:
         return out
 
 
+def _first_known(table: ProfileTable, *fields: str) -> list[str]:
+    """Return the text of each row in the first of some fields that has one."""
+    return [first or second for first, second in zip(*(table.texts(name).all() for name in fields), strict=True)]
+
+
 def _span(table: ProfileTable) -> tuple[Array, Array]:
     start = table.numbers("start_ts")
-    if "end_ts" in table:
+    if "end_ts" in table.fields:
         return start, table.numbers("end_ts")
     table.require("duration_ns")
     return start, start + table.numbers("duration_ns")
@@ -374,6 +320,6 @@ def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int
     return out
 
 
-def _append(columns: dict[str, list[Any]], *values: Any) -> None:
+def _append(columns: dict[str, list[object]], *values: object) -> None:
     for column, value in zip(columns.values(), values, strict=True):
         column.append(value)

@@ -1,16 +1,18 @@
-"""Where the rows of a profile belong: lanes, places in the source, critical predecessors."""
+"""The assignment of a profile's rows: lanes, places in the source, critical predecessors."""
 
 from __future__ import annotations
 
 import re
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from nki_lab.export.explorer.tables import ENGINES
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import LANE_KINDS
+
+LaneColumns = dict[str, list[str | int]]
 
 _PLACE: Final = re.compile(r"""([^\[\]"',;]+):(\d+)""")
 
@@ -20,7 +22,7 @@ def lane_name(track: str) -> str:
     return track.lower() if track.lower() in ENGINES else track or "engine"
 
 
-def lanes_of(keys: list[tuple[bool, int, str]], start: Array, duration: Array) -> tuple[Array, dict[str, list[Any]]]:
+def lanes_of(keys: list[tuple[bool, int, str]], start: Array, duration: Array) -> tuple[Array, LaneColumns]:
     """The lane of each row, and the columns of the lanes, for rows of (is DMA, core, name).
 
     Engines come first. Each engine and queue has as many lanes as it needs for rows that overlap.
@@ -29,7 +31,7 @@ def lanes_of(keys: list[tuple[bool, int, str]], start: Array, duration: Array) -
     number = {key: place for place, key in enumerate(order)}
     group = np.array([number[key] for key in keys], np.int64)
     lane = np.zeros(len(keys), np.int64)
-    lanes: dict[str, list[Any]] = {"name": [], "kind": [], "core": []}
+    lanes: LaneColumns = {"name": [], "kind": [], "core": []}
     for place, (is_dma, core, name) in enumerate(order):
         mine = np.flatnonzero(group == place)
         mine = mine[np.lexsort((duration[mine], start[mine]))]
@@ -42,7 +44,7 @@ def lanes_of(keys: list[tuple[bool, int, str]], start: Array, duration: Array) -
     return lane, lanes
 
 
-def _drawing_order(key: tuple[bool, int, str]) -> tuple[Any, ...]:
+def _drawing_order(key: tuple[bool, int, str]) -> tuple[object, ...]:
     is_dma, core, name = key
     engines = list(ENGINES)
     # Numbers within names count as numbers: q2 is before q10.
@@ -71,7 +73,7 @@ def apart(start: Array, duration: Array) -> Array:
     return np.array(out, np.int64)
 
 
-def sites_of(places: list[str]) -> tuple[Array, dict[str, list[Any]], dict[str, list[str]]]:
+def sites_of(places: list[str]) -> tuple[Array, dict[str, list[int]], dict[str, list[str]]]:
     """The site of each place in the source, of which the first `file:line` counts."""
     known: dict[str, int] = {"": -1}
     numbers: dict[tuple[str, int], int] = {}

@@ -168,11 +168,11 @@ _FLOW: Final = {
     "flow": "FLOW_DEPENDENCE", "anti": "ANTI_DEPENDENCE", "output": "OUTPUT_DEPENDENCE", "reuse": "ANTI_DEPENDENCE",
 }  # fmt: skip
 DEPENDENCIES: Final = tuple(_FLOW.get(kind, "ORDERED") for kind in EDGE_KINDS)
-"""What the kinds of edges are called in the table Flow. Taking over another tensor's memory is an anti-dependence."""
+"""The names of the kinds of edges in the table Flow. Taking over another tensor's memory is an anti-dependence."""
 
 INSTRUCTION: Final = "instruction"
 TRANSFER: Final = "dma_block"
-"""How the table Flow calls the tables Instruction and DmaPacketAggregated."""
+"""The names in the table Flow of the tables Instruction and DmaPacketAggregated."""
 
 
 def arrow_schema(table: str) -> Any:

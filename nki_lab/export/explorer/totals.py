@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,14 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
 Columns = dict[str, Any]
+
+SUMMARY_FIELDS: Final = (
+    ("hbm_read_bytes", "hbm_read_bytes", 1), ("hbm_write_bytes", "hbm_write_bytes", 1),
+    ("dma_bytes", "dma_transfer_total_bytes", 1), ("flops", "hardware_flops", 1),
+    ("mfu", "mfu_estimated_percent", 0.01), ("hfu", "hfu_estimated_percent", 0.01),
+    ("mbu", "mbu_estimated_percent", 0.01),
+)  # fmt: skip
+"""Numbers of a recording's summary, the fields of Summary that hold them, and the factor from field to number."""
 
 
 def active_time(recording: Recording) -> Columns:
@@ -77,7 +85,10 @@ def summary(recording: Recording) -> Columns:
     queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
     begin, stop = _dma_intervals(recording, queues)
     active = int((stop - begin).sum()) / 1e12
-    moved = _bytes_of(recording, queues)
+    moved = sum(
+        int(recording.rows["bytes"][low:high][np.isin(recording.rows["lane"][low:high], queues)].sum(dtype=np.int64))
+        for low, high in pieces(len(recording))
+    )
     transfers = int(counts[queues].sum())
     out |= {
         "dma_active_time": active,
@@ -87,14 +98,9 @@ def summary(recording: Recording) -> Columns:
         "dma_transfer_average_bytes": moved / transfers if transfers else 0.0,
         "dma_queue_count": len(queues),
     }
-    for name, field in (
-        ("hbm_read_bytes", "hbm_read_bytes"), ("hbm_write_bytes", "hbm_write_bytes"), ("flops", "hardware_flops"),
-    ):  # fmt: skip
-        if isinstance(value := results.get(name), int | float):
-            out[field] = round(value)
-    for name in ("mfu", "hfu", "mbu"):
-        if isinstance(value := results.get(name), int | float):
-            out[f"{name}_estimated_percent"] = 100 * value
+    for name, field, factor in SUMMARY_FIELDS:
+        if isinstance(value := results.get(name), int | float) and name != "dma_bytes":
+            out[field] = value * (1 / factor) if factor < 1 else round(value)
     return {name: [value] for name, value in out.items()}
 
 
@@ -110,14 +116,6 @@ def _dma_intervals(recording: Recording, queues: list[int]) -> tuple[Array, Arra
     begin, end = np.concatenate(begins), np.concatenate(ends)
     order = np.argsort(begin, kind="stable")
     return merged(begin[order], end[order])
-
-
-def _bytes_of(recording: Recording, lanes: list[int]) -> int:
-    total = 0
-    for low, high in pieces(len(recording)):
-        mine = np.isin(recording.rows["lane"][low:high], lanes)
-        total += int(recording.rows["bytes"][low:high][mine].sum(dtype=np.int64))
-    return total
 
 
 def metadata(recording: Recording, arch: Arch) -> Columns:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer import memory, operands, totals
 from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
 from nki_lab.export.files import replacing_folder
+from nki_lab.export.findings import source_lines
 from nki_lab.export.perfetto import dma_rate
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Lane, Recording
@@ -26,6 +27,11 @@ from nki_lab.kernel_runtime.recording.columns import Array, pieces
 Batch = Mapping[str, Any]
 
 _ROWS = 1 << 15
+_SIDE_FIELDS: Final = {
+    "sbuf_partitions": "partitions", "num_sbuf_partitions": "partition_count", "shape": "shape", "offset": "offset",
+    "steps": "steps",
+}  # fmt: skip
+"""Fields of a transfer's end in the table DmaPacketAggregated, with the attributes of `Side`."""
 
 
 def write_profile(recording: Recording, path: str | os.PathLike[str]) -> None:
@@ -70,7 +76,7 @@ def _write_table(path: Path, table: str, batches: Iterator[Batch]) -> None:
     layout, writer = arrow_schema(table), None
     try:
         for batch in batches:
-            length = len(next(iter(batch.values())))
+            length = len(next(iter(batch.values()), ()))
             if not length:
                 continue
             columns = []
@@ -84,6 +90,9 @@ def _write_table(path: Path, table: str, batches: Iterator[Batch]) -> None:
     finally:
         if writer is not None:
             writer.close()
+
+
+_JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int32": "integer", "int64": "integer"}
 
 
 def _arch(recording: Recording) -> Arch | None:
@@ -100,14 +109,10 @@ def _schema_fields() -> Batch:
         "table_description": [f"{table} of the profile schema {VERSION}" for table, _ in rows],
         "field_name": [field.name for _, field in rows],
         "field_description": [f"{table}.{field.name} of the profile schema {VERSION}" for table, field in rows],
-        "field_type": [{"string": "string", "bool": "boolean"}.get(f.kind, _number(f.kind)) for _, f in rows],
+        "field_type": [_JSON_TYPES.get(field.kind, "number") for _, field in rows],
         "field_required": [field.required for _, field in rows],
         "field_format": [None if field.kind in ("string", "bool") else field.kind for _, field in rows],
     }
-
-
-def _number(kind: str) -> str:
-    return "integer" if kind.startswith("int") else "number"
 
 
 class _Profile:
@@ -120,7 +125,7 @@ class _Profile:
         self._details = recording.texts("ops", "detail")
         self._is_dma = np.array([lane.kind == "dma" for lane in recording.lanes], bool)
         self._queue = {
-            lane.number: index for index, lane in enumerate(one for one in recording.lanes if one.kind == "dma")
+            lane.number: index for index, lane in enumerate(lane for lane in recording.lanes if lane.kind == "dma")
         }
 
     def _batches(self, dma: bool) -> Iterator[Array]:
@@ -140,7 +145,11 @@ class _Profile:
 
     def instructions(self) -> Iterator[Batch]:
         recording = self._recording
-        waits, places = recording.waits(), self._places()
+        waits = recording.waits()
+        places = [
+            *(f"{file}:{line}" for file, line in source_lines(recording)),
+            None,
+        ]  # the last one is that of no site
         counters = np.zeros(len(recording.lanes), np.int64)
         for rows in self._batches(dma=False):
             lanes, ops = self._lanes(rows), recording.rows["op"][rows].tolist()
@@ -166,14 +175,8 @@ class _Profile:
                 },
             }
 
-    def _places(self) -> list[str | None]:
-        """The text for each site, and for the site -1 at the end."""
-        sites, paths = self._recording.table("sites"), self._recording.table("sources").texts("path")
-        pairs = zip(sites["source"][:].tolist(), sites["line"][:].tolist(), strict=True)
-        return [*(f"{paths[source]}:{line}" for source, line in pairs), None]
-
     def _transfer(self, rows: Array) -> dict[str, Any]:
-        """What the rows of both DMA tables share."""
+        """Return the fields that both DMA tables have."""
         times, lanes = self._times(rows), self._lanes(rows)
         ends = [self._operands.ends(row) for row in rows.tolist()]
         moved = self._recording.rows["bytes"][rows].astype(np.int64)
@@ -204,14 +207,11 @@ class _Profile:
                 "source": [source.memory for source, _ in ends],
                 "dest": [target.memory for _, target in ends],
                 "semaphore_id": [""] * len(rows),
-                **{f"{way}_sbuf_partitions": [side.partitions for side in found] for way, found in sides.items()},
                 **{
-                    f"{way}_num_sbuf_partitions": [side.partition_count for side in found]
+                    f"{way}_{field}": [getattr(side, name) for side in found]
                     for way, found in sides.items()
+                    for field, name in _SIDE_FIELDS.items()
                 },
-                **{f"{way}_shape": [side.shape for side in found] for way, found in sides.items()},
-                **{f"{way}_offset": [side.offset for side in found] for way, found in sides.items()},
-                **{f"{way}_steps": [side.steps for side in found] for way, found in sides.items()},
             }
 
     def packets(self) -> Iterator[Batch]:
