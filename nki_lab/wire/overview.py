@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, cast
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def _assigned(recording: Recording, site: int) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
+def header(recording: Recording, names: Names, fault: int) -> Header:
     """Return the texts and single numbers of a run. `fault` is the step at which it failed, -1: it did not."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
     recorded = recording.summary.get("diagnostics")
@@ -83,7 +84,7 @@ def header(recording: Recording, names: Names, findings: list[Finding], fault: i
             for path, text in zip(sources.texts("path"), sources.texts("text"), strict=True)
         ],
         "summary": summary,
-        "findings": findings,
+        "findings": list(cast("Iterable[Finding]", recorded if isinstance(recorded, Iterable) else ())),
         "path": {"work": times.work, "waits": times.waits},
         "lane_times": [
             {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
