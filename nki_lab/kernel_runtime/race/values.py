@@ -27,7 +27,7 @@ Part = tuple[int, int]
 
 
 class _Contents:
-    """The contents of a buffer as a core knows them: the first number, and those of the writes since the last of all of it."""
+    """The contents of a buffer as a core knows them: the first number, and those of later writes."""
 
     __slots__ = ("base", "parts", "total")
 
