@@ -26,7 +26,7 @@ Added = bool | NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Coverage:
-    """The result of `cover`. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
+    """The result of `cover`. `add`: whether each accumulating op adds to its dst: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     add: dict[int, Added] = field(default_factory=dict)

@@ -33,8 +33,8 @@ def races(
     """Return findings about accesses without order.
 
     NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they synchronize over another tensor,
-    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
-    loops, which is found where constants decide it; otherwise bodies count once. Of a program that is not `complete`
+    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the
+    program's device loops, by default the known one; otherwise bodies count once. Of a program that is not `complete`
     the cores are not checked, as they may synchronize in what is missing.
     """
     found = [*in_one_transfer(program, self_overlapping(program))]

@@ -27,7 +27,7 @@ Part = tuple[int, int]
 
 
 class _Contents:
-    """The contents of a buffer as far as a core knows them: the number at first, and those of the writes since the last of all of it."""
+    """The contents of a buffer as a core knows them: the first number, and those of later writes."""
 
     __slots__ = ("base", "parts", "total")
 
@@ -153,7 +153,7 @@ class _Numbering:
         return self._read(self.program.views[index._view], core)
 
     def _register(self, register: Register, core: int) -> int:
-        """Return the contents of a register; each core has its own, and numbers them in the order in which it comes to them."""
+        """Return the contents of a register; each core numbers its own registers in order of use."""
         known = self.registers.get((core, register.number))
         if known is None:
             known = self.registers[core, register.number] = sum(key[0] == core for key in self.registers)

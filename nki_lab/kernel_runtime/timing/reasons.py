@@ -58,5 +58,5 @@ def data_from(lane_name: str, kind: str) -> int:
 
 
 def confidence_of(arch: Arch, reason: int) -> str:
-    """Return how sure the length of a wait is, by the fact that it follows from; of waits for others, their signal's."""
+    """Return how sure the length of a wait is, by the fact behind it; of waits for others, the signal's."""
     return arch.fact(_FACT.get(reason, "semaphore_ns")).confidence
