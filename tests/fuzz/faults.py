@@ -80,7 +80,9 @@ def _masks_in_the_views_shape(right: Numerics) -> Numerics:
 
 def _rounded_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moved floats go through a rounding, which does not keep the payload of a NaN."""
-    monkeypatch.setattr(variant_plan, "to_storage", lambda values, dtype: from_shadow(np.ascontiguousarray(values), dtype))
+    monkeypatch.setattr(
+        variant_plan, "to_storage", lambda values, dtype: from_shadow(np.ascontiguousarray(values), dtype)
+    )
 
 
 def _unchecked(function: str) -> Callable[[pytest.MonkeyPatch], None]:
