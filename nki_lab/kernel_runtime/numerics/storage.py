@@ -41,12 +41,12 @@ class Bound:
 
 
 def kind_of(buffer: Buffer) -> int:
-    """The binding of a buffer that is seen in its own dtype only."""
+    """Return the binding of a buffer that is seen in its own dtype only."""
     return SHADOW if buffer.dtype.kind == "float" else NATIVE
 
 
 def unit_of(kind: int, dtype: DType) -> np.dtype[Any]:
-    """The NumPy dtype of a binding's `flat`."""
+    """Return the NumPy dtype of a binding's `flat`."""
     if kind == SHADOW:
         return np.dtype(np.float32)
     return np.dtype(np.uint8) if kind == BYTES else dtype.storage

@@ -143,7 +143,7 @@ class VariantPlan:
         self.direct |= self.stores
 
     def _laid_out(self, position: int) -> tuple[Any, ...]:
-        """Of an operand: name, shape, element strides, byte strides, NumPy dtype, whether it is written, rounding."""
+        """Return name, shape, element strides, byte strides, NumPy dtype, whether it is written, and rounding."""
         shape, strides = self.presented[position]
         dtype = self.dtypes[position]
         unit = unit_of(self.kinds[position], dtype)
