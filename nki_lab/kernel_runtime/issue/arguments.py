@@ -24,7 +24,7 @@ class TensorSpec:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
-def spec(shape: Any, dtype: Any) -> TensorSpec:
+def spec(shape: object, dtype: Any) -> TensorSpec:
     """Return the input tensor of `shape` (a tuple or list of positive integers, or one integer) and `dtype`.
 
     `dtype` is anything that names an NKI dtype: "bfloat16", `nl.bfloat16`, `np.float32`. Raises NKI307 for a shape

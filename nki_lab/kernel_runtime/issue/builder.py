@@ -74,7 +74,7 @@ class OpenLoop(NamedTuple):
 
     region: Region
     token: int
-    key: tuple[Any, ...] = ()
+    key: tuple[object, ...] = ()
 
 
 class Builder:
@@ -98,12 +98,12 @@ class Builder:
         self.depth = 0
         self.fenced = 0  # open blocks of nl.no_reorder()
         self.limit = program.options.max_instructions
-        self._variants: dict[Any, tuple[Variant, tuple[Diagnostic, ...]]] = {}
-        self._views: dict[Any, int] = {}
-        self._shapes: dict[Any, Any] = {}
+        self._variants: dict[object, tuple[Variant, tuple[Diagnostic, ...]]] = {}
+        self._views: dict[object, int] = {}
+        self._shapes: dict[object, Any] = {}
         self._sites: dict[tuple[int, int], tuple[int, CodePosition]] = {}  # by id of the code object and place in it
         self._codes: list[CodeType] = []  # those objects, so that they stay
-        self._noted: set[Any] = set()
+        self._noted: set[object] = set()
         self.compared: set[int] = set()  # buffers that comparisons made: as conditions they stand for their values
 
     # -- places in the source ------------------------------------------------------------------------------------
@@ -153,10 +153,11 @@ class Builder:
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
-                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+    def allocate(
+        self, shape: Any, dtype: Any, space: object, *, name: str = "", address: object = None, kind: str = "temp"
+    ) -> NkiTensor:
         """Return a fresh uninitialised tensor; checked as `check_allocation` says."""
-        key: Any = (shape, dtype, space, address)
+        key: object = (shape, dtype, space, address)
         try:
             known = self._shapes.get(key)
         except TypeError:
@@ -186,22 +187,33 @@ class Builder:
         made._type = whole  # the same of all that are allocated alike
         return made
 
-    def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
-             space: str = "sbuf") -> NkiTensor:  # fmt: skip
+    def like(
+        self,
+        tensor: NkiTensor,
+        *,
+        shape: tuple[int, ...] | None = None,
+        dtype: DType | None = None,
+        space: str = "sbuf",
+    ) -> NkiTensor:
         """Return a fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
         require_valid(tensor)
         return self.allocate(shape or tensor._shape, dtype or tensor._dtype, _REGIONS[space])
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
-    def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
-              ) -> NkiInstruction:  # fmt: skip
+    def issue(
+        self,
+        instruction: Instruction,
+        live: tuple[object, ...],
+        fixed: tuple[object, ...],
+        name: str | None = None,
+    ) -> NkiInstruction:
         """Record one instruction.
 
         `live` are its tensors, scalars and numbers, `fixed` its other attributes, both in declaration order. Raises
         the coded error of the first limit that does not hold.
         """
-        parts: list[Any] = [instruction, fixed]
+        parts: list[object] = [instruction, fixed]
         touched = []
         for value in live:
             if value.__class__ is NkiTensor:
@@ -254,7 +266,7 @@ class Builder:
         return made
 
     def _new_variant(
-        self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...]
+        self, instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...]
     ) -> tuple[Variant, tuple[Diagnostic, ...]]:
         try:
             legal = legalise(instruction, live, fixed, self.arch)
@@ -269,7 +281,7 @@ class Builder:
         self.program.variants.append(variant)
         return variant, legal.notes
 
-    def _with_origin(self, item: Diagnostic, operands: dict[str, Any]) -> Diagnostic:
+    def _with_origin(self, item: Diagnostic, operands: dict[str, object]) -> Diagnostic:
         """Return the finding with the line where the operand it is about was allocated."""
         tensor = operands.get(item.operand)
         if not isinstance(tensor, NkiTensor) or not item.note or tensor._buffer.site < 0:
@@ -378,24 +390,29 @@ class Builder:
             tensor._needed("used as a condition")
         message = f"the tensor {describe(tensor)} is used as a condition, which holds for every tensor"
         self.note(
-            diagnose("NKI608", message, operand=tensor._buffer.name,
-                     limit="Python sees objects when a kernel is specialised: what a tensor holds does not count",
-                     help="write `is not None` for an optional tensor; let instructions or a register decide by values",
-                     ), site)  # fmt: skip
+            diagnose(
+                "NKI608",
+                message,
+                operand=tensor._buffer.name,
+                limit="Python sees objects when a kernel is specialised: what a tensor holds does not count",
+                help="write `is not None` for an optional tensor; let instructions or a register decide by values",
+            ),
+            site,
+        )
         return True
 
 
 _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.shared_hbm}
 
 
-def _scalar_key(value: Any) -> Any:
+def _scalar_key(value: object) -> object:
     """Return a hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
     if isinstance(value, (int, float)):
         return (value.__class__, value or repr(value))
     return frozen(value)
 
 
-def frozen(value: Any) -> Any:
+def frozen(value: object) -> object:
     """Return a hashable stand-in for a value, the same for equal lists."""
     if isinstance(value, (list, tuple)):
         return tuple(frozen(item) for item in value)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, EnumType
 from types import FrameType
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
@@ -28,7 +28,7 @@ _REMOVED: Final[Mapping[str, str]] = {
 """Keywords that functions had in earlier releases and have no more, with the remedy."""
 
 
-def of_call(error: Exception, callee: Callable[..., Any]) -> Diagnostic | None:
+def of_call(error: Exception, callee: Callable[..., object]) -> Diagnostic | None:
     """Diagnose the arguments of a call of `callee`, a function of ours; None where they are not the cause."""
     if not isinstance(error, TypeError) or (
         error.__traceback__ is not None and error.__traceback__.tb_next is not None
@@ -50,7 +50,7 @@ def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
     return isinstance(kind, EnumType) and kind.__module__ == enums.__name__
 
 
-def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic | None:
+def of_traceback(error: Exception, functions: Mapping[str, object]) -> Diagnostic | None:
     """Diagnose an error that left a kernel of the dialect with these functions, by name.
 
     The innermost frame of its traceback holds the call.
@@ -67,7 +67,7 @@ def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic |
     return None if callee is None else _finding(callee, _shown_name(callee, found[1]), found[2])
 
 
-def _called(name: str, frame: FrameType, functions: Mapping[str, Any]) -> Callable[..., Any] | None:
+def _called(name: str, frame: FrameType, functions: Mapping[str, object]) -> Callable[..., object] | None:
     """Return the function of ours that a frame of the user's calls by this qualified name."""
     if is_ours(frame):
         return None
@@ -85,7 +85,7 @@ def _called(name: str, frame: FrameType, functions: Mapping[str, Any]) -> Callab
     return callee if callable(callee) else None
 
 
-def _shown_name(callee: Callable[..., Any], spelled: str) -> str:
+def _shown_name(callee: Callable[..., object], spelled: str) -> str:
     if callee is DynamicSlice:
         return "nl.ds"
     if spelled.startswith("NkiTensor."):
@@ -94,7 +94,7 @@ def _shown_name(callee: Callable[..., Any], spelled: str) -> str:
     return f"nki.{module}.{spelled}" if module == "collectives" else f"{'nisa' if module == 'isa' else 'nl'}.{spelled}"
 
 
-def _finding(callee: Callable[..., Any], name: str, words: str) -> Diagnostic | None:
+def _finding(callee: Callable[..., object], name: str, words: str) -> Diagnostic | None:
     parameters = _parameters(callee)
     limit = f"{name}({', '.join(map(_shown, parameters.values()))})"
     if keyword := _KEYWORD.match(words):
@@ -125,7 +125,7 @@ def _names(parameters: Iterable[str]) -> str:
     return f"the arguments are {', '.join(names)}" if names else "it takes no arguments"
 
 
-def _parameters(callee: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _parameters(callee: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters by name, without annotations."""
     try:
         found = inspect.signature(callee).parameters

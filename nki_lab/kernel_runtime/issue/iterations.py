@@ -72,10 +72,10 @@ class IterationTracker:
         self._frame: FrameType | None = None  # of the instruction before, where it was
         self._loops: tuple[Loop, ...] = ()
         self._block = self._offset = -1
-        self._last: list[Any] = []
-        self._around: list[Any] = []  # of the frames that called it, as in `_last`
+        self._last: list[object] = []
+        self._around: list[object] = []  # of the frames that called it, as in `_last`
         self._number = -1
-        self._stack: list[tuple[Loop, Any, int]] = []  # (loop, key of its iteration, row), outermost first
+        self._stack: list[tuple[Loop, object, int]] = []  # (loop, key of its iteration, row), outermost first
         self._counts: dict[tuple[Loop, int], int] = {}
 
     def begin(self, root: FrameType) -> None:
@@ -139,19 +139,19 @@ class IterationTracker:
         self._stack.append((loop, value, number))
         return number
 
-    def _levels(self, frame: FrameType, place: CodePosition) -> list[Any]:
+    def _levels(self, frame: FrameType, place: CodePosition) -> list[object]:
         """Return the loops that a frame is in, and the keys of their iterations."""
         names = frame.f_locals
-        levels: list[Any] = [place.loops]
+        levels: list[object] = [place.loops]
         for variable in place.variables:
             value = names.get(variable)
             # Other values are distinguished by identity: to compare tensors is an instruction.
             levels.append(value if value.__class__ is int else (id(value), value.__class__))
         return levels
 
-    def _levels_around(self, frame: FrameType, root: FrameType) -> list[Any]:
+    def _levels_around(self, frame: FrameType, root: FrameType) -> list[object]:
         """Return the loops and keys of the frames that called `frame`, innermost first."""
-        levels: list[Any] = []
+        levels: list[object] = []
         around = frame.f_back if frame is not root else None
         while around is not None and around is not root:
             place = self.place_of(around)
@@ -191,7 +191,7 @@ class IterationTracker:
         self._last = []
         self._number = self._stack[-1][2] if self._stack else -1
 
-    def _row(self, levels: list[Any]) -> int:
+    def _row(self, levels: list[object]) -> int:
         """Return the row of iterations; those that differ from the last ones, and all inside them, get new rows."""
         wanted = _flat(levels)
         stack, parent, depth = self._stack, -1, 0

@@ -8,7 +8,7 @@ from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa.arch import Arch
 
 
-def grid_in_kernel(name: str, grid: tuple[Any, ...]) -> Diagnostic:
+def grid_in_kernel(name: str, grid: tuple[object, ...]) -> Diagnostic:
     """Diagnose a launch grid on a kernel that another kernel calls."""
     return diagnose(
         "NKI016",
@@ -18,7 +18,7 @@ def grid_in_kernel(name: str, grid: tuple[Any, ...]) -> Diagnostic:
     )
 
 
-def misshapen(name: str, key: Any) -> Diagnostic | None:
+def misshapen(name: str, key: object) -> Diagnostic | None:
     """Diagnose the bracket of a launch in the current dialect, whatever the chip."""
     if isinstance(key, int) and not isinstance(key, bool) and key > 0:
         return None
@@ -50,6 +50,6 @@ def refused(name: str, grid: tuple[Any, ...], arch: Arch) -> Diagnostic | None:
     return misshapen(name, grid[0] if len(grid) == 1 else grid) or too_many(name, grid, arch)
 
 
-def shown(grid: Any) -> str:
+def shown(grid: object) -> str:
     """Return a grid as it stands in the bracket."""
     return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)

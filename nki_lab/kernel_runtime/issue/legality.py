@@ -38,7 +38,7 @@ class Legal:
     notes: tuple[Diagnostic, ...]
 
 
-def legalise(instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], arch: Arch) -> Legal:
+def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch) -> Legal:
     """Check one call against the declaration; raises the coded error of the first thing that is wrong."""
     values = dict(zip(live_names(instruction), live, strict=True)) | dict(
         zip(fixed_names(instruction), fixed, strict=True)
@@ -160,7 +160,7 @@ def _missing(instruction: Instruction, name: str) -> NkiError:
     )
 
 
-def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[ViewType | None, Any]:
+def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[ViewType | None, object]:
     if value.__class__ is NkiTensor or isinstance(value, NkiTensor):
         return view_type(value), None
     if value is None and (operand.optional or operand.default is None):
@@ -186,14 +186,14 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
     )  # fmt: skip
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """Return whether a value is a real number that a float64 can approximate."""
     if isinstance(value, int):
         return value.bit_length() < 1024
     return isinstance(value, (Number, np.generic)) and not isinstance(value, complex)
 
 
-def _bad_attribute(instruction: Instruction, operand: Operand, value: Any, wanted: str) -> NkiError:
+def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wanted: str) -> NkiError:
     return error_of(
         diagnose(
             "NKI012",
@@ -253,7 +253,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
     return value
 
 
-def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
+def _enum(instruction: Instruction, operand: Operand, value: object, notes: list[Diagnostic]) -> object:
     wanted = operand.enum
     assert wanted is not None
     if isinstance(value, wanted):
@@ -273,7 +273,7 @@ def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Di
     raise _bad_attribute(instruction, operand, value, f"a member of nisa.{wanted.__name__}")
 
 
-def _register(instruction: Instruction, operand: Operand, value: Any) -> Any:
+def _register(instruction: Instruction, operand: Operand, value: object) -> object:
     """Return a register by its number; constants stay what they are, where they may stand."""
     if isinstance(value, VirtualRegister):
         if operand.kind == "register_out" and value.frozen:

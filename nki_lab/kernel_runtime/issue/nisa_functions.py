@@ -98,7 +98,7 @@ def describe(instruction: Instruction) -> str:
     return "\n".join(lines)
 
 
-def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]:
+def members(instruction: Instruction, group: str, value: object) -> tuple[object, ...]:
     """Return the tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
@@ -118,7 +118,7 @@ def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]
     )  # fmt: skip
 
 
-def refuse_surplus(instruction: Instruction, more: tuple[Any, ...], extra: dict[str, Any]) -> None:
+def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: dict[str, object]) -> None:
     """Refuse arguments that the instruction does not have, or note those that are known to be harmless."""
     if more:
         raise _unknown(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nki_lab.diagnostic import diagnose, error_class
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 
-def collect_outputs(result: Any, builder: Builder) -> None:
+def collect_outputs(result: object, builder: Builder) -> None:
     """Enter the returned tensors into the program, and check that there is nothing else among them."""
     outputs: list[NkiTensor] = []
     _gather(result, outputs)
@@ -32,7 +30,7 @@ def collect_outputs(result: Any, builder: Builder) -> None:
     builder.program.outputs = outputs
 
 
-def _gather(result: Any, outputs: list[NkiTensor]) -> None:
+def _gather(result: object, outputs: list[NkiTensor]) -> None:
     if result is None:
         return
     if isinstance(result, NkiTensor):

@@ -17,7 +17,7 @@ from nki_lab.source.trees import Extent, extent
 
 _MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
 
-FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+FUNCTIONS: Final[dict[str, Callable[..., object]]] = {}
 """The functions of nki.language by name, entered by the module that lists them: diagnostics name their parameters."""
 
 

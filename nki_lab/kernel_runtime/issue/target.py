@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch, arch_of
@@ -70,7 +69,7 @@ class _TileSize:
 
 def tile_size_of(name: str, arch: Arch) -> int | None:
     """Return `nl.tile_size.<name>` on a target; None where there is no such name."""
-    sizes: dict[str, Any] = {
+    sizes: dict[str, int] = {
         "psum_bank_fmax_bytes": arch.psum_bank_bytes,
         "psum_num_banks": arch.psum_banks,
         "sbuf_size_bytes": arch.sbuf_bytes,
