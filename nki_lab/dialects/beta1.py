@@ -10,8 +10,8 @@ from nki_lab import session
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.dialects import annotation
 from nki_lab.dialects.annotation import TensorAnnotation, check_shapes
-from nki_lab.dialects.kernel import Kernel, announce
-from nki_lab.dialects.modules import DialectModule, attach, make_module
+from nki_lab.dialects.kernel import Kernel, announce, as_kernel
+from nki_lab.dialects.modules import Description, DialectModule, make_modules
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime import beta1
 from nki_lab.kernel_runtime.issue.arguments import spec
@@ -40,17 +40,16 @@ class Beta1Kernel(Kernel):
 
 
 class TimedKernel(Beta1Kernel):
-    """What `nki.benchmark` and `nki.profile` make of a kernel: it runs once, without a device there is no latency."""
+    """A kernel of `nki.benchmark` or `nki.profile`: it runs once, without a device there is no latency."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run once. Arguments that are only shapes (`nt.tensor[[128, 512], nl.float32]`) give no results."""
         given = [*args, *kwargs.values()]
         if local.builder is not None or not any(isinstance(item, TensorAnnotation) for item in given):
             return super().__call__(*args, **kwargs)
-        arch = self.target()
         shapes = tuple(_shape_only(item) for item in args)
         named = {name: _shape_only(item) for name, item in kwargs.items()}
-        launch = session.Launch(self.function, arch, grid=self.grid, dialect=self.dialect)
+        launch = session.Launch(self.function, self.target(), grid=self.grid, dialect=self.dialect)
         _, found = session.specialise(launch, shapes, named)
         announce(found)
         return None
@@ -72,22 +71,11 @@ def _shape_only(value: Any) -> Any:
 
 def _decorator(kind: type[Beta1Kernel], name: str, doc: str) -> Callable[..., Any]:
     def entry(func: Any = None, mode: str = "auto", **keywords: Any) -> Any:
-        def decorate(function: Any) -> Beta1Kernel:
-            if type(function) is kind:
-                made = function
-            elif isinstance(function, Kernel):
-                made = kind(function.function, keywords=function.keywords, grid=function.grid, notes=function.notes)
-            elif callable(function):
-                made = kind(function)
-            else:
-                raise coded_error(
-                    "NKI001",
-                    f"the kernel is a {type(function).__name__}",
-                    operand="kernel",
-                    limit="a kernel is a function",
-                    help=f"decorate a function with @nki.{name}",
-                )
-            return made._with(keywords=made.keywords | {"mode": mode} | keywords)
+        def decorate(function: object) -> Kernel:
+            plain = as_kernel(function, f"@nki.{name}")
+            if type(plain) is not kind:
+                plain = kind(plain.function, keywords=plain.keywords, grid=plain.grid, notes=plain.notes)
+            return plain._with(keywords=plain.keywords | {"mode": mode} | keywords)
 
         return decorate if func is None else decorate(func)
 
@@ -122,20 +110,16 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 @cache
 def modules() -> dict[str, DialectModule]:
     """The modules by name, made once."""
-    missing = beta1.missing
     entries = {"jit": jit, "trace": trace, "baremetal": baremetal, "benchmark": benchmark, "profile": profile,
                "simulate_kernel": simulate_kernel}  # fmt: skip
     types = {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor}
-    made = [
-        make_module("neuronxcc", {"__version__": RELEASE}, doc="NKI Beta 1 on the nki_lab simulator.", missing=missing),
-        make_module("neuronxcc.nki", entries, doc="Entry points of Beta 1 kernels.", missing=missing),
-        make_module("neuronxcc.nki.language", beta1.names(), doc="Tensors, indices and operators.", missing=missing),
-        make_module("neuronxcc.nki.isa", beta1.instruction_names(), doc="The instructions.", missing=missing),
-        make_module("neuronxcc.nki.isa.constants", beta1.constant_names(), doc="Enumerations of neuronxcc.nki.isa.",
-                    missing=missing),
-        make_module("neuronxcc.nki.typing", types, doc="Annotations of tensors.", missing=missing),
-        make_module("neuronxcc.nki.compiler", beta1.compiler_names(), doc="Allocators and hints.", missing=missing),
-        make_module("neuronxcc.nki.tensor", {"tensor": annotation.tensor}, doc="The type of tensors.", missing=missing,
-                    stands_for=annotation.tensor),
-    ]  # fmt: skip
-    return attach(made)
+    return make_modules({
+        "neuronxcc": Description({"__version__": RELEASE}, "NKI Beta 1 on the nki_lab simulator."),
+        "neuronxcc.nki": Description(entries, "Entry points of Beta 1 kernels."),
+        "neuronxcc.nki.language": Description(beta1.names(), "Tensors, indices and operators."),
+        "neuronxcc.nki.isa": Description(beta1.instruction_names(), "The instructions."),
+        "neuronxcc.nki.isa.constants": Description(beta1.constant_names(), "Enumerations of neuronxcc.nki.isa."),
+        "neuronxcc.nki.typing": Description(types, "Annotations of tensors."),
+        "neuronxcc.nki.compiler": Description(beta1.compiler_names(), "Allocators and hints."),
+        "neuronxcc.nki.tensor": Description({"tensor": annotation.tensor}, "The type of tensors.", annotation.tensor),
+    }, beta1.missing)  # fmt: skip

@@ -84,8 +84,8 @@ class Kernel:
             execution = session.profile(launch, given, named)
         else:
             execution = self.execute(given, named, on_error="report", timed=True)
-        told = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
-        collector.launched(self.__name__, replace(execution, diagnostics=told), (*given, *named.values()))
+        loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
+        collector.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
         return execution.outputs
@@ -230,7 +230,7 @@ def _place(error: NkiError) -> None:
         error.diagnostics = tuple(placed(item, site) for item in error.diagnostics)
 
 
-def as_kernel(function: Any) -> Kernel:
+def as_kernel(function: object, decorator: str = "@nki.jit") -> Kernel:
     """`function` itself where it is a kernel, else a kernel of it; NKI001 for what cannot be called."""
     if isinstance(function, Kernel):
         return function
@@ -240,7 +240,7 @@ def as_kernel(function: Any) -> Kernel:
             f"the kernel is a {type(function).__name__}",
             operand="kernel",
             limit="a kernel is a function",
-            help="decorate a function with @nki.jit",
+            help=f"decorate a function with {decorator}",
         )
     return Kernel(function)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, NkiError, error_class, error_of
 from nki_lab.kernel_runtime.issue.nki_api_names import unknown_name
@@ -112,9 +112,20 @@ def make_module(
     return module
 
 
-def attach(modules: Iterable[DialectModule]) -> dict[str, DialectModule]:
-    """The modules by name, each an attribute of its parent."""
-    table = {module.__name__: module for module in modules}
+class Description(NamedTuple):
+    """A module to make: its names, its documentation, and the class that it means where it is used as a type."""
+
+    names: Mapping[str, Any]
+    doc: str
+    stands_for: object = None
+
+
+def make_modules(descriptions: Mapping[str, Description], missing: Missing) -> dict[str, DialectModule]:
+    """Return the described modules by name, each an attribute of its parent."""
+    table = {
+        name: make_module(name, item.names, doc=item.doc, missing=missing, stands_for=item.stands_for)
+        for name, item in descriptions.items()
+    }
     for name, module in table.items():
         parent, _, last = name.rpartition(".")
         if parent in table:

@@ -22,7 +22,7 @@ from nki_lab.kernel_runtime.coverage import Coverage, Tracker
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
-from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path, TripCounts, check_trip_counts, known_path

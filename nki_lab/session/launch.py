@@ -11,8 +11,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.builder import Builder
-from nki_lab.kernel_runtime.language.grid import GridBuilder
-from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder, KernelBuilder
 from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.source.kernel_code import Dialect

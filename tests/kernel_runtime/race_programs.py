@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.ir import Program, verify
-from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tracer import trace
 from tests.kernel_runtime.drawn_kernels import elements, nisa, nl

@@ -14,9 +14,9 @@ from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
-def adapt(instruction: Instruction, face: Beta1, values: dict[str, Any]) -> None:
+def adapt(instruction: Instruction, spelling: Beta1, values: dict[str, Any]) -> None:
     """Replace arguments of Beta 1's own forms by the operands that they stand for, as the declaration says."""
-    for name, form in face.forms.items():
+    for name, form in spelling.forms.items():
         if form == "shape":
             # The first entry is the partition dimension, marked or not.
             blocks, sizes = split_shape(values[name])
@@ -29,9 +29,9 @@ def adapt(instruction: Instruction, face: Beta1, values: dict[str, Any]) -> None
             shape = tuple(values[tile]._shape)
             index, sign = _comparison(instruction, name, values.pop(name), tile, shape)
             values |= {"cmp_op": ALU[sign], **_affine(index, shape)}
-    _check_dtypes(instruction, face.dtypes, values)
-    if face.adapt is not None:
-        face.adapt(values)
+    _check_dtypes(instruction, spelling.dtypes, values)
+    if spelling.adapt is not None:
+        spelling.adapt(values)
 
 
 def _affine(index: Index, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nki_lab.isa.arch import V3
@@ -23,15 +24,15 @@ PSUM_BANK_BYTES: Final = V3.psum_bank_bytes
 """Bytes of a PSUM bank in one partition, the same on every generation that Beta 1 knows."""
 
 
+@dataclass(frozen=True, slots=True)
 class Placement:
     """A memory, and where the tiles of a tensor lie in it.
 
     `place(block index, partitions, bytes per partition)` gives (partition, byte); None leaves it to the compiler.
     """
 
-    def __init__(self, region: MemoryRegion, place: Place | None) -> None:
-        self.region = region
-        self.place = place
+    region: MemoryRegion
+    place: Place | None = None
 
 
 def _linear(index: Sequence[int], tiles: Sequence[int], size: int) -> int:
@@ -42,17 +43,18 @@ def _linear(index: Sequence[int], tiles: Sequence[int], size: int) -> int:
     return number * size
 
 
+@dataclass(slots=True)
 class _Addresses:
-    """The addresses that one call of an allocator got in the first pass of the loops around it, in their order."""
+    """The addresses that one call of an allocator got in the first iteration of the loops around it, in their order."""
 
-    def __init__(self, passes: tuple[Any, ...]) -> None:
-        self.first = self.now = passes
-        self.known: list[int] = []
-        self.turn = 0
+    first: tuple[Any, ...]
+    now: tuple[Any, ...]
+    known: list[int] = field(default_factory=list)
+    turn: int = 0
 
 
-def _of_first_pass(address: int) -> int:
-    """What an address was when the loops around the call were in their first pass.
+def _in_first_iteration(address: int) -> int:
+    """Return an address as it was when the loops around the call were in their first iteration.
 
     Beta 1 traced the bodies of affine_range and sequential_range once: a sum that grows in one of them, as stack
     pointers of kernels do, grew once.
@@ -71,7 +73,7 @@ def _of_first_pass(address: int) -> int:
     if not passes:
         return address
     now = tuple(passes)
-    found = table.setdefault(tuple(calls), _Addresses(now))
+    found = table.setdefault(tuple(calls), _Addresses(now, now))
     if now != found.now:
         found.now, found.turn = now, 0
     if now == found.first:
@@ -81,7 +83,7 @@ def _of_first_pass(address: int) -> int:
 
 
 def _is_once(loop: Site) -> bool:
-    """Whether the `for` that stands at a place counts through one of the ranges that were traced once."""
+    """Return whether the `for` at a place counts through one of the ranges that were traced once."""
     return _ONCE.search(line_of(loop.file, loop.line)) is not None
 
 
@@ -93,18 +95,13 @@ class _Sbuf:
 
     def alloc(self, func: Callable[..., tuple[int, int]]) -> Placement:
         """`func(block index, partitions, bytes per partition)` gives (start partition, byte)."""
-
-        def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
-            partition, byte = func(index, rows, width)
-            return partition, byte
-
-        return Placement(MemoryRegion.sbuf, place)
+        return Placement(MemoryRegion.sbuf, func)
 
     def mod_alloc(self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Sequence[int] = (),
                   num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
         """Tiles side by side from `base_addr`; block indices wrap around at the given numbers of physical tiles."""
 
-        first = _of_first_pass(base_addr)
+        first = _in_first_iteration(base_addr)
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
             partition = base_partition + _linear(index, num_par_tiles, rows)
@@ -114,7 +111,7 @@ class _Sbuf:
 
     def auto_alloc(self) -> Placement:
         """The compiler places the tiles."""
-        return Placement(MemoryRegion.sbuf, None)
+        return Placement(MemoryRegion.sbuf)
 
 
 class _Psum:
@@ -143,7 +140,7 @@ class _Psum:
 
     def auto_alloc(self) -> Placement:
         """The compiler places the tiles."""
-        return Placement(MemoryRegion.psum, None)
+        return Placement(MemoryRegion.psum)
 
 
 sbuf: Final = _Sbuf()
@@ -155,12 +152,12 @@ def tile_bytes(shape: Sequence[int], nbytes: int) -> int:
     return math.prod(shape[1:]) * nbytes
 
 
-def _plain(func: Any = None, **_options: Any) -> Any:
+def _plain(func: Any = None, **_options: object) -> Any:
     """The kernel itself: a choice of the compiler that does not change results."""
     return func if func is not None else lambda kernel: kernel
 
 
-def _nothing(*_args: Any, **_options: Any) -> None:
+def _nothing(*_args: object, **_options: object) -> None:
     """A hint to the compiler that does not change results."""
 
 

@@ -47,7 +47,7 @@ def exists_in_beta1(instruction: Instruction) -> bool:
 def instruction_function(name: str) -> Callable[..., Any]:
     """The Beta 1 function of a declared instruction."""
     instruction = TABLE[name]
-    face = _face(instruction)
+    spelling = _spelling(instruction)
 
     def function(*args: Any, **kwargs: Any) -> NkiTensor | None:
         return call(instruction, args, kwargs)
@@ -55,46 +55,48 @@ def instruction_function(name: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__module__ = "neuronxcc.nki.isa"
     function.__doc__ = describe(instruction)
-    function.__signature__ = _signature(instruction, face)  # type: ignore[attr-defined]
+    function.__signature__ = _signature(instruction, spelling)  # type: ignore[attr-defined]
     function.nki_instruction = instruction  # type: ignore[attr-defined]
     return function
 
 
-def _face(instruction: Instruction) -> Beta1:
-    face = instruction.beta1
-    assert isinstance(face, Beta1), f"{instruction.name} has no Beta 1 spelling"
-    return face
+def _spelling(instruction: Instruction) -> Beta1:
+    spelling = instruction.beta1
+    assert isinstance(spelling, Beta1), f"{instruction.name} has no Beta 1 spelling"
+    return spelling
 
 
-def _signature(instruction: Instruction, face: Beta1) -> inspect.Signature:
+def _signature(instruction: Instruction, spelling: Beta1) -> inspect.Signature:
     empty = inspect.Parameter.empty
 
     def default(name: str) -> Any:
         operand = instruction.operands.get(name)
         if operand is None:
-            return None if name in face.keywords else empty
+            return None if name in spelling.keywords else empty
         return empty if operand.default is REQUIRED else operand.default
 
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in face.order]
-    named = dict.fromkeys((*face.keywords, "dtype", "mask"))
+    parameters = [
+        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in spelling.order
+    ]
+    named = dict.fromkeys((*spelling.keywords, "dtype", "mask"))
     parameters += [
         inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None if n in _GENERIC else default(n))
         for n in named
-        if n not in face.order
+        if n not in spelling.order
     ]
     return inspect.Signature(parameters)
 
 
 def call(instruction: Instruction, args: tuple[Any, ...], kwargs: Values) -> NkiTensor | None:
     """Record one call as Beta 1 writes it; gives the result tile, or None where the call names its destination."""
-    face = _face(instruction)
+    spelling = _spelling(instruction)
     if kwargs.get("dst_rmw_op") is not None:
         instruction, kwargs = _update(kwargs)
-    values, generic = _bind(instruction, face, args, kwargs)
-    adapt(instruction, face, values)
+    values, generic = _bind(instruction, spelling, args, kwargs)
+    adapt(instruction, spelling, values)
     names = _prepare(instruction, values)
-    if face.returns:
-        return _with_result(instruction, face, values, names, generic)
+    if spelling.returns:
+        return _with_result(instruction, spelling, values, names, generic)
     _record_cut(instruction, values, names, generic["mask"], generic["name"])
     return None
 
@@ -142,35 +144,35 @@ def _defaults(instruction: Instruction) -> tuple[tuple[tuple[str, Any], ...], ..
 
 
 def _bind(
-    instruction: Instruction, face: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    instruction: Instruction, spelling: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Values, Values]:
     """Return the call's values by name, and those of the generic keywords."""
     name = instruction.name
 
     def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
-        limit = f"{name}{_signature(instruction, face)}"
+        limit = f"{name}{_signature(instruction, spelling)}"
         return diagnose(code, f"{name}{message}", operand=operand, limit=limit, help=remedy)
 
-    if len(args) > len(face.order):
-        message = f" takes {len(face.order)} positional arguments, got {len(args)}"
+    if len(args) > len(spelling.order):
+        message = f" takes {len(spelling.order)} positional arguments, got {len(args)}"
         raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
-    values = dict(zip(face.order, args, strict=False))
+    values = dict(zip(spelling.order, args, strict=False))
     generic: Values = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
         if key in values:
             raise error_of(found("NKI002", f" got argument {key} twice", key))
-        if key in face.order or key in face.keywords or key in instruction.operands:
+        if key in spelling.order or key in spelling.keywords or key in instruction.operands:
             values[key] = value
-        if key in generic and key not in face.order:
+        if key in generic and key not in spelling.order:
             generic[key] = value
         elif key not in values:
             current().note(found("NKI604", f": argument {key} is ignored", key, "drop it"), current().site())
-    for key in face.order:
+    for key in spelling.order:
         operand = instruction.operands.get(key)
         if key not in values and (operand is None or operand.default is REQUIRED):
             doc = "" if operand is None else f"{key}: {operand.doc}"
             raise error_of(found("NKI003", f": argument {key} is missing", key, doc))
-    for key in face.keywords:
+    for key in spelling.keywords:
         if key not in instruction.operands and key not in _GENERIC and values.get(key) not in (None, False):
             raise coded_error(
                 "NKI010",
@@ -266,8 +268,10 @@ def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) 
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
-def _with_result(instruction: Instruction, face: Beta1, values: Values, names: list[str], generic: Values) -> NkiTensor:
-    builder, result, mask = current(), face.result, generic["mask"]
+def _with_result(
+    instruction: Instruction, spelling: Beta1, values: Values, names: list[str], generic: Values
+) -> NkiTensor:
+    builder, result, mask = current(), spelling.result, generic["mask"]
     assert result is not None  # every declaration that returns a tile has one
 
     def shape_of(*shapes: Shape) -> Shape:
@@ -284,14 +288,14 @@ def _with_result(instruction: Instruction, face: Beta1, values: Values, names: l
         shape, own = tile_shape(tuple(sizes)), MemoryRegion(space)
         tile = builder.allocate(shape, dtype_in(bound, generic["dtype"], kind), generic["buffer"] or own)
         try:
-            record(instruction, bound | {face.returns: tile}, generic["name"])
+            record(instruction, bound | {spelling.returns: tile}, generic["name"])
         except NkiError:
             # Results of a fixed dtype or memory are cast by a copy.
             fixed = dtype_in(bound, None, kind)
             if fixed is tile._dtype and (generic["buffer"] or own) is own:
                 raise
             first = builder.allocate(shape, fixed, own)
-            record(instruction, bound | {face.returns: first}, generic["name"])
+            record(instruction, bound | {spelling.returns: first}, generic["name"])
             operations.assign(tile, first)
         return tile
 

@@ -60,7 +60,7 @@ def record_of(tensor: NkiTensor, dim: int, moved: MovedIndex) -> Indirect:
 
 
 class Subscript:
-    """What a view keeps of its key: the static `indices`, each of which stays within the dimension of its `sizes`.
+    """The key of a view: the static `indices`, each of which stays within the dimension of its `sizes`.
 
     `axes` says for each of the view's `rank` dimensions which ranges it walks; it is worked out when a mask asks.
     """

@@ -1,4 +1,4 @@
-"""An order of the ops of two cores that wait for each other: what one waits for comes before.
+"""Order the ops of two cores that wait for each other: an op comes after those that it waits for.
 
 The bodies of the cores are cut where a core waits for the other one, and the pieces put one after the other, so that
 all who read a Program in its order see what the chip may do. A core goes on behind an exchange that its counterpart has
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ Key = tuple[Any, ...]
 
 
 def synchronizing_ops(program: Program) -> dict[int, Key]:
-    """The ops that wait for the other core, and under what: those of one kind meet in their order."""
+    """Return the ops that wait for the other core, with their channel: ops of a channel keep their order."""
     keys: dict[int, Key] = {}
     for variant in program.variants:
         found = synchronization(variant)
@@ -39,9 +40,9 @@ def synchronizing_ops(program: Program) -> dict[int, Key]:
 
 
 def synchronize_cores(program: Program) -> None:
-    """Put the ops of a complete program into an order that its meetings allow, and note who meets whom.
+    """Put the ops of a complete program into an order that its synchronization allows, and note the pairs.
 
-    Raises NKI016 where ops wait for a core that the launch does not have, NKI405 where the cores do not meet.
+    Raises NKI016 where ops wait for a core that the launch does not have, NKI405 where the cores do not synchronize.
     """
     if program.synchronizations:
         return
@@ -49,7 +50,7 @@ def synchronize_cores(program: Program) -> None:
     if not keys:
         return
     if program.cores != 2:
-        raise _alone(program, min(keys))
+        raise _only_one_core(program, min(keys))
     for region in program.regions:
         inside = [op for op in keys if region.first <= op < region.end]
         if inside:
@@ -58,28 +59,30 @@ def synchronize_cores(program: Program) -> None:
                 "cores meet outside of device loops: how often they do is known at specialisation time",
                 "make the loop one of Python's, with range()",
             )  # fmt: skip
-    joining = _Joining(program, keys)
-    joining.run()
-    joining.carry_over()
+    ordering = _Synchronizer(program, keys)
+    ordering.run()
+    ordering.carry_over()
 
 
+@dataclass(slots=True)
 class _Side:
-    """One core: where it stands, and the exchanges that it went past."""
+    """One core: where it stands, its ops that synchronize, and the exchanges that it went past."""
 
-    def __init__(self, core: int, first: int, end: int, stops: list[int]) -> None:
-        self.core = core
-        self.at = first
-        self.end = end
-        self.stops = [op for op in stops if first <= op < end]
-        self.waiting: list[int] = []
+    core: int
+    at: int
+    end: int
+    stops: list[int]
+    waiting: list[int] = field(default_factory=list)
 
 
-class _Joining:
+class _Synchronizer:
     def __init__(self, program: Program, keys: dict[int, Key]) -> None:
         self.program = program
         self.keys = keys
-        stops = sorted(keys)
-        self.sides = [_Side(core, first, end, stops) for first, end, core in program.stretches]
+        self.sides = [
+            _Side(core, first, end, [op for op in sorted(keys) if first <= op < end])
+            for first, end, core in program.stretches
+        ]
         self.stretches: list[tuple[int, int, int]] = []
         self.pairs: list[tuple[int, int]] = []
         self.exchanged: list[tuple[int, int]] = []
@@ -90,12 +93,12 @@ class _Joining:
         while True:
             for side in self.sides:
                 self._advance(side)
-            if self._meet(first, second):
+            if self._synchronize(first, second):
                 continue
             if all(side.at == side.end and not side.waiting for side in self.sides):
                 return
-            if not any(self._pass(side) for side in self.sides):
-                raise self._stuck()
+            if not any(self._go_past(side) for side in self.sides):
+                raise self._unmatched()
 
     def _emit(self, first: int, end: int, core: int) -> None:
         if first == end:
@@ -105,7 +108,7 @@ class _Joining:
         self.stretches.append((first, end, core))
 
     def _advance(self, side: _Side) -> None:
-        """Go on to the next op that meets, or to the first that must wait for an exchange that is not done."""
+        """Go on to the next op that synchronizes, or to the first that must wait for an exchange that is not done."""
         place = bisect_left(side.stops, side.at)
         stop = side.stops[place] if place < len(side.stops) else side.end
         if side.waiting:
@@ -122,11 +125,7 @@ class _Joining:
     def _touches(self, side: _Side, op: int) -> bool:
         """Whether an op has to do with the tiles of an exchange that the core went past."""
         used, written = self._buffers(op)
-        for other in side.waiting:
-            near, into = self._buffers(other)
-            if used & into or written & near:
-                return True
-        return False
+        return any(used & into or written & near for near, into in map(self._buffers, side.waiting))
 
     def _buffers(self, op: int) -> tuple[set[int], set[int]]:
         """The buffers that an op accesses, and those that it writes."""
@@ -138,7 +137,7 @@ class _Joining:
         return used, {view.buffer.id for view in row.writes}
 
     def _offers(self, side: _Side) -> dict[Key, int]:
-        """What the other core can meet: the first op of each key that the core has come to."""
+        """Return the first op of each channel that the core has come to, for the other core to synchronize with."""
         found: dict[Key, int] = {}
         for op in side.waiting:
             found.setdefault(self.keys[op], op)
@@ -146,7 +145,7 @@ class _Joining:
             found.setdefault(self.keys[side.at], side.at)
         return found
 
-    def _meet(self, first: _Side, second: _Side) -> bool:
+    def _synchronize(self, first: _Side, second: _Side) -> bool:
         mine, others = self._offers(first), self._offers(second)
         both = [key for key in mine if key in others]
         if not both:
@@ -162,7 +161,7 @@ class _Joining:
                 side.at += 1
         return True
 
-    def _pass(self, side: _Side) -> bool:
+    def _go_past(self, side: _Side) -> bool:
         """Let a core go past the exchange where it stands."""
         op = side.at
         if op == side.end or op not in self.keys or self.program.op(op).variant.instruction.only_orders:
@@ -174,7 +173,7 @@ class _Joining:
         side.at += 1
         return True
 
-    # -- who meets whom ----------------------------------------------------------------------------------------------
+    # -- pairs of ops --------------------------------------------------------------------------------------------------
 
     def _check(self, a: int, b: int) -> None:
         program = self.program
@@ -182,7 +181,7 @@ class _Joining:
         if left.variant.instruction.only_orders:
             here, there = left.views[0].buffer, right.views[0].buffer
             if here is not there and not (here.on_chip and there.on_chip):
-                raise self._apart(a, b, "the cores wait for each other over different tensors",
+                raise self._differ(a, b, "the cores wait for each other over different tensors",
                                   "data is one tensor in shared HBM on both cores",
                                   "allocate it with buffer=nl.shared_hbm, on both cores alike")  # fmt: skip
             return
@@ -193,31 +192,31 @@ class _Joining:
             for op, other in ((left, right), (right, left)):
                 (dst,), (src,) = op.writes, other.reads
                 if _kind(dst) != _kind(src):
-                    raise self._apart(a, b, f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
+                    raise self._differ(a, b, f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
                                       f"{program.core_of(other.index)} sends {_kind(src)}",
                                       "what is sent has the shape and dtype of what is received",
                                       "give src and dst one shape and dtype on both cores")  # fmt: skip
         elif ranks != [(0, 0), (1, 1)]:
             sends = [f"core {core} sends to {to} and receives from {of}" for core, (to, of) in enumerate(ranks)]
-            raise self._apart(a, b, " while ".join(sends), "a core receives from the core that sends to it",
+            raise self._differ(a, b, " while ".join(sends), "a core receives from the core that sends to it",
                               "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank")  # fmt: skip
 
-    def _apart(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
+    def _differ(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
         what = f"{_title(self.program, a, self.keys)}: {message}"
         return _refusal(self.program, a, what, limit, help_text, other=b)
 
-    def _stuck(self) -> NkiError:
-        said, ops = [], []
+    def _unmatched(self) -> NkiError:
+        states, ops = [], []
         for side in self.sides:
             op = side.waiting[0] if side.waiting else side.at
             if op < side.end or side.waiting:
                 ops.append(op)
-                said.append(f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
+                states.append(f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
                             f"{_site(self.program, op).line}")  # fmt: skip
             else:
                 last = f", after line {_site(self.program, side.end - 1).line}" if side.stops or side.end else ""
-                said.append(f"core {side.core} has come to its end{last}")
-        return _refusal(self.program, ops[0], ", and ".join(said),
+                states.append(f"core {side.core} has come to its end{last}")
+        return _refusal(self.program, ops[0], ", and ".join(states),
                         "what one core waits in, the other one comes to, in the same order",
                         "issue core_barrier and sendrecv on both cores, outside of branches on nl.program_id()",
                         other=ops[1] if len(ops) > 1 else -1)  # fmt: skip
@@ -277,7 +276,7 @@ def _cut_fences(program: Program, place: Column) -> None:
 
 
 def _move_regions(program: Program, place: Column) -> None:
-    """Device loops at their new places; no meeting is in one, so that each is still in one piece."""
+    """Device loops at their new places; no synchronization is in one, so that each is still in one piece."""
     for region in program.regions:
         length = region.end - region.first
         around = program.regions[region.parent].end if region.parent >= 0 else len(place)
@@ -294,7 +293,7 @@ def _move_regions(program: Program, place: Column) -> None:
     program.regions[:] = order
 
 
-# -- what is said ------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 def _site(program: Program, op: int) -> Site:
@@ -302,7 +301,7 @@ def _site(program: Program, op: int) -> Site:
 
 
 def _title(program: Program, op: int, keys: dict[int, Key]) -> str:
-    """An op that meets, or that waits for one, by its instruction and pipe."""
+    """Return the title of an op that synchronizes: its instruction and pipe."""
     name, *pipe = keys.get(op, (program.op(op).variant.instruction.name,))
     return f"{name} of pipe {pipe[0]}" if pipe else name
 
@@ -319,7 +318,7 @@ def _refusal(program: Program, op: int, message: str, limit: str, help_text: str
     return error_of(placed(item, _site(program, op)))
 
 
-def _alone(program: Program, op: int) -> NkiError:
+def _only_one_core(program: Program, op: int) -> NkiError:
     name = program.op(op).variant.instruction.name
     item = diagnose(
         "NKI016",

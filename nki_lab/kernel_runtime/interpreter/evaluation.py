@@ -27,8 +27,7 @@ from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs
 from nki_lab.kernel_runtime.language import control
-from nki_lab.kernel_runtime.language.grid import GridBuilder
-from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder, KernelBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
-from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, dtype_of
+from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, DType, dtype_of
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
-from nki_lab.kernel_runtime.language.operations import kind_of
+from nki_lab.kernel_runtime.language.operations import Axis, Operand, kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
 from nki_lab.kernel_runtime.tensor.refusal import require_valid
 from nki_lab.source_files import require_regular
@@ -26,7 +28,7 @@ _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
 _TURN: Final = 2 * math.pi
 
 
-def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
+def _tile(value: object, function: str, operand: str = "x") -> NkiTensor:
     if isinstance(value, NkiTensor):
         require_valid(value)
         return value
@@ -39,12 +41,12 @@ def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
     )
 
 
-def _new(tensor: NkiTensor, dtype: Any, function: str) -> NkiTensor:
+def _new(tensor: NkiTensor, dtype: DType, function: str) -> NkiTensor:
     """A new SBUF tile of the tensor's shape."""
     return current(f"nl.{function}").like(tensor, dtype=dtype)
 
 
-def _scaled(function: str, x: NkiTensor, factor: float, plus: float = 0.0, dtype: Any = F32) -> NkiTensor:
+def _scaled(function: str, x: NkiTensor, factor: float, plus: float = 0.0, dtype: DType = F32) -> NkiTensor:
     """x * factor + plus in a new tile."""
     tile = _new(x, dtype, function)
     isa("tensor_scalar")(tile, x, ALU["multiply"], factor, False, ALU["add"], plus)
@@ -59,7 +61,7 @@ def _nearest(x: NkiTensor, function: str) -> NkiTensor:
     return result
 
 
-def _floored(x: NkiTensor, function: str, dtype: Any) -> NkiTensor:
+def _floored(x: NkiTensor, function: str, dtype: DType) -> NkiTensor:
     """The largest integer not above each element."""
     near = _nearest(x, function)
     above = operations.binary("greater", near, x, F32)
@@ -75,18 +77,18 @@ def _floored(x: NkiTensor, function: str, dtype: Any) -> NkiTensor:
     return result
 
 
-def floor(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def floor(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The largest integer not above each element of x, in a new SBUF tile."""
     return _floored(_tile(x, "floor"), "floor", kind_of(dtype, x))
 
 
-def ceil(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def ceil(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The smallest integer not below each element of x, in a new SBUF tile."""
     below = _floored(_scaled("ceil", _tile(x, "ceil"), -1.0), "ceil", F32)
     return _scaled("ceil", below, -1.0, dtype=kind_of(dtype, x))
 
 
-def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def trunc(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """Each element of x without its fraction, in a new SBUF tile."""
     size, sign = _new(_tile(x, "trunc"), F32, "trunc"), _new(x, F32, "trunc")
     isa("activation")(size, ACTIVATIONS["abs"], x)
@@ -94,20 +96,20 @@ def trunc(x: NkiTensor, dtype: Any = None) -> NkiTensor:
     return operations.binary("multiply", _floored(size, "trunc", F32), sign, kind_of(dtype, x))
 
 
-def _remainder(name: str, x: Any, y: Any, dtype: Any) -> NkiTensor:
+def _remainder(name: str, x: Operand, y: Operand, dtype: object) -> NkiTensor:
     """x - y * (x / y without its fraction, or rounded down for `mod`)."""
     quotient = operations.divide(x, y, F32)
     whole = trunc(quotient) if name == "fmod" else floor(quotient)
-    model = x if isinstance(x, NkiTensor) else y
+    model = x if isinstance(x, NkiTensor) else _tile(y, name, "y")
     return operations.binary("subtract", x, operations.binary("multiply", whole, y, F32), kind_of(dtype, model))
 
 
-def fmod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def fmod(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
     """The remainder of x / y with the sign of x, in a new SBUF tile; either may be a number."""
     return _remainder("fmod", x, y, dtype)
 
 
-def mod(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def mod(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
     """The remainder of x / y with the sign of y, in a new SBUF tile; either may be a number."""
     return _remainder("mod", x, y, dtype)
 
@@ -123,31 +125,31 @@ def _sine(x: NkiTensor, ahead: float, function: str) -> NkiTensor:
     return bounded
 
 
-def cos(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def cos(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The cosine of each element of x, in a new SBUF tile."""
     return operations.copy(_sine(_tile(x, "cos"), math.pi / 2, "cos"), kind_of(dtype, x))
 
 
-def tan(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def tan(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The tangent of each element of x, in a new SBUF tile."""
     below = _sine(_tile(x, "tan"), math.pi / 2, "tan")
     return operations.divide(_sine(x, 0.0, "tan"), below, kind_of(dtype, x))
 
 
-def var(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def var(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """The population variance over trailing free dimensions, in a new SBUF tile."""
     average = operations.mean(_tile(x, "var"), axis, F32, keepdims=True)
     apart = operations.binary("subtract", x, average, F32)
     return operations.mean(operations.binary("multiply", apart, apart, F32), axis, kind_of(dtype, x), keepdims)
 
 
-def all(x: NkiTensor, axis: Any, dtype: Any = None) -> NkiTensor:
+def all(x: NkiTensor, axis: Axis, dtype: object = None) -> NkiTensor:
     """1 where all elements over trailing free dimensions are nonzero, else 0, in a new SBUF tile."""
     return operations.reduction("logical_and", _tile(x, "all"), axis, dtype)
 
 
-def rms_norm(x: NkiTensor, w: NkiTensor, axis: Any, n: int, epsilon: float = 1e-6, dtype: Any = None,
-             compute_dtype: Any = None) -> NkiTensor:  # fmt: skip
+def rms_norm(x: NkiTensor, w: NkiTensor, axis: Axis, n: int, epsilon: float = 1e-6, dtype: object = None,
+             compute_dtype: object = None) -> NkiTensor:  # fmt: skip
     """x / sqrt(sum(x * x) / n + epsilon) * w over trailing free dimensions, in a new SBUF tile."""
     inner = F32 if compute_dtype is None else dtype_of(compute_dtype)
     squares = operations.reduction("add", operations.binary("multiply", _tile(x, "rms_norm"), x, F32), axis, F32, True)
@@ -156,7 +158,7 @@ def rms_norm(x: NkiTensor, w: NkiTensor, axis: Any, n: int, epsilon: float = 1e-
     return operations.binary("multiply", operations.binary("multiply", x, scale, inner), w, kind_of(dtype, x))
 
 
-def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def where(condition: NkiTensor, x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
     """x where the condition is nonzero, else y, in a new SBUF tile; x and y may be numbers."""
     _tile(condition, "where", "condition")
     tensors = [side for side in (x, y) if isinstance(side, NkiTensor)]
@@ -171,7 +173,7 @@ def where(condition: NkiTensor, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     return result
 
 
-def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
+def broadcast_to(x: NkiTensor, shape: Sequence[int], dtype: object = None) -> NkiTensor:
     """x repeated to a shape of its rank: size-1 free dimensions as a view, one partition in a new tile."""
     tile = _tile(x, "broadcast_to")
     rank = len(tile._shape)
@@ -211,7 +213,7 @@ def _spread(row: NkiTensor, partitions: int) -> NkiTensor:
     return tile
 
 
-def expand_dims(x: NkiTensor, axis: Any) -> NkiTensor:
+def expand_dims(x: NkiTensor, axis: Axis) -> NkiTensor:
     """A view of x with a further dimension of size 1; on the chip not the first."""
     view = _tile(x, "expand_dims")
     for at in sorted(axis if isinstance(axis, (tuple, list)) else (axis,)):
@@ -219,7 +221,7 @@ def expand_dims(x: NkiTensor, axis: Any) -> NkiTensor:
     return view
 
 
-def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def load_transpose2d(src: NkiTensor, dtype: object = None) -> NkiTensor:
     """A new SBUF tile with the transpose of a two-dimensional tensor in HBM, by the DMA engines."""
     _tile(src, "load_transpose2d", "src")
     if len(src._shape) != 2:
@@ -236,7 +238,7 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile if dtype is None else operations.copy(tile, dtype)
 
 
-def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: Any = None) -> NkiTensor:
+def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: object = None) -> NkiTensor:
     """data[p, indices[p, j]] within each partition, in a new SBUF tile of the shape of indices."""
     _tile(data, "gather_flattened", "data")
     tile = _new(_tile(indices, "gather_flattened", "indices"), data._dtype, "gather_flattened")
@@ -244,7 +246,7 @@ def gather_flattened(data: NkiTensor, indices: NkiTensor, axis: int = 0, dtype: 
     return tile if dtype is None else operations.copy(tile, dtype)
 
 
-def dropout(x: NkiTensor, rate: Any, dtype: Any = None) -> NkiTensor:
+def dropout(x: NkiTensor, rate: Operand, dtype: object = None) -> NkiTensor:
     """x with each element replaced by zero with the probability rate, a number or a (P, 1) tile, in a new SBUF tile."""
     tile = _new(_tile(x, "dropout"), x._dtype, "dropout")
     isa("dropout")(tile, x, rate)
@@ -256,7 +258,7 @@ def random_seed(seed: NkiTensor) -> None:
     isa("set_rng_seed")(_tile(seed, "random_seed", "seed"))
 
 
-def rand(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+def rand(shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str = "") -> NkiTensor:
     """A new tensor of uniform random numbers in [0, 1), cast to `dtype`."""
     tensor = operations.ndarray(shape, dtype, buffer, name)
     if tensor._buffer.on_chip:
@@ -284,7 +286,7 @@ def fill_evenly(tile: NkiTensor) -> None:
     isa("tensor_scalar")(tile, whole, ALU["multiply"], 2.0**-24)
 
 
-def shared_constant(constant: Any) -> NkiTensor:
+def shared_constant(constant: str | os.PathLike[str] | NDArray[np.generic]) -> NkiTensor:
     """A tensor in shared HBM with the values of a NumPy array, or of a file that numpy.save wrote."""
     builder = current("nl.shared_constant")
     if isinstance(constant, (str, os.PathLike)):
@@ -294,7 +296,7 @@ def shared_constant(constant: Any) -> NkiTensor:
         except (OSError, ValueError) as error:
             raise coded_error(
                 "NKI018",
-                f"nl.shared_constant: {os.fspath(constant)} cannot be read: {error}",
+                f"nl.shared_constant: {constant} cannot be read: {error}",
                 operand="constant",
                 limit="a file that numpy.save wrote",
                 help="check the path",
@@ -306,22 +308,22 @@ def shared_constant(constant: Any) -> NkiTensor:
     return tensor
 
 
-def is_sbuf(buffer: Any) -> bool:
+def is_sbuf(buffer: object) -> bool:
     """Whether a memory is SBUF."""
     return buffer is sbuf or buffer == "sbuf"
 
 
-def is_psum(buffer: Any) -> bool:
+def is_psum(buffer: object) -> bool:
     """Whether a memory is PSUM."""
     return buffer is psum or buffer == "psum"
 
 
-def is_on_chip(buffer: Any) -> bool:
+def is_on_chip(buffer: object) -> bool:
     """Whether a memory is on the chip: SBUF or PSUM."""
     return is_sbuf(buffer) or is_psum(buffer)
 
 
-def is_hbm(buffer: Any) -> bool:
+def is_hbm(buffer: object) -> bool:
     """Whether a memory is HBM of any kind."""
     return isinstance(buffer, (MemoryRegion, str)) and not is_on_chip(buffer)
 

@@ -7,11 +7,11 @@ are statements, which the tracer runs through once. What the body does with Pyth
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
-from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.spec import Register
 from nki_lab.kernel_runtime.ir import Region, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, OpenLoop
@@ -61,11 +61,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
     site = builder.site()
     bounds = _bounds("nl.fori_loop", builder, lower, upper, step)
     register = builder.register(_parameter(body_fun))
-    region = _open(builder, "for", site, register, *bounds, name=_name(body_fun), what="nl.fori_loop")
+    region = _open(builder, "for", site, register, *bounds, name=getattr(body_fun, "__name__", ""), what="nl.fori_loop")
     try:
         result = body_fun(register)
         if result is not None:
-            raise _bad_body(f"the body of nl.fori_loop returns {_described(result)}", "it returns nothing",
+            raise _refused("NKI115", f"the body of nl.fori_loop returns {_described(result)}", "it returns nothing",
                             "write results into a tensor from before the loop")  # fmt: skip
         _close(builder, region)
     finally:
@@ -74,32 +74,36 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
 
 def _require_body(body_fun: Any, what: str) -> None:
     if not callable(body_fun):
-        raise _bad_body(f"{what}: body_fun is {_described(body_fun)}", "body_fun is a function of one register",
+        raise _refused("NKI115", f"{what}: body_fun is {_described(body_fun)}",
+                        "body_fun is a function of one register",
                         f"define the body as a function and pass that: {what}(..., body)")  # fmt: skip
 
 
 def while_loop(init: Any, body_fun: Any) -> None:
     """A loop on the device: as long as the register is not 0, `register = body_fun(register)`, first with `init`.
 
-    The body gets the register, and returns the one that decides about the next pass; it is recorded once.
+    The body gets the register, and returns the one that decides about the next iteration; it is recorded once.
     """
     builder = current("nl.while_loop")
     _require_body(body_fun, "nl.while_loop")
     site = builder.site()
     if not isinstance(init, VirtualRegister):
-        raise _bad_bound(f"nl.while_loop: init is {_described(init)}", "init is a register",
+        raise _refused("NKI116", f"nl.while_loop: init is {_described(init)}", "init is a register",
                          "nisa.register_alloc(1) gives a register that holds 1")  # fmt: skip
     builder.require_own(init)
     register = builder.register(_parameter(body_fun))
     first = Register(init.id)
-    region = _open(builder, "while", site, register, first, first, 1, name=_name(body_fun), what="nl.while_loop")
+    region = _open(
+        builder, "while", site, register, first, first, 1, name=getattr(body_fun, "__name__", ""), what="nl.while_loop"
+    )
     try:
         result = body_fun(register)
         if getattr(body_fun, "lost", False):  # the evaluator does not know what the body returns
             result = register
         if not isinstance(result, VirtualRegister):
-            raise _bad_body(f"the body of nl.while_loop returns {_described(result)}", "it returns one register",
-                            "return the register that decides whether another pass follows")  # fmt: skip
+            raise _refused("NKI115", f"the body of nl.while_loop returns {_described(result)}",
+                            "it returns one register",
+                            "return the register that decides whether another iteration follows")  # fmt: skip
         builder.require_own(result)
         region.upper = Register(result.id)
         _close(builder, region)
@@ -111,7 +115,7 @@ def while_loop(init: Any, body_fun: Any) -> None:
 
 
 class DynamicRange:
-    """What `nl.dynamic_range` gives to a `for`: one pass, in which the body is recorded."""
+    """The value of `nl.dynamic_range`: a `for` over it makes one iteration, in which the body is recorded."""
 
     __slots__ = ("_bounds", "_builder", "_site", "variable")
 
@@ -121,8 +125,12 @@ class DynamicRange:
         self._site = site
         self.variable: str | None = None  # set by who knows; otherwise the bytecode is asked
 
-    def __iter__(self) -> _SingleIteration:
-        return _SingleIteration(self)
+    def __iter__(self) -> Iterator[VirtualRegister]:
+        frame = sys._getframe(1)
+        own = self.variable if self.variable is not None else "" if is_ours(frame) else variable_at(frame)
+        register, region = self.open(own)
+        yield register
+        self.close(region)
 
     def open(self, variable: str) -> tuple[VirtualRegister, Region]:
         """Begin the loop; its variable, and the region that `close` ends."""
@@ -132,28 +140,6 @@ class DynamicRange:
 
     def close(self, region: Region) -> None:
         _close(self._builder, region)
-
-
-class _SingleIteration:
-    __slots__ = ("_loop", "_region")
-
-    def __init__(self, loop: DynamicRange) -> None:
-        self._loop = loop
-        self._region: Region | None = None
-
-    def __iter__(self) -> _SingleIteration:
-        return self
-
-    def __next__(self) -> VirtualRegister:
-        if self._region is not None:
-            self._loop.close(self._region)
-            raise StopIteration
-        named = self._loop.variable
-        frame: Any = sys._getframe(1)
-        register, self._region = self._loop.open(
-            named if named is not None else "" if is_ours(frame) else variable_at(frame)
-        )
-        return register
 
 
 def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
@@ -171,7 +157,7 @@ def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
 
 
 def while_continues(builder: Builder, register: VirtualRegister) -> bool | None:
-    """Whether the `while register:` whose frame asks makes a pass: one, in which the body is recorded.
+    """Return whether the innermost `while register:` makes an iteration: one, in which the body is recorded.
 
     None where the register is tested by anything else, or where there is no source text to tell.
     """
@@ -307,22 +293,19 @@ def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> B
         value = None if isinstance(bound, bool | NkiTensor) else integer_of(bound)
         if value is None:
             remedy = "load a tensor's value: nisa.register_load(nisa.register_alloc(), tensor)"
-            raise _bad_bound(f"{what}: {name} is {_described(bound)}", "bounds are integers or registers",
+            raise _refused("NKI116", f"{what}: {name} is {_described(bound)}", "bounds are integers or registers",
                              remedy if isinstance(bound, NkiTensor) else "")  # fmt: skip
         parts.append(value)
     size = None if isinstance(step, bool | NkiTensor | VirtualRegister) else integer_of(step)
     if size is None or size < 1:
-        raise _bad_bound(f"{what}: step is {_described(step)}", "step is a positive integer known at compile time",
+        raise _refused("NKI116", f"{what}: step is {_described(step)}",
+                         "step is a positive integer known at compile time",
                          "count up from the lower bound, by a constant")  # fmt: skip
     return parts[0], parts[1], size
 
 
-def _bad_bound(message: str, limit: str, remedy: str) -> Exception:
-    return coded_error("NKI116", message, limit=limit, help=remedy)
-
-
-def _bad_body(message: str, limit: str, remedy: str) -> Exception:
-    return coded_error("NKI115", message, limit=limit, help=remedy)
+def _refused(code: str, message: str, limit: str, remedy: str) -> NkiError:
+    return coded_error(code, message, limit=limit, help=remedy)
 
 
 def _deprecated(builder: Builder, site: int, name: str, instead: str) -> None:
@@ -339,13 +322,8 @@ def _described(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str | VirtualRegister) else f"a {type(value).__name__}"
 
 
-def _name(body: Any) -> str:
-    """What the kernel calls the function that is a loop's body."""
-    return str(getattr(body, "__name__", ""))
-
-
 def _parameter(body: Any) -> str:
-    """The name of the first parameter of such a function."""
+    """Return the name of the first parameter of a loop's body."""
     own = getattr(body, "parameter", None)
     if isinstance(own, str):
         return own
@@ -354,19 +332,3 @@ def _parameter(body: Any) -> str:
     if not isinstance(function, FunctionType) or function.__code__.co_argcount <= skipped:
         return ""
     return function.__code__.co_varnames[skipped]
-
-
-__all__ = [
-    "DynamicRange",
-    "abandon",
-    "close_while",
-    "dynamic_range",
-    "end_loop",
-    "finish",
-    "fori_loop",
-    "left_early",
-    "open_while",
-    "register_alloc",
-    "while_continues",
-    "while_loop",
-]  # fmt: skip

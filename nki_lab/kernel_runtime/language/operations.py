@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any, Final
 
@@ -27,19 +27,22 @@ from nki_lab.kernel_runtime.tensor import (
 )
 from nki_lab.kernel_runtime.tensor.refusal import require_valid
 
+Axis = int | Sequence[int]
+"""A dimension, or several."""
 Operand = NkiTensor | Number | float | np.generic
 """An argument of a function of `nki.language`: a tensor, or a number known at compile time."""
 
 # -- tensors ---------------------------------------------------------------------------------------------------------
 
 
-def ndarray(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: Any = None) -> NkiTensor:
+def ndarray(
+    shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str = "", address: object = None
+) -> NkiTensor:
     """A new uninitialised tensor of `shape` (partitions first, on the chip) in `buffer`.
 
     `address=(partition, byte)` places it in SBUF or PSUM; otherwise the compiler does.
     """
-    builder = local.builder or current("nl.ndarray")
-    made = builder.allocate(shape, dtype, buffer, name=name, address=address)
+    made = (local.builder or current("nl.ndarray")).allocate(shape, dtype, buffer, name=name, address=address)
     if len(made._shape) < 2 and made._buffer.on_chip:
         _accepted(f"nl.ndarray: shape is {made._shape} on the chip", "shape", "tensors on the chip are two-dimensional",
                   f"write ({made._shape[0]}, 1), or (1, {made._shape[0]}) for one partition")  # fmt: skip
@@ -53,13 +56,7 @@ def _accepted(message: str, operand: str, limit: str, remedy: str) -> None:
         builder.note(diagnose("NKI606", message, operand=operand, limit=limit, help=remedy), builder.site())
 
 
-def _filled(value: float, shape: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
-    tensor = ndarray(shape, dtype, buffer, name)
-    fill(tensor, value)
-    return tensor
-
-
-def fill(tensor: NkiTensor, value: Any) -> None:
+def fill(tensor: NkiTensor, value: Number | float) -> None:
     """Write a constant: memset on the chip, memset and DMA in HBM."""
     if tensor._dtype.is_integer and isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -82,28 +79,31 @@ def _rows(tensor: NkiTensor) -> NkiTensor:
     return tensor if len(tensor._shape) == 2 else tensor.flatten_dims(1, len(tensor._shape) - 1)
 
 
-def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
-    """A new tensor of zeros."""
-    return _filled(0.0, shape, dtype, buffer, name)
-
-
-def ones(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
-    """A new tensor of ones."""
-    return _filled(1.0, shape, dtype, buffer, name)
-
-
-def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+def full(shape: Sequence[int], fill_value: Number | float, dtype: object, buffer: object = sbuf, name: str = "",
+         ) -> NkiTensor:  # fmt: skip
     """A new tensor filled with `fill_value`."""
-    return _filled(fill_value, shape, dtype, buffer, name)
+    tensor = ndarray(shape, dtype, buffer, name)
+    fill(tensor, fill_value)
+    return tensor
 
 
-def empty_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+def zeros(shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of zeros."""
+    return full(shape, 0.0, dtype, buffer, name)
+
+
+def ones(shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str = "") -> NkiTensor:
+    """A new tensor of ones."""
+    return full(shape, 1.0, dtype, buffer, name)
+
+
+def empty_like(x: NkiTensor, dtype: object = None, buffer: object = None, name: str = "") -> NkiTensor:
     """A new uninitialised tensor of x's shape; dtype and buffer are x's where not given."""
     like = _tensor(x, "nl.empty_like", "x")
     return ndarray(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
 
 
-def zeros_like(x: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+def zeros_like(x: NkiTensor, dtype: object = None, buffer: object = None, name: str = "") -> NkiTensor:
     """A new tensor of zeros of x's shape."""
     like = _tensor(x, "nl.zeros_like", "x")
     return zeros(like._shape, _given(dtype, like._dtype), _given(buffer, like._buffer.space), name)
@@ -113,7 +113,7 @@ def _given(value: Any, otherwise: Any) -> Any:
     return otherwise if value is None else value
 
 
-def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def load(src: NkiTensor, dtype: object = None) -> NkiTensor:
     """A new SBUF tile with the contents of an HBM tensor, cast to `dtype` on the way."""
     _tensor(src, "nl.load", "src")
     tile = current("nl.load").allocate(_tile_shape(src), kind_of(dtype, src), sbuf)
@@ -121,7 +121,7 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-def store(dst: NkiTensor, value: Any) -> None:
+def store(dst: NkiTensor, value: Operand) -> None:
     """Write an SBUF tile to HBM."""
     _tensor(dst, "nl.store", "dst")
     if isinstance(value, NkiTensor) and value._buffer.space is psum:
@@ -142,7 +142,7 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
     return src._shape if len(src._shape) > 1 else (src._shape[0], 1)
 
 
-def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
+def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
     if isinstance(value, NkiTensor):
         require_valid(value)
         return value
@@ -157,7 +157,7 @@ def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -
     )
 
 
-def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exception:
+def _bad_value(function: str, operand: str, value: object, wanted: str) -> Exception:
     return coded_error(
         "NKI012",
         f"{function}: {operand} is {value!r}, it must be {wanted}",
@@ -167,19 +167,17 @@ def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exceptio
     )
 
 
-def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def copy(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """A new SBUF tile with the contents of a tile; 32-bit integers stay exact."""
-    tile = current("nl.copy").like(_tensor(x, "nl.copy", "x"), dtype=kind_of(dtype, x))
-    isa("tensor_copy")(tile, x)
-    return tile
+    return _into_like("copy", x, dtype, isa("tensor_copy"))
 
 
-def kind_of(dtype: Any, tensor: NkiTensor) -> DType:
+def kind_of(dtype: object, tensor: NkiTensor) -> DType:
     """`dtype`, or the tensor's where none is given."""
     return tensor._dtype if dtype is None else dtype_of(dtype)
 
 
-def transpose(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def transpose(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """A new tile of x with partition and free dimension exchanged; x is two-dimensional, at most 128 x 128."""
     builder = current("nl.transpose")
     _tensor(x, "nl.transpose", "x")
@@ -207,7 +205,7 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     return result
 
 
-def broadcast_to(src: NkiTensor, shape: Any) -> NkiTensor:
+def broadcast_to(src: NkiTensor, shape: Sequence[int]) -> NkiTensor:
     """A view of src that repeats size-1 free dimensions up to `shape`."""
     view = _tensor(src, "nl.broadcast_to", "src")
     if not isinstance(shape, (tuple, list)) or len(shape) != len(view._shape):
@@ -218,7 +216,7 @@ def broadcast_to(src: NkiTensor, shape: Any) -> NkiTensor:
     return view
 
 
-def shared_identity_matrix(n: int, dtype: Any = np.uint8, dst: NkiTensor | None = None) -> NkiTensor:
+def shared_identity_matrix(n: int, dtype: object = np.uint8, dst: NkiTensor | None = None) -> NkiTensor:
     """An n x n identity matrix in SBUF."""
     tile = dst if dst is not None else ndarray((n, n), dtype)
     columns = ndarray((n, n), np.float32)
@@ -253,7 +251,7 @@ def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
     )
 
 
-def _require_sbuf(name: str, **operands: Any) -> None:
+def _require_sbuf(name: str, **operands: object) -> None:
     """Refuse tiles in PSUM where the documentation says so; Beta 1 takes them."""
     for operand, value in operands.items():
         if isinstance(value, NkiTensor) and value._buffer.space is psum and not current("nl").elementwise_operators:
@@ -266,7 +264,7 @@ def _require_sbuf(name: str, **operands: Any) -> None:
             )
 
 
-def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def binary(name: str, x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
     """`x name y` in a new SBUF tile; either side may be a number."""
     builder = current(f"nl.{name}")
     if name == "power":
@@ -278,8 +276,8 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         tile = builder.like(left, dtype=promote(x._dtype, y._dtype) if dtype is None else dtype_of(dtype))
         isa("tensor_tensor")(tile, left, right, ALU[name])
         return tile
-    tensor, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
-    _tensor(tensor, f"nl.{name}", "y" if reverse else "x")
+    side, number, reverse = (x, y, False) if isinstance(x, NkiTensor) else (y, x, True)
+    tensor = _tensor(side, f"nl.{name}", "y" if reverse else "x")
     if not isinstance(number, (Number, np.generic)) or isinstance(number, complex):
         _tensor(number, f"nl.{name}", "x" if reverse else "y", "a tensor or a number")
     tile = builder.like(tensor, dtype=kind_of(dtype, tensor))
@@ -287,36 +285,42 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-def unary(name: str, x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    """An activation function of a tile, in a new SBUF tile."""
-    tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=kind_of(dtype, x))
-    isa("activation")(tile, ACTIVATIONS[name], x)
+def unary(name: str, x: NkiTensor, dtype: object = None) -> NkiTensor:
+    """Return an activation function of a tile, in a new SBUF tile."""
+    return _into_like(name, x, dtype, lambda tile, source: isa("activation")(tile, ACTIVATIONS[name], source))
+
+
+def _into_like(name: str, x: Operand, dtype: object, write: Callable[[NkiTensor, NkiTensor], object]) -> NkiTensor:
+    """Return a new SBUF tile of x's shape that `write(tile, x)` fills."""
+    builder, source = current(f"nl.{name}"), _tensor(x, f"nl.{name}", "x")
+    tile = builder.like(source, dtype=kind_of(dtype, source))
+    write(tile, source)
     return tile
 
 
 def _make_binary(name: str) -> Callable[..., NkiTensor]:
-    def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+    def function(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
         return binary(name, x, y, dtype)
 
     return as_op(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
 
 
 def _make_unary(name: str) -> Callable[..., NkiTensor]:
-    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+    on_alu = name in _ALU_UNARY
+
+    def function(x: NkiTensor, dtype: object = None) -> NkiTensor:
         if name == "rsqrt":
             _require_sbuf(name, x=x)
-        return unary(name, x, dtype)
+        if on_alu:
+            return _into_like(name, x, dtype, lambda tile, source: isa("tensor_scalar")(tile, source, ALU[name], None))
+        return _into_like(name, x, dtype, isa(name)) if name == "reciprocal" else unary(name, x, dtype)
 
-    return as_op(function, name, f"{ACTIVATIONS[name].formula} of each element, in a new SBUF tile; also an `op=`.")
+    doc = f"{ALU[name].doc}, element by element" if on_alu else f"{_formula(name)} of each element"
+    return as_op(function, name, f"{doc}, in a new SBUF tile; also an `op=`{' argument' * on_alu}.")
 
 
-def _make_alu_unary(name: str) -> Callable[..., NkiTensor]:
-    def function(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-        tile = current(f"nl.{name}").like(_tensor(x, f"nl.{name}", "x"), dtype=kind_of(dtype, x))
-        isa("tensor_scalar")(tile, x, ALU[name], None)
-        return tile
-
-    return as_op(function, name, f"{ALU[name].doc}, element by element, in a new SBUF tile; also an `op=` argument.")
+def _formula(name: str) -> str:
+    return "1 / x" if name == "reciprocal" else ACTIVATIONS[name].formula
 
 
 def dressed(function: Callable[..., Any], name: str, doc: str, module: str = "nki.language") -> Callable[..., Any]:
@@ -333,25 +337,25 @@ def as_op(function: Callable[..., Any], name: str, doc: str, module: str = "nki.
     return dressed(function, name, doc, module)
 
 
-def divide(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
+def divide(x: Operand, y: Operand, dtype: object = None) -> NkiTensor:
     """x / y, as x times the reciprocal of y."""
     if isinstance(y, Number):
         number = float(y)  # type: ignore[arg-type]
         return binary("multiply", x, 1.0 / number if number else math.copysign(math.inf, number), dtype)
-    _tensor(y, "nl.divide", "y")
-    inverse = current("nl.divide").like(y, dtype=F32)
-    isa("reciprocal")(inverse, y)
-    kind = promote(x._dtype, y._dtype) if isinstance(x, NkiTensor) else y._dtype
-    return binary("multiply", inverse if not isinstance(x, NkiTensor) else x,
-                  inverse if isinstance(x, NkiTensor) else x, _given(dtype, kind))  # fmt: skip
+    divisor = _tensor(y, "nl.divide", "y")
+    inverse = current("nl.divide").like(divisor, dtype=F32)
+    isa("reciprocal")(inverse, divisor)
+    if isinstance(x, NkiTensor):
+        return binary("multiply", x, inverse, _given(dtype, promote(x._dtype, divisor._dtype)))
+    return binary("multiply", inverse, x, _given(dtype, divisor._dtype))
 
 
-def negative(x: NkiTensor, dtype: Any = None) -> NkiTensor:
+def negative(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """-x of each element."""
     return binary("multiply", x, -1.0, dtype)
 
 
-def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def reduction(name: str, x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """x reduced over trailing free dimensions, in a new SBUF tile that stays two-dimensional."""
     builder = current(f"nl.{name}")
     _tensor(x, f"nl.{name}", "x")
@@ -368,17 +372,16 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
             limit="axis names the last free dimensions in a row",
             help="permute the free dimensions so that the reduced ones come last",
         )
-    kept = [n for i, n in enumerate(x._shape) if i not in axes]
-    shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
-    if len(kept) < 2 and not keepdims:
-        shape = [x._shape[0], 1]
-    tile = builder.allocate(tuple(shape), kind_of(dtype, x), sbuf)
+    shape = tuple(1 if i in axes else n for i, n in enumerate(x._shape))
+    if not keepdims:
+        shape = shape[: axes[0]] if axes[0] > 1 else (*shape[:1], 1)
+    tile = builder.allocate(shape, kind_of(dtype, x), sbuf)
     isa("tensor_reduce")(tile, ALU[name], x, tuple(axes), keepdims=keepdims)
     return tile
 
 
 def _make_reduction(name: str, op: str, doc: str) -> Callable[..., NkiTensor]:
-    def function(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+    def function(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
         return reduction(op, x, axis, dtype, keepdims)
 
     return dressed(function, name, f"{doc} over trailing free dimensions.")
@@ -390,14 +393,14 @@ max = _make_reduction("max", "maximum", "Maximum")
 min = _make_reduction("min", "minimum", "Minimum")
 
 
-def mean(x: NkiTensor, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
+def mean(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """Mean over trailing free dimensions."""
     total = reduction("add", x, axis, F32, keepdims)
     count = x.size // total.size
     return binary("multiply", total, 1.0 / count, _given(dtype, x._dtype))
 
 
-def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
+def softmax(x: NkiTensor, axis: Axis = -1, dtype: object = None) -> NkiTensor:
     """exp(x - max) / sum(exp(x - max)) along the last free dimension."""
     builder = current("nl.softmax")
     if len(_tensor(x, "nl.softmax", "x")._shape) > 2:
@@ -416,7 +419,7 @@ def softmax(x: NkiTensor, axis: Any = -1, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-def assign(target: NkiTensor, value: Any) -> None:
+def assign(target: NkiTensor, value: Operand) -> None:
     """`target[...] = value`: memset, tensor_copy or dma_copy."""
     if isinstance(value, Number):
         fill(target, value)
@@ -426,33 +429,25 @@ def assign(target: NkiTensor, value: Any) -> None:
         isa("dma_copy")(target, value)
 
 
-_OPERATORS = {
-    "add": "add", "sub": "subtract", "subtract": "subtract", "mul": "multiply", "multiply": "multiply",
-    "pow": "power", "power": "power", "and": "bitwise_and", "bitwise_and": "bitwise_and", "or": "bitwise_or",
-    "bitwise_or": "bitwise_or", "xor": "bitwise_xor", "bitwise_xor": "bitwise_xor", "lshift": "left_shift",
-    "left_shift": "left_shift", "rshift": "right_shift", "right_shift": "right_shift", "lt": "less", "less": "less",
-    "le": "less_equal", "less_equal": "less_equal", "gt": "greater", "greater": "greater", "ge": "greater_equal",
-    "greater_equal": "greater_equal", "eq": "equal", "equal": "equal", "ne": "not_equal", "not_equal": "not_equal",
-}  # fmt: skip
+_OPERATORS: Final = (
+    "add", "subtract", "multiply", "power", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+    "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
+)  # fmt: skip
 
 
-def operator(name: str, left: Any, right: Any) -> Any:
-    """A Python operator on tiles."""
-    key = name.strip("_")
-    if key in ("truediv", "divide"):
+def operator(name: str, left: Operand, right: Operand) -> NkiTensor:
+    """Return what a Python operator gives on tiles; `name` is that of `nki.language`."""
+    if name == "divide":
         return divide(left, right)
-    if key in ("neg", "negative"):
-        return negative(left)
-    if key in ("invert",):
-        return _FUNCTIONS["invert"](left)
-    if key in ("abs",):
-        return unary("abs", left)
-    if key in _OPERATORS:
-        return binary(_OPERATORS[key], left, right)
+    if name in _OPERATORS:
+        return binary(name, left, right)
+    if name in ("negative", "invert", "abs"):
+        tile = _tensor(left, f"nl.{name}", "x")
+        return negative(tile) if name == "negative" else _FUNCTIONS[name](tile)
     raise coded_error(
         "NKI017",
         f"tensors have no operator {name}",
-        limit=f"operators: {', '.join(sorted(set(_OPERATORS)))}",
+        limit=f"operators: {', '.join(sorted(_OPERATORS))}",
         help="use a nki.language function",
     )
 
@@ -461,7 +456,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 
 def _unrolled(name: str) -> Callable[..., range]:
-    def loop(start: Any, stop: Any = None, step: Any = 1, **_hints: Any) -> range:
+    def loop(start: Any, stop: Any = None, step: Any = 1, **_hints: object) -> range:
         try:
             return range(start) if stop is None else range(start, stop, step)
         except (TypeError, ValueError):
@@ -476,7 +471,7 @@ sequential_range = _unrolled("sequential_range")
 static_range = _unrolled("static_range")
 
 
-def program_id(axis: Any = 0) -> int:
+def program_id(axis: object = 0) -> int:
     """Index of this program in the launch grid; 0 without one."""
     ids = current("nl.program_id").program_ids
     if not isinstance(axis, int) or axis < 0:
@@ -484,7 +479,7 @@ def program_id(axis: Any = 0) -> int:
     return ids[axis] if axis < len(ids) else 0
 
 
-def num_programs(axes: Any = 0) -> int:
+def num_programs(axes: Axis | None = 0) -> int:
     """Programs along an axis of the launch grid; 1 without one."""
     grid = current("nl.num_programs").grid
     if axes is None:
@@ -514,23 +509,14 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
         print(f"{print_prefix} {tensor}")
 
 
+_ALU_UNARY: Final = ("invert", "logical_not")
 TOKENS = ("average", "bypass", "prelu")  # operators of instructions that are no functions
 _ACTIVATION_ONLY = [name for name in ACTIVATIONS if name not in ALU and name not in ("copy", *TOKENS)]
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: _make_binary(name) for name, op in ALU.items() if op.arity == 2 and name != "average"},
-    **{name: _make_unary(name) for name in _ACTIVATION_ONLY},
-    **{name: _make_unary(name) for name in ("abs", "square", "relu", "rsqrt", "reciprocal")},
-    **{name: _make_alu_unary(name) for name in ("invert", "logical_not")},
+    **{name: _make_unary(name) for name in (*_ACTIVATION_ONLY, "abs", "square", "relu", "rsqrt", "reciprocal")},
+    **{name: _make_unary(name) for name in _ALU_UNARY},
 }
-
-
-def _reciprocal(x: NkiTensor, dtype: Any = None) -> NkiTensor:
-    tile = current("nl.reciprocal").like(_tensor(x, "nl.reciprocal", "x"), dtype=kind_of(dtype, x))
-    isa("reciprocal")(tile, x)
-    return tile
-
-
-_FUNCTIONS["reciprocal"] = as_op(_reciprocal, "reciprocal", "1 / x of each element, in a new SBUF tile; also an `op=`.")
 as_op(copy, "copy", copy.__doc__ or "")
 equal = _FUNCTIONS["equal"]
 

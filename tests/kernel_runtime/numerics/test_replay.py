@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.numerics.stepping import BLOCK

@@ -17,7 +17,7 @@ from nki_lab.export.text import brief
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.ir import Program, verify
-from nki_lab.kernel_runtime.language.grid import GridBuilder
+from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.schedule import verify as verify_schedule
