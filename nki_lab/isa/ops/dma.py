@@ -432,7 +432,8 @@ class dma_transpose:
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         moved = ins.src.transpose(_AXES[ins.src.ndim])
-        np.copyto(out.dst, moved, where=getattr(ins, "kept", True))
+        kept = getattr(ins, "kept", None)  # None: all rows are inside of the tensor
+        np.copyto(out.dst, moved, where=True if kept is None else kept)
 
     dma_route = route_of
 
