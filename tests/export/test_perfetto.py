@@ -20,6 +20,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.export import perfetto
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+from tests.scale import scaled
 
 
 class Slice:
@@ -103,7 +104,7 @@ def decoded(recording: Recording, flows: perfetto.Flows = "all") -> Decoded:
         return Decoded(file.read_bytes())
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(drawn(), st.sampled_from([2, 7, 4096]))
 def test_every_row_is_a_slice_with_all_that_is_known_of_it(recording: Recording, batch: int) -> None:
     with mock.patch.object(perfetto, "_BATCH", batch):
@@ -152,7 +153,7 @@ def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("flows", ["all", "critical", "none"])
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(recording=drawn())
 def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording, flows: perfetto.Flows) -> None:
     trace = decoded(recording, flows)

@@ -242,7 +242,7 @@ def test_the_work_of_checking_grows_with_the_file_and_not_faster() -> None:
         return sum(item.callcount for item in profile.getstats())
 
     calls(10)
-    assert calls(2000) < 25 * calls(100)
+    assert calls(400) < 25 * calls(20)
 
 
 def test_a_rule_on_kernel_code_judges_one_dialect() -> None:
