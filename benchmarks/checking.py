@@ -13,7 +13,7 @@ from pathlib import Path
 import modules
 
 from nki_lab.isa.arch import arch_of
-from nki_lab.query import Document, Question, configuration_of
+from nki_lab.query import Document, EvaluationRequest, configuration_of
 
 FILES = 100
 GROWTH = (6_250, 12_500, 25_000, 50_000)
@@ -35,10 +35,10 @@ def growth_milliseconds() -> Iterator[tuple[int, float]]:
     """Milliseconds for a thousand lines of a generated file, by its lines: alike where the cost is linear."""
     for lines in GROWTH:
         source = modules.module(max(1, lines // 360), lines)
-        document, question = Document("generated.py"), Question(arch=arch_of("trn2"), seconds=600.0)
+        document, request = Document("generated.py"), EvaluationRequest(arch=arch_of("trn2"), seconds=600.0)
         start = time.process_time()
         document.update(source)
-        document.examine(question)
+        document.examine(request)
         yield source.count("\n"), (time.process_time() - start) / source.count("\n") * 1e6
 
 
@@ -49,8 +49,8 @@ def unknown_share(folder: Path) -> tuple[int, int]:
         document = Document(str(file))
         document.update(file.read_bytes())
         settings = configuration_of(file)
-        question = Question(arch=arch_of("trn2"), given=settings.signatures(file), library=settings.library())
-        seen = document.examine(question)
+        request = EvaluationRequest(arch=arch_of("trn2"), given=settings.signatures(file), library=settings.library())
+        seen = document.examine(request)
         unknown |= seen.unknown
         operations |= seen.operations
     return len(unknown), len(operations)

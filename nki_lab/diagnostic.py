@@ -274,3 +274,16 @@ def error_of(*diagnostics: Diagnostic) -> NkiError:
     """The error that carries `diagnostics`, of the built-in kind that the first one's code names."""
     kind = codes.get(diagnostics[0].code).exception
     return error_class(kind)(diagnostics)
+
+
+def coded_error(
+    code: str,
+    message: str,
+    *,
+    operand: str = "",
+    note: str = "",
+    limit: str = "",
+    help: str = "",  # noqa: A002 - the contract's name
+) -> NkiError:
+    """Return the error of one new diagnostic."""
+    return error_of(diagnose(code, message, operand=operand, note=note, limit=limit, help=help))

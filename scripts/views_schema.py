@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddict
 
 from nki_lab import wire
-from nki_lab.export import words
+from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
@@ -67,18 +67,18 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "ROLE_LABELS": ("Readonly<Record<Role, string>>", dict(vocabulary.ROLE_LABELS), ""),
         "MEMORY_LABELS": ("Readonly<Record<Memory, string>>", dict(vocabulary.MEMORIES), ""),
         "MEMORY_OF": ("Readonly<Record<Space, Memory>>", dict(vocabulary.MEMORY_OF), "The memory of each space."),
-        "THIN": ("", words.THIN, "Stands between thousands."),
-        "TIMES": ("", [{"size": size, "unit": unit} for size, unit in words.TIMES], "Units of time in picoseconds."),
-        "SIZES": ("", words.SIZES, "Units of size, each 1,024 of the one before."),
-        "DIGITS": ("", words.DIGITS, "Significant digits of sizes and rates."),
-        "WHOLE_PERCENT": ("", words.WHOLE_PERCENT, "From here on shares are whole percent."),
-        "LEAST_PERCENT": ("", words.LEAST_PERCENT, "The least percentage that is written as a number."),
-        "UNSURE": ("", words.UNSURE, "If more than this share of a time is unsure, it is called `ABOUT`."),
-        "UNSURE_KINDS": ("readonly Confidence[]", words.UNSURE_KINDS, ""),
-        "ABOUT": ("", words.ABOUT, ""),
-        "SENTENCES": ("", dict(words.SENTENCES), "What holds a run back, with places for names and shares."),
+        "THIN": ("", formatting.THIN, "Stands between thousands."),
+        "TIMES": ("", [{"size": n, "unit": name} for n, name in formatting.TIMES], "Units of time in picoseconds."),
+        "SIZES": ("", formatting.SIZES, "Units of size, each 1,024 of the one before."),
+        "DIGITS": ("", formatting.DIGITS, "Significant digits of sizes and rates."),
+        "WHOLE_PERCENT": ("", formatting.WHOLE_PERCENT, "From here on shares are whole percent."),
+        "LEAST_PERCENT": ("", formatting.LEAST_PERCENT, "The least percentage that is written as a number."),
+        "UNSURE": ("", formatting.UNSURE, "If more than this share of a time is unsure, it is called `ABOUT`."),
+        "UNSURE_KINDS": ("readonly Confidence[]", formatting.UNSURE_KINDS, ""),
+        "ABOUT": ("", formatting.ABOUT, ""),
+        "SENTENCES": ("", dict(formatting.SENTENCES), "What holds a run back, with places for names and shares."),
         "LABEL_COLOURS": ("", LABELS, "What is written on a colour: dark or light, whichever reads better."),
-        "PACE": ("", schema.PACE, "The pace of a row whose duration is all its own work."),
+        "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),
         "WIRE_MAGIC": ("", int.from_bytes(MAGIC, "little"), "A message begins with this number."),
         "WIRE_VERSION": ("", VERSION, ""),

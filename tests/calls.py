@@ -24,7 +24,7 @@ from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import NkiTensor, shared_hbm
 from nki_lab.kernel_runtime.tracer import trace
@@ -306,7 +306,7 @@ class Ran(NamedTuple):
     written: dict[int, Array]
     diagnostics: list[Diagnostic]
     program: Program
-    machine: Machine
+    machine: Executor
 
 
 def kernel_of(text: str, file: str = "<kernel>") -> Callable[..., Any]:
@@ -339,7 +339,7 @@ def execute(case: Case, *, final: bool = True) -> Ran:
     program, builder = traced(
         kernel_of(source(case)), arrays, [memory.dtype for memory in case.memories], case.target, **case.options
     )
-    machine = Machine(program, dict(enumerate(arrays)))
+    machine = Executor(program, dict(enumerate(arrays)))
     machine.run(final=final)
     found = dict(zip(outputs(case), (machine.read(tensor) for tensor in program.outputs), strict=True))
     return Ran(found, [*builder.notes, *machine.tracker.result.diagnostics], program, machine)

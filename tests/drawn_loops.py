@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import traced
 from tests.verdicts import SNIPPET_HEAD, loaded
 
@@ -145,8 +145,8 @@ def traced_loops(body: list[Add | Loop]) -> tuple[Program, np.ndarray[Any, Any],
     return program, given, text, file
 
 
-def machine_of(program: Program, given: np.ndarray[Any, Any], **how: Any) -> Machine:
+def machine_of(program: Program, given: np.ndarray[Any, Any], **how: Any) -> Executor:
     """The program, executed."""
-    machine = Machine(program, {0: given})
+    machine = Executor(program, {0: given})
     machine.run(final=how.get("final", True))
     return machine

@@ -8,7 +8,7 @@ Words behind `python` say how a fence is read; `key: value` lines between two `-
 what all of its fences say:
 
 * `check=full`: the whole check, with shapes from annotations or calls, and not the syntax rules only. Without imports
-  of its own such a fence begins with those of its `dialect=current` or `dialect=legacy`. It is also run, on zeros, with
+  of its own such a fence begins with those of its `dialect=current` or `dialect=beta1`. It is also run, on zeros, with
   each signature that the check saw, and must be refused at the same place with the same code, or show the same errors;
   `run=no` is for what differs by nature, and the prose says why. `target=trn3` is the chip; without it, trn2.
 * `fixed`: what `--fix` makes of the fence before. It is checked like any other.
@@ -30,14 +30,14 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.kernel_runtime.interpreter import ModuleSource, signatures
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
-from nki_lab.query.fixing import fixed
+from nki_lab.query.fixes.source_fixes import fixed
 from nki_lab.rules import check_syntax
 from nki_lab.source import syntax_facts
 from tests.verdicts import loaded
 
 HEADS: Final = {
     "current": "import nki; import nki.isa as nisa; import nki.language as nl; import nki.typing as nt\n",
-    "legacy": "from neuronxcc import nki; import neuronxcc.nki.isa as nisa; import neuronxcc.nki.language as nl;"
+    "beta1": "from neuronxcc import nki; import neuronxcc.nki.isa as nisa; import neuronxcc.nki.language as nl;"
     " import neuronxcc.nki.compiler as ncc; import neuronxcc.nki.typing as nt\n",
 }
 HEADING: Final = re.compile(r"#+ +(.+)")
@@ -47,7 +47,7 @@ EXPECTATION: Final = re.compile(
 )
 KEYS: Final = {
     "check": ("syntax", "full"),
-    "dialect": ("current", "legacy"),
+    "dialect": ("current", "beta1"),
     "run": ("yes", "no"),
     "target": ("trn1", "trn2", "trn3"),
 }

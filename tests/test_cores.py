@@ -111,7 +111,7 @@ def test_an_exchange_in_place_is_replayed_from_either_side_of_it() -> None:
     program, _ = specialised(kernel, (4, 5))
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     replay = Replay(program, {program.inputs[0].id: x}, None, interval=1, limit=1 << 20)
-    ((near, far),) = program.meetings
+    ((near, far),) = program.synchronizations
     for op, other in ((far, near), (near, far), (far, near)):
         tile = program.op(op).operand("dst")
         assert tile is not None
@@ -158,8 +158,8 @@ def test_groups_wait_where_one_sends_what_the_other_brings() -> None:
 
 def test_calls_of_one_group_meet_in_their_order() -> None:
     run = nki_lab.run(swapped(4, 4)[2], ONES, target="trn2")
-    assert [pair[0] + 1 for pair in run.program.meetings] == [pair[1] for pair in run.program.meetings]
-    assert len(run.program.meetings) == 2
+    assert [pair[0] + 1 for pair in run.program.synchronizations] == [pair[1] for pair in run.program.synchronizations]
+    assert len(run.program.synchronizations) == 2
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------

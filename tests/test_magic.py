@@ -25,7 +25,7 @@ from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.magic import NkiMagics, cell, completion
-from nki_lab.magic.neighbours import Neighbours
+from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.magic.runs import LINES
 from nki_lab.query import kernels
 from nki_lab.result import Run
@@ -468,7 +468,7 @@ def test_names_of_the_notebook_are_known_by_what_they_are() -> None:
         "a": np.ones((4, 3), np.float32), "b": 7, "c": "it's", "d": float("inf"), "e": object(), "f": nl.bfloat16,
         "g": nki_lab.spec((2, 3), "bfloat16"), "np": np, "os": os, "unused": np.ones(3),
     }  # fmt: skip
-    neighbours = Neighbours(space, cell.meanings)
+    neighbours = NotebookContext(space, cell.meanings)
     *statements, last = cell.meanings(tree, space, neighbours)
     assert set(statements) == {"b = 7", 'c = "it\'s"', "from nki.language import bfloat16 as f", "import numpy as np"}
     assert set(last.removeprefix("from _nki_lab_notebook import ").split(", ")) == {"a", "d", "e", "g"}

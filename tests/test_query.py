@@ -174,8 +174,7 @@ def test_a_kernel_that_another_one_calls_needs_no_shapes_of_its_own() -> None:
             return t[0:999]
         @nki.jit
         def outer(x):
-            inner(x)
-            return x
+            return inner(x)
         outer(np.zeros((4, 4)))
         """
     assert codes(source=textwrap.dedent(text)) == ["NKI303", "NKI129"]  # the second says that inner is a kernel itself
@@ -263,7 +262,7 @@ def test_an_unknown_target_is_refused() -> None:
 
 
 def test_columns_count_characters() -> None:
-    text = "import nki\n@nki.jit\ndef k(x):\n    s = 'äöü€𝄞'; y = x[0:999]\n    return x\n"
+    text = "import nki\n@nki.jit\ndef k(x):\n    s = 'äöü€𝄞'; y = x[0:999]\n    return y\n"
     (item,) = query.check(source=text, function="k", args=[spec((4, 4), "int8")], target="trn2")
     assert text.split("\n")[3][item.column - 1 : item.end_column - 1] == "x[0:999]"
 

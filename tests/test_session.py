@@ -310,7 +310,7 @@ def test_a_list_is_fine_in_the_dialect_of_beta_1() -> None:
     def kernel(pair):
         return add(pair[0], pair[1])
 
-    found = execute(kernel, [ones(4, 3), ones(4, 3)], dialect="legacy").diagnostics
+    found = execute(kernel, [ones(4, 3), ones(4, 3)], dialect="beta1").diagnostics
     assert {item.code for item in found} <= {"NKI336"}  # the result is made in a function that the kernel calls
 
 
@@ -661,7 +661,7 @@ def test_a_second_call_takes_the_program_of_the_first() -> None:
         {"options": Options(matmul_order="tile")},
         {"options": Options(precise=False)},
         {"grid": (2,)},
-        {"dialect": "legacy"},
+        {"dialect": "beta1"},
     ],
     ids=str,
 )
@@ -824,7 +824,7 @@ def test_grids_of_several_dimensions_count_row_by_row() -> None:
         seen.append((nl.program_id(0), nl.program_id(1), nl.num_programs((0, 1))))
         return double(a)
 
-    execute(kernel, ones(4, 3), grid=(2, 3), dialect="legacy")
+    execute(kernel, ones(4, 3), grid=(2, 3), dialect="beta1")
     assert seen == [(i, j, 6) for i in range(2) for j in range(3)]
 
 

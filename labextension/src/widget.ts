@@ -4,8 +4,8 @@
  */
 
 import { Feed } from './feed';
-import { Parts } from './parts';
-import type { Part } from './parts';
+import { MessageParts } from './message_parts';
+import type { MessagePart } from './message_parts';
 import type { Store } from './types';
 import { mount } from './visualizer';
 
@@ -29,7 +29,7 @@ const STEP_MS = 100; // the kernel hears of a step at most so often
 /** What the views of one model share: its run, which is asked for once. */
 class Source {
   readonly feed: Feed;
-  private readonly parts = new Parts();
+  private readonly parts = new MessageParts();
   /** The step that came from here last; what else the model has came from the kernel. */
   private sent: unknown;
 
@@ -44,7 +44,7 @@ class Source {
   private readonly take = (content: Content, buffers: readonly ArrayBufferView[] = []): void => {
     if (content.kind === 'failed') this.feed.fail(content.text ?? 'The kernel could not send it.');
     if (content.kind !== 'part' || buffers.length === 0) return;
-    const part = content as unknown as Part;
+    const part = content as unknown as MessagePart;
     const { whole, read } = this.parts.add(part, buffers[0]);
     if (whole === null) this.feed.progress(read, part.total);
     else this.feed.accept(whole);

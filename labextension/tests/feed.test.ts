@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 
 import { RANGE } from '../src/_generated/schema';
 import { Feed, missing } from '../src/feed';
-import { Parts } from '../src/parts';
+import { MessageParts } from '../src/message_parts';
 import { createRun } from '../src/run';
 import type { Host, State, Store } from '../src/types';
 import type { Visualizer } from '../src/visualizer';
@@ -170,7 +170,7 @@ describe('a run that is too large to be loaded whole', () => {
 
 describe('parts of an answer', () => {
   test('make it whole, in whichever order', () => {
-    const parts = new Parts();
+    const parts = new MessageParts();
     const bytes = Uint8Array.from([0, 1, 2, 3, 4]);
     const view = (from: number, to: number): DataView => new DataView(bytes.buffer, from, to - from);
     expect(parts.add({ message: 1, offset: 3, total: 5 }, view(3, 5))).toEqual({ whole: null, read: 2 });

@@ -20,11 +20,11 @@ from nki_lab.cli.replacing import replace_file
 from nki_lab.cli.sources import unreadable
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
-from nki_lab.query import Document, Examination, Question
-from nki_lab.query.fixing import fixed, no_worse
-from nki_lab.query.memory import Operation
+from nki_lab.query import Document, EvaluationRequest, Examination
+from nki_lab.query.evaluation_cache import Operation
+from nki_lab.query.fixes.source_fixes import fixed, no_worse
 from nki_lab.query.selecting import Selection
 from nki_lab.source_files import read_source
 
@@ -104,9 +104,9 @@ def _checked_as(seen: Examination, found: Sequence[Diagnostic], *, texts: Mappin
 def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     document = Document(job.file)
     document.update(source)
-    question = Question(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
-    with seldom_collected():
-        return document.examine(question)
+    request = EvaluationRequest(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
+    with gc_relaxed():
+        return document.examine(request)
 
 
 def _findings(job: Job, source: bytes | Sequence[str]) -> list[Diagnostic]:

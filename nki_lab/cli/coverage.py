@@ -127,7 +127,7 @@ def _confidence(instruction: Instruction, arch: Arch) -> str:
     fixed = tuple(values[name] for name in fixed_names(instruction))
     use = legalise(instruction, live, fixed, arch).use
     assert callable(instruction.cost)
-    return instruction.cost(arch, use).confidence
+    return instruction.cost(use).confidence
 
 
 def _example(operand: Operand, value: Any) -> Any:

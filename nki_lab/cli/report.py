@@ -10,6 +10,7 @@ from typing import Final
 from nki_lab.cli.sarif import cell_of, from_here, physical, sentence
 from nki_lab.cli.sarif import sarif as as_sarif
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
+from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
 
 _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": "notice", "hint": "notice"}
@@ -26,14 +27,8 @@ def text(found: Sequence[Diagnostic], *, source_line: Callable[[str, int], str] 
 
     `source_line` gives the line of a file by its number, where that is not on disk.
     """
-    counts = {
-        kind: sum(item.severity == kind for item in found) for kind in ("error", "warning", "information", "hint")
-    }
-    said = [
-        f"{count} {kind}{'s' if count > 1 and kind != 'information' else ''}" for kind, count in counts.items() if count
-    ]
     blocks = [f"{item.severity}: {render(item, source_line=source_line)}" for item in found]
-    return "\n\n".join([*blocks, ", ".join(said) or "no findings"])
+    return "\n\n".join([*blocks, counts(found) or "no findings"])
 
 
 def as_json(found: Sequence[Diagnostic]) -> str:

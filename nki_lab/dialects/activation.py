@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from types import ModuleType
 
-from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.dialects import current
+from nki_lab.diagnostic import coded_error
+from nki_lab.dialects import beta1, current
 from nki_lab.dialects.modules import DialectModule, is_ours
 
-# Rooms of further module trees, in files of this package that provide `modules()`.
-_PROVIDERS = ("nki_lab.dialects.neuronxcc", "nki_lab.dialects.frameworks")
+_ROOTS = ("neuronxcc", "nki")
 _replaced: dict[str, ModuleType] = {}
 _installed: dict[str, DialectModule] = {}
 
@@ -23,23 +21,17 @@ def activate(force: bool = False) -> None:
     Where a real package of such a name is installed, NKI015 is raised; `force=True` puts the simulator in front of it
     in this process until `deactivate()`. Calling it again changes nothing.
     """
-    table = _tables()
-    roots = sorted({name.partition(".")[0] for name in table})
     if not force:
-        for root in roots:
-            place = _real(root)
-            if place:
-                raise error_of(
-                    diagnose(
-                        "NKI015",
-                        f"a package called {root} is installed: {place}",
-                        limit="a real package is not shadowed silently",
-                        help="activate(force=True) simulates in this process all the same",
-                    )
-                )
-    for name in [name for name in sys.modules if name.partition(".")[0] in roots and not is_ours(sys.modules[name])]:
+        for root, place in real_packages().items():
+            raise coded_error(
+                "NKI015",
+                f"a package called {root} is installed: {place}",
+                limit="a real package is not shadowed silently",
+                help="activate(force=True) simulates in this process all the same",
+            )
+    for name in [name for name in sys.modules if name.partition(".")[0] in _ROOTS and not is_ours(sys.modules[name])]:
         _replaced[name] = sys.modules.pop(name)
-    for name, module in table.items():
+    for name, module in (current.modules() | beta1.modules()).items():
         sys.modules[name] = _installed[name] = module
 
 
@@ -60,16 +52,7 @@ def is_active() -> bool:
 
 def real_packages() -> dict[str, str]:
     """The packages called as the dialects are that are not ours, with the place that each is imported from."""
-    roots = sorted({name.partition(".")[0] for name in _tables()})
-    return {root: place for root in roots if (place := _real(root))}
-
-
-def _tables() -> dict[str, DialectModule]:
-    table = dict(current.modules())
-    for name in _PROVIDERS:
-        if importlib.util.find_spec(name) is not None:
-            table.update(importlib.import_module(name).modules())
-    return table
+    return {root: place for root in _ROOTS if (place := _real(root))}
 
 
 def _real(root: str) -> str:

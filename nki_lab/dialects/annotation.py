@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.session.arguments import bound
 
@@ -90,12 +90,10 @@ def check_shapes(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
         shape = getattr(value, "shape", None)
         if name not in wanted or shape is None or wanted[name].fits(tuple(shape)):
             continue
-        raise error_of(
-            diagnose(
-                "NKI203",
-                f"argument {name} is {tuple(shape)}, its annotation says {wanted[name]!r}",
-                operand=name,
-                limit="an annotated argument has the declared shape",
-                help=f"pass an array of that shape, or change the annotation of {name}",
-            )
+        raise coded_error(
+            "NKI203",
+            f"argument {name} is {tuple(shape)}, its annotation says {wanted[name]!r}",
+            operand=name,
+            limit="an annotated argument has the declared shape",
+            help=f"pass an array of that shape, or change the annotation of {name}",
         )

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
@@ -80,7 +80,7 @@ def target_origin() -> str:
 
 def _named(name: Any, origin: str) -> Arch:
     if not isinstance(name, str | Arch):
-        raise error_of(diagnose("NKI004", f"{origin} is {name!r}", operand="target", help='write target="trn2"'))
+        raise coded_error("NKI004", f"{origin} is {name!r}", operand="target", help='write target="trn2"')
     try:
         return arch_of(name)
     except NkiError as error:
@@ -125,7 +125,7 @@ def default_options(dialect: str) -> Options:
         return Options(precise=False, strict=strict)
     if value in ("1", "true", "on", "yes"):
         return Options(precise=True, strict=strict)
-    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "legacy" else Options(strict=strict)
+    return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "beta1" else Options(strict=strict)
 
 
 def notebook_bytes() -> int:
@@ -134,8 +134,12 @@ def notebook_bytes() -> int:
     if not text:
         return NOTEBOOK_BYTES
     if not text.isdecimal():
-        raise error_of(diagnose("NKI012", f"{NOTEBOOK_VARIABLE} is {text!r}", operand=NOTEBOOK_VARIABLE,
-                                limit="a number of bytes, 0 to keep no run in notebooks"))  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            f"{NOTEBOOK_VARIABLE} is {text!r}",
+            operand=NOTEBOOK_VARIABLE,
+            limit="a number of bytes, 0 to keep no run in notebooks",
+        )
     return int(text)
 
 

@@ -10,7 +10,7 @@ from types import CodeType, MethodType
 from typing import Any, Final, Self
 
 from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of, render
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
 from nki_lab.dialects.environment import default_options, resolve_target
@@ -73,7 +73,7 @@ class Kernel:
             return self._collected(collector, args, kwargs)
         execution = self.execute(args, kwargs)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
-        return results(execution)
+        return execution.outputs
 
     def _collected(self, collector: launches.Collector, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call that is told to `collector`; None where it had shapes for arguments, and computed nothing."""
@@ -88,7 +88,7 @@ class Kernel:
         collector.launched(self.__name__, replace(execution, diagnostics=told), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
-        return results(execution) if valued else None
+        return execution.outputs
 
     def inline(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The call as a part of the kernel that makes it."""
@@ -129,10 +129,12 @@ class Kernel:
 
     def _check_launch(self, arch: Arch, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         if not args and not kwargs:
-            raise error_of(
-                diagnose("NKI009", f"{self.__name__} is called without arguments",
-                         limit="a kernel takes at least one tensor", help="pass an array, if only for its shape")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI009",
+                f"{self.__name__} is called without arguments",
+                limit="a kernel takes at least one tensor",
+                help="pass an array, if only for its shape",
+            )
         self.check_grid(arch)
         check_shapes(self.function, args, kwargs)
 
@@ -233,10 +235,13 @@ def as_kernel(function: Any) -> Kernel:
     if isinstance(function, Kernel):
         return function
     if not callable(function):
-        raise error_of(
-            diagnose("NKI001", f"the kernel is a {type(function).__name__}", operand="kernel",
-                     limit="a kernel is a function", help="decorate a function with @nki.jit")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI001",
+            f"the kernel is a {type(function).__name__}",
+            operand="kernel",
+            limit="a kernel is a function",
+            help="decorate a function with @nki.jit",
+        )
     return Kernel(function)
 
 
@@ -249,9 +254,7 @@ def jit(fn: Callable[..., Any] | None = None, **kwargs: Any) -> Any:
     for name in kwargs:
         near = did_you_mean(name, _KEYWORDS)
         if name not in _KEYWORDS and near:
-            raise error_of(
-                diagnose("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near)
-            )
+            raise coded_error("NKI002", f"nki.jit got an unexpected keyword argument {name!r}", operand=name, help=near)
     notes = tuple(_notes(kwargs)) if kwargs else ()
 
     def decorate(function: Callable[..., Any]) -> Kernel:
@@ -276,17 +279,6 @@ def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
 def simulate(kernel: Callable[..., Any]) -> Kernel:
     """The kernel on the simulator: `nki.simulate(kernel)(a, b)`, also of a function without `@nki.jit`."""
     return as_kernel(kernel)
-
-
-def results(execution: session.Execution) -> Any:
-    """What the kernel returned, as arrays of the caller's library."""
-    flat = iter(execution.flat)
-    tensors = {id(array) for array in execution.flat}
-
-    def give(leaf: Any) -> Any:
-        return session.give_back(next(flat), execution.kind) if id(leaf) in tensors else leaf
-
-    return session.map_leaves(execution.outputs, give)
 
 
 _announced: set[tuple[str, Any, str]] = set()

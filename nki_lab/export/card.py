@@ -7,9 +7,9 @@ from html import escape
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.export import picture, words
+from nki_lab.export import formatting, picture
 from nki_lab.export.colours import COLOURS
-from nki_lab.export.found import capacities, findings
+from nki_lab.export.findings import capacities, findings
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.digest import digest
 
@@ -24,13 +24,13 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     """
     summary, count = recording.summary, len(recording)
     told = digest(recording)
-    said = [str(summary.get("target") or ""), f"{words.number(count)} instruction{'s' * (count != 1)}",
-            f"{words.about(summary)}{words.duration(told.makespan)}"]  # fmt: skip
+    said = [str(summary.get("target") or ""), f"{formatting.number(count)} instruction{'s' * (count != 1)}",
+            f"{formatting.about(summary)}{formatting.duration(told.makespan)}"]  # fmt: skip
     if "fault" in summary:
         said.append("up to the fault")
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, said)))}"
-    sentences = " ".join(words.held_back(told))
-    peaks = [f"{space} {words.size(peak)}{f' of {words.size(capacity)}' if capacity else ''}"
+    sentences = " ".join(formatting.held_back(told))
+    peaks = [f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
              for space, peak, capacity in capacities(summary)]  # fmt: skip
     found = findings(recording)
     items = [f"<div>{_finding(item)}</div>" for item in found[:_FINDINGS]]
@@ -50,7 +50,7 @@ def _drawing(recording: Recording, png: bytes) -> str:
     names = "".join(
         f'<div style="height:{picture.LANE}px;line-height:{picture.LANE}px;white-space:nowrap">'
         f'<span style="color:{COLOURS[line.kind].light}">■</span> {escape(line.name)} '
-        f"{words.share(min(1.0, line.busy))}</div>"
+        f"{formatting.share(min(1.0, line.busy))}</div>"
         for line in drawn
     )
     height = picture.height(len(drawn))

@@ -11,7 +11,7 @@ import os
 from html import escape
 from typing import Final
 
-from nki_lab.export import words
+from nki_lab.export import formatting
 from nki_lab.export.files import replacing
 from nki_lab.export.text import report
 from nki_lab.kernel_runtime.recording import Recording
@@ -43,7 +43,7 @@ def html(recording: Recording) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(name)}: {words.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{escape(name)}: {formatting.duration(recording.makespan)}</title>\n<style>{_STYLE}</style>\n</head>\n"
         f'<body>\n<div id="nki-lab"></div>\n<noscript><pre>{escape(_text(recording))}</pre></noscript>\n'
         f'<script type="text/plain" id="{MESSAGE_ID}">{message}</script>\n'
         f"<script>{script('visualizer.js').replace(*_CLOSING)}</script>\n</body>\n</html>\n"

@@ -216,7 +216,9 @@ class _Trace:
             ("bytes", value["bytes"]),
         ):  # fmt: skip
             self._number(event, name, number)
-        event.debug_annotations.add(name_iid=self._argument["pace"], double_value=value["pace"] / schema.PACE)
+        event.debug_annotations.add(
+            name_iid=self._argument["pace"], double_value=value["pace"] / schema.FULL_EFFICIENCY
+        )
         self._interned(event, "confidence", CONFIDENCES[value["confidence"]])
         for name, column in (("waited_for", "stall"), ("setup_for", "setup_stall"), ("held_by", "held")):
             self._interned(event, name, self._recording.stalls[value[column]])

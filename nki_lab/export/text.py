@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, render
-from nki_lab.export import words
-from nki_lab.export.found import capacities, findings
-from nki_lab.export.words import duration, ratio, share
+from nki_lab.export import formatting
+from nki_lab.export.findings import capacities, findings
+from nki_lab.export.formatting import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
@@ -55,19 +55,19 @@ def _head(recording: Recording, told: Digest) -> Iterator[str]:
     summary, count = recording.summary, len(recording)
     name, target = summary.get("kernel", "kernel"), summary.get("target")
     title = f"{name} on {target}" if target else str(name)
-    yield f"{title}: {words.about(summary)}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
+    yield f"{title}: {formatting.about(summary)}{duration(told.makespan)}, {count:,} instruction{'s' * (count != 1)}"
     if isinstance(options := summary.get("options"), dict) and options:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
-    if sure := words.confidence_text(summary):
+    if sure := formatting.confidence_text(summary):
         yield f"critical path: {sure}"
-    yield from words.held_back(told)
+    yield from formatting.held_back(told)
 
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
     for space, peak, capacity in capacities(summary):
-        of = f" of {words.size(capacity)}" if capacity else ""
-        yield f"{space}  {words.size(peak)}{of} in the fullest partition"
-    moved = [f"{words.size(summary[name])} {verb}" for name, verb in (
+        of = f" of {formatting.size(capacity)}" if capacity else ""
+        yield f"{space}  {formatting.size(peak)}{of} in the fullest partition"
+    moved = [f"{formatting.size(summary[name])} {verb}" for name, verb in (
         ("hbm_read_bytes", "read"), ("hbm_write_bytes", "written")) if name in summary]  # fmt: skip
     if moved:
         uses = [f"{name.upper()} {share(summary[name])}" for name in ("mfu", "hfu", "mbu") if name in summary]
@@ -93,7 +93,7 @@ def _lanes(told: Digest) -> str:
 
 def _causes(told: Digest, limit: int) -> str:
     found = [(f"{KINDS.get(name, name)} works", time) for name, time in told.work.items()]
-    found += [(f"waits for {words.reason(name)}", time) for name, time in told.waits.items()]
+    found += [(f"waits for {formatting.reason(name)}", time) for name, time in told.waits.items()]
     found.sort(key=lambda item: -item[1])
     lines = [(what, duration(time), share(ratio(time, told.makespan))) for what, time in found[:limit]]
     return table(("critical path", "time", "share"), lines, left=(0,)) if lines else ""
@@ -123,7 +123,7 @@ def _instructions(recording: Recording, told: Digest, limit: int) -> str:
 def _source(told: Digest, limit: int) -> str:
     lines = [
         (
-            f"{words.file_name(line.file)}:{line.line}", duration(line.busy),
+            f"{formatting.file_name(line.file)}:{line.line}", duration(line.busy),
             share(ratio(line.critical, told.makespan)), line.text[:_CODE],
         )
         for line in told.lines[:limit]

@@ -64,6 +64,10 @@ class AluOp:
             getattr(np, "add" if self.name == "average" else self.name).reduce(data, axis=axes, out=out)
         return out
 
+    def folded(self, data: Array) -> Array:
+        """Return the reduction of all elements of each partition, (partitions,) float32."""
+        return self.reduce(data, tuple(range(1, data.ndim)), np.empty(data.shape[0], np.float32))
+
     @property
     def nki_op(self) -> str:
         """How kernels write it: the name in nki.language."""

@@ -1,11 +1,11 @@
-"""How an instruction is declared: once, whole, and read by everybody.
+"""Declarations of instructions: each is complete, stands in one place, and serves every reader.
 
-A declaration is a class body under `@instruction(...)`. Its attributes are operands (`out`, `arg`, `attr`), limits
-(`limit`, `predicate`), and the faces `numerics`, `cost`, `legacy` and `example`. Reading it gives the checker its
-rules, the simulator its arithmetic, the timing walk its cycles, the editor its hover and the tests their strategies.
-A face is a value or `Unmodelled(reason)`; a missing, doubled or unknown one raises at import.
+A declaration is a class body under `@instruction(...)`. Its attributes are operands (`out`, `arg`, `column`, `attr`,
+`choice`), limits (`limit`, `Predicate`), and the properties `numerics`, `cost`, `beta1` and `example`. Reading it gives
+the checker its rules, the simulator its arithmetic, the timing its cycles, the editor its hover and the tests their
+strategies. A property is a value or `Unmodelled(reason)`; a missing, doubled or unknown one raises at import.
 
-Further faces say which part an instruction plays, as far as it plays one: `role`, `contraction`, `accumulation`,
+Further properties say which part an instruction plays, as far as it plays one: `role`, `contraction`, `accumulation`,
 `fills`, `register_value`, `keeps_state`, `merges`, `synchronizes`. Readers ask for these and never for a name, so that
 an instruction of one's own is treated like the ones that are here.
 """
@@ -18,8 +18,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from types import CodeType
-from typing import Any, Final, Literal, NamedTuple
+from types import CodeType, SimpleNamespace
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
@@ -32,6 +34,9 @@ ONCHIP: Final = (SBUF, PSUM)
 
 TABLE: dict[str, Instruction] = {}
 """Every declared instruction by its NKI name, in order of declaration."""
+
+Arrays = SimpleNamespace
+"""Arrays by operand name, as `numerics` gets them; a number or None stands for an operand that is no tensor."""
 
 REQUIRED: Final = type("Required", (), {"__repr__": lambda _: "<required>", "__bool__": lambda _: False})()
 """Default of an argument that has none."""
@@ -51,13 +56,26 @@ RegisterValues = Sequence[int | None]
 
 
 def content_of(values: RegisterValues, source: Register | int) -> int | None:
-    """Return a constant, or what a register holds as far as that is known."""
+    """Return a constant, or the content of a register as far as that is known."""
     return values[source.number] if isinstance(source, Register) else source
+
+
+class EngineState(Protocol):
+    """State that instructions keep between calls: accumulation registers by lane, generators, register values.
+
+    `add` tells how the matmul at hand treats dst.
+    """
+
+    scalar_accumulators: NDArray[Any]
+    vector_accumulators: NDArray[Any]
+    random: dict[str, NDArray[Any]]
+    values: dict[int, int | float]
+    add: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Unmodelled:
-    """A face that is known to be missing; using it is diagnostic NKI010, never a zero."""
+    """A property that is known to be missing; using it is diagnostic NKI010, never a zero."""
 
     reason: str
 
@@ -67,7 +85,7 @@ class Operand:
     """One argument of an instruction.
 
     `dims` are letters shared by all operands: the first is the partition dimension, the last the flattened rest, a
-    digit a fixed size; a single letter is the element count of the whole view. `kind` tells how an attribute is read.
+    digit a fixed size; a single letter is the element count of the whole view. `kind` decides how an attribute is read.
     `offsets` are partitions within a quadrant where the operand may start beside the usual ones. `rows` gives, of a
     call, the partitions of the operand that the instruction reads, where it does not read all. `former` helps a call
     that has its arguments in the order of an earlier release.
@@ -85,7 +103,7 @@ class Operand:
     optional: bool = False
     indirect: bool = False
     offsets: tuple[int, ...] = ()
-    rows: Callable[[Use], Any] | None = None
+    rows: Callable[[Use], NDArray[Any]] | None = None
     default: Any = REQUIRED
     former: str = ""
     doc: str = ""
@@ -95,40 +113,43 @@ class Operand:
         return self.role != "attr"
 
 
-def out(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), indirect: bool = False,
-        optional: bool = False, offsets: tuple[int, ...] = ()) -> Operand:  # fmt: skip
-    """An operand that the instruction writes."""
-    return Operand(role="out", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, indirect=indirect,
-                   optional=optional, default=None if optional else REQUIRED, offsets=offsets)  # fmt: skip
+def out(dims: str, spaces: tuple[str, ...], doc: str, *, optional: bool = False, **options: Any) -> Operand:
+    """Declare an operand that the instruction writes; `options` are fields of `Operand`."""
+    default = None if optional else REQUIRED
+    return Operand(role="out", dims=tuple(dims.split()), spaces=spaces, doc=doc, optional=optional, default=default,
+                   **options)  # fmt: skip
 
 
-def arg(dims: str, spaces: tuple[str, ...], doc: str, *, dtypes: tuple[DType, ...] = (), scalar: bool = False,
-        optional: bool = False, indirect: bool = False, default: Any = REQUIRED,
-        explicit: bool = False, offsets: tuple[int, ...] = (),
-        rows: Callable[[Use], Any] | None = None, former: str = "") -> Operand:  # fmt: skip
-    """An operand that the instruction reads; with `scalar` a Python number may stand in its place.
+def arg(dims: str, spaces: tuple[str, ...], doc: str, *, explicit: bool = False, **options: Any) -> Operand:
+    """Declare an operand that the instruction reads; with `scalar` a Python number may stand in its place.
 
     `numerics` finds either under the operand's name in `ins`, a number in the precision of the computation, and the
-    other faces find the type of the view or the number in `use.value(name)`.
+    other properties find the type of the view or the number in `use.value(name)`.
 
     An `optional` one may be None, and is None by default unless calls must be `explicit` about it.
     """
-    if optional and default is REQUIRED and not explicit:
-        default = None
-    return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, dtypes=dtypes, doc=doc, scalar=scalar,
-                   optional=optional, indirect=indirect, default=default, offsets=offsets, rows=rows,
-                   former=former)  # fmt: skip
+    if options.get("optional") and not explicit:
+        options.setdefault("default", None)
+    return Operand(role="in", dims=tuple(dims.split()), spaces=spaces, doc=doc, **options)
 
 
-def attr(kind: str, doc: str, *, default: Any = REQUIRED, choices: tuple[Any, ...] = (),
-         enum: type[Enum] | None = None, optional: bool = False, former: str = "") -> Operand:  # fmt: skip
-    """Compile-time argument; kind: `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair`, `any`.
+def column(doc: str, **options: Any) -> Operand:
+    """Declare an operand that is a number, or an on-chip tile of one column with a number for each partition."""
+    return arg("P 1", ONCHIP, doc, scalar=True, **options)
 
-    An `optional` operator may be None. Registers are `register`, `register_out` where the instruction writes it, and
-    `register_or_int`.
+
+def attr(kind: str, doc: str, **options: Any) -> Operand:
+    """Declare a compile-time argument.
+
+    Kinds are `alu`, `activation`, `enum`, `bool`, `number`, `pattern`, `axis`, `pair` and `any`. An `optional` operator
+    may be None. Registers are `register`, `register_out` where the instruction writes it, and `register_or_int`.
     """
-    return Operand(role="attr", kind="enum" if enum else kind, doc=doc, default=default, choices=choices, enum=enum,
-                   optional=optional, former=former)  # fmt: skip
+    return Operand(role="attr", kind=kind, doc=doc, **options)
+
+
+def choice(doc: str, default: Enum) -> Operand:
+    """Declare a compile-time argument that is a member of an enumeration, by default this one."""
+    return attr("enum", doc, default=default, enum=type(default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +161,7 @@ class Several:
 
 
 def several(most: int, operand: Operand) -> Several:
-    """A list of up to `most` tensors; operands are named by the argument without its s, and their place."""
+    """Declare a list of up to `most` tensors; operands are named by the argument without its s, and their place."""
     return Several(operand, most)
 
 
@@ -183,7 +204,7 @@ _OPERATORS: Final = dict(_COMPARE.values())
 
 
 def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:  # noqa: A002
-    """A limit such as `"K <= pmax"`."""
+    """Declare a limit such as `"K <= pmax"`."""
     node = ast.parse(text, mode="eval").body
     if not (isinstance(node, ast.Compare) and len(node.ops) == 1):
         raise ValueError(f"a limit is one comparison, got {text!r}")
@@ -196,30 +217,23 @@ def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Predicate:
     """A limit that is not one comparison: a named test with a case it accepts and one it refuses.
 
-    `test(use)` gives None, or what is wrong in the user's numbers. The cases are argument overrides for the
-    instruction's `example`; tests run both on every target that has the instruction (or on `target`).
+    `test(use)` gives None, or a description of the fault in the user's numbers. The cases are argument overrides for
+    the instruction's `example`; tests run both on every target that has the instruction (or on `target`).
     """
 
-    name: str = ""
     code: str
     text: str
-    help: str
-    operand: str
     test: Callable[[Use], str | None]
-    accepts: Mapping[str, Any]
-    refuses: Mapping[str, Any]
-    target: str = ""
-
-
-def predicate(code: str, text: str, test: Callable[[Use], str | None], *, help: str, operand: str,  # noqa: A002
-              accepts: Mapping[str, Any], refuses: Mapping[str, Any], target: str = "") -> Predicate:  # fmt: skip
-    """A named limit; see `Predicate`."""
-    return Predicate(code=code, text=text, test=test, help=help, operand=operand, accepts=accepts, refuses=refuses,
-                     target=target)  # fmt: skip
+    operand: str = field(kw_only=True)
+    help: str = field(kw_only=True)
+    refuses: Mapping[str, Any] = field(kw_only=True)
+    accepts: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    target: str = field(default="", kw_only=True)
+    name: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +255,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a DMA transfer gets under way: which `queues` take it, who writes its descriptors, which engine triggers it.
+    """The start of a DMA transfer: the `queues` that take it, the writer of its descriptors, and its trigger.
 
     Descriptors are `static` (written before the kernel starts; no engine is the `trigger`), or written at run time by
     `hardware` on behalf of the triggering engine, or by `software` on GpSimd. A queue has transfers of one kind of
@@ -262,9 +276,16 @@ class Implicit:
     help: str
 
 
+Values = Mapping[str, Any]
+"""Arguments of a Beta 1 call by name: tensors, numbers, operators, shapes."""
+
+Result = tuple[tuple[int, ...], Any, str]
+"""Shape, dtype (None where the call or promotion decides) and memory space of a tile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Legacy:
-    """How `neuronxcc.nki` spells the instruction: the result is returned instead of passed as `returns`.
+class Beta1:
+    """The Beta 1 spelling of an instruction: the result is returned instead of passed as `returns`.
 
     `order` are the positional arguments. The other operands are keywords, except those that Beta 1 is `without`, and so
     are the `extra` ones. `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound
@@ -276,8 +297,8 @@ class Legacy:
     """
 
     returns: str = "dst"
-    result: Callable[[Mapping[str, Any]], tuple[tuple[int, ...], Any, str]] | None = None
-    shape: Callable[[Mapping[str, Any]], tuple[int, ...]] | None = None
+    result: Callable[[Values], Result] | None = None
+    shape: Callable[[Values], tuple[int, ...]] | None = None
     order: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
@@ -287,20 +308,20 @@ class Legacy:
     keywords: tuple[str, ...] = ()
 
 
-def _complete(face: Legacy | Unmodelled, operands: Mapping[str, Operand]) -> Legacy | Unmodelled:
-    """The Beta 1 spelling with what follows from the operands: the keywords, and what the result is like."""
-    if isinstance(face, Unmodelled):
-        return face
-    apart = {face.returns, *face.order, *face.without}
-    keywords = (*(name for name in operands if name not in apart), *face.extra)
-    result, shape = face.result, face.shape
-    if result is None and face.returns:
+def _complete(spelling: Beta1 | Unmodelled, operands: Mapping[str, Operand]) -> Beta1 | Unmodelled:
+    """Return the Beta 1 spelling with its keywords and its result, which follow from the operands."""
+    if isinstance(spelling, Unmodelled):
+        return spelling
+    apart = {spelling.returns, *spelling.order, *spelling.without}
+    keywords = (*(name for name in operands if name not in apart), *spelling.extra)
+    result, shape = spelling.result, spelling.shape
+    if result is None and spelling.returns:
         first = next(name for name, operand in operands.items() if operand.role == "in")
 
-        def result(values: Mapping[str, Any]) -> tuple[tuple[int, ...], Any, str]:
+        def result(values: Values) -> Result:
             return values[first].shape if shape is None else shape(values), values[first].dtype, SBUF
 
-    return replace(face, keywords=keywords, result=result)
+    return replace(spelling, keywords=keywords, result=result)
 
 
 class Use:
@@ -334,26 +355,29 @@ class Use:
     @property
     def index_order(self) -> str:
         """Order in which the elements of an index tensor count: `rows` or `columns`."""
-        order: str = self.instruction.history.get("index_order", "rows")
-        return order
+        return str(self.instruction.history.get("index_order", "rows"))
 
     def value(self, operand: str) -> Any:
-        """An operand as the call gave it: the type of its view, a number in its place, or None."""
+        """Return an operand as the call gave it: the type of its view, a number in its place, or None."""
         view = self.types.get(operand)
         return self.attrs.get(operand) if view is None else view
 
     def space(self, operand: str) -> str:
-        """Memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty when it is a number or absent."""
+        """Return the memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty for numbers and None."""
         view = self.types.get(operand)
-        return "" if view is None else _memory(view.space)
+        if view is None:
+            return ""
+        return HBM if view.space.endswith(HBM) else str(view.space)
 
     def spaces(self) -> tuple[str, ...]:
-        """The memory spaces of all tensor operands."""
-        return tuple(_memory(view.space) for view in self.types.values() if view is not None)
+        """Return the memory spaces of all tensor operands."""
+        return tuple(self.space(name) for name, view in self.types.items() if view is not None)
 
-
-def _memory(space: str) -> str:
-    return HBM if space.endswith(HBM) else str(space)
+    def before(self, generation: int, what: str) -> str | None:
+        """Return the complaint that the target is older than `what` needs; None where it is not."""
+        if self.arch.generation >= generation:
+            return None
+        return f"{what} NeuronCore-v{generation}, the target is {self.arch.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,6 +427,10 @@ class Synchronization(NamedTuple):
     receive_from: int | None = None
 
 
+def _elements(use: Use) -> int:
+    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
+
+
 Role = Literal["", "copy"]
 """`copy`: dst == src, cast to dst's dtype, and nothing else."""
 
@@ -443,36 +471,36 @@ class Instruction:
     numerics: Callable[..., None] | Unmodelled
     precision: Callable[[Use], str]
     exact: Callable[[Use], bool]
-    shapes: Callable[[Use], Mapping[str, tuple[int, ...]]] | None
-    cost: Callable[[Arch, Use], Cost] | Unmodelled
-    legacy: Legacy | Unmodelled
+    cost: Callable[[Use], Cost] | Unmodelled
+    beta1: Beta1 | Unmodelled
     example: Mapping[str, Any]
     since: int
     until: int | None
     release: str
-    history: Mapping[str, Any]
-    role: Role
-    contraction: Contraction | None
-    accumulation: Accumulation | None
-    fills: Fill | None
-    register_value: Callable[[Use, RegisterValues], int | None] | None
-    merges: Callable[[Use], bool] | None
-    keeps_state: Callable[[Use], bool] | None
-    synchronizes: Callable[[Use], Synchronization | None] | None
     only_orders: bool
-    dma_route: Callable[[Use], Route] | None
-    elementwise: bool
-    implicit_operands: Callable[[Use], tuple[Implicit, ...]]
-    tolerated: Mapping[str, str]
-    work: Callable[[Use], int]
-    work_unit: str
-    flops: Callable[[Use], int]
-    transpose_flops: Callable[[Use], int]
-    warns: Callable[[Use], list[Diagnostic]] | None
     see: str
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    tensors: tuple[str, ...] = field(default=())
-    register_out: str = ""
+    groups: Mapping[str, tuple[str, ...]]
+    tensors: tuple[str, ...]
+    register_out: str
+    merges: Callable[[Use], bool] | None
+    shapes: Callable[[Use], Mapping[str, tuple[int, ...]]] | None = None
+    history: Mapping[str, Any] = field(default_factory=dict)
+    role: Role = ""
+    contraction: Contraction | None = None
+    accumulation: Accumulation | None = None
+    fills: Fill | None = None
+    register_value: Callable[[Use, RegisterValues], int | None] | None = None
+    keeps_state: Callable[[Use], bool] | None = None
+    synchronizes: Callable[[Use], Synchronization | None] | None = None
+    dma_route: Callable[[Use], Route] | None = None
+    elementwise: bool = False
+    implicit_operands: Callable[[Use], tuple[Implicit, ...]] = lambda _use: ()
+    tolerated: Mapping[str, str] = field(default_factory=dict)
+    work: Callable[[Use], int] = _elements
+    work_unit: str = "elements"
+    flops: Callable[[Use], int] = lambda _use: 0
+    transpose_flops: Callable[[Use], int] = lambda _use: 0
+    warns: Callable[[Use], list[Diagnostic]] | None = None
 
     @property
     def writes_register(self) -> bool:
@@ -494,7 +522,7 @@ class Instruction:
 
     @property
     def arguments(self) -> Mapping[str, Operand]:
-        """What a call passes: the operands, those of a list under the name of the list."""
+        """The arguments of a call: the operands, those of a list under the name of the list."""
         first = {names[0]: name for name, names in self.groups.items()}
         inner = {name for names in self.groups.values() for name in names[1:]}
         return {first.get(name, name): operand for name, operand in self.operands.items() if name not in inner}
@@ -504,25 +532,23 @@ class Instruction:
         return self.doc.strip().split("\n", 1)[0]
 
     def signature(self) -> str:
-        """The call as the current dialect spells it."""
-        parts = []
-        for name, operand in self.arguments.items():
-            if operand.default is REQUIRED:
-                parts.append(name)
-            else:
-                parts.append(f"{name}={show_value(operand.default)}")
+        """Return the call as the current dialect spells it."""
+        parts = [
+            name if operand.default is REQUIRED else f"{name}={show_value(operand.default)}"
+            for name, operand in self.arguments.items()
+        ]
         return f"{self.name}({', '.join(parts)}, name=None)"
 
 
-def show_value(value: Any) -> str:
-    """An attribute as a kernel author writes it: enum members and operators by their NKI names."""
+def show_value(value: object) -> str:
+    """Return an attribute as a kernel author writes it: enum members and operators by their NKI names."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     name = getattr(value, "nki_op", None)
     return f"nl.{name}" if name else repr(value)
 
 
-_FACES: Final = ("numerics", "cost", "legacy", "example")
+_MANDATORY: Final = ("numerics", "cost", "beta1", "example")
 
 
 def instruction(
@@ -552,14 +578,15 @@ def instruction(
 
 def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, release: str, see: str) -> Instruction:
     name = body.__name__
-    own = vars(body)
+    own: Mapping[str, Any] = vars(body)
+    doc = (body.__doc__ or "").strip()
     groups = {key: tuple(f"{key.removesuffix('s')}{place}" for place in range(value.most))
               for key, value in own.items() if isinstance(value, Several)}  # fmt: skip
     operands = _operands(own, groups)
-    limits = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Limit))
-    predicates = tuple(_named(value, key) for key, value in own.items() if isinstance(value, Predicate))
-    missing = [face for face in _FACES if face not in own]
-    if missing or not (body.__doc__ or "").strip():
+    limits = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Limit))
+    predicates = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Predicate))
+    missing = [key for key in _MANDATORY if key not in own]
+    if missing or not doc:
         raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
     if len(engines) > 1 and "choose" not in own:
         raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
@@ -570,67 +597,43 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
         raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
     _check_letters(name, operands, limits)
     _check_references(name, operands, predicates, own["example"])
-    _check_roles(name, own, operands)
-    return Instruction(
-        index=len(TABLE),
-        name=name,
-        doc=re.sub(r"\n    ", "\n", (body.__doc__ or "").strip()),
-        engines=engines,
-        engine=_function(own.get("choose", engines[0])),
-        operands=operands,
-        limits=limits,
-        predicates=predicates,
-        numerics=own["numerics"],
-        precision=_function(own.get("precision", "float32")),
-        exact=_function(own.get("exact", False)),
-        shapes=own.get("shapes"),
-        cost=own["cost"],
-        legacy=_complete(own["legacy"], operands),
-        example=own["example"],
-        since=since,
-        until=until,
-        release=release,
-        history=own.get("history", {}),
-        role=own.get("role", ""),
-        contraction=own.get("contraction"),
-        accumulation=own.get("accumulation"),
-        fills=own.get("fills"),
-        register_value=own.get("register_value"),
-        merges=None if "merges" not in own else _function(own["merges"]),
-        keeps_state=own.get("keeps_state"),
-        synchronizes=own.get("synchronizes"),
-        only_orders="synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
-        dma_route=own.get("dma_route"),
-        elementwise=own.get("elementwise", False),
-        implicit_operands=own.get("implicit_operands", _none),
-        tolerated=own.get("tolerated", {}),
-        work=own.get("work", _elements),
-        work_unit=own.get("work_unit", "elements"),
-        flops=own.get("flops", _zero),
-        transpose_flops=own.get("transpose_flops", _zero),
-        warns=own.get("warns"),
-        see=see,
-        groups=groups,
-        tensors=tuple(key for key, operand in operands.items() if operand.is_tensor),
-        register_out=next((key for key, operand in operands.items() if operand.kind == "register_out"), ""),
-    )
+    _check_properties(name, own, operands)
+    derived: dict[str, Any] = {
+        "index": len(TABLE),
+        "name": name,
+        "doc": re.sub(r"\n    ", "\n", doc),
+        "engines": engines,
+        "engine": _function(own.get("choose", engines[0])),
+        "operands": operands,
+        "limits": limits,
+        "predicates": predicates,
+        "precision": _function(own.get("precision", "float32")),
+        "exact": _function(own.get("exact", False)),
+        "beta1": _complete(own["beta1"], operands),
+        "since": since,
+        "until": until,
+        "release": release,
+        "merges": _function(own["merges"]) if "merges" in own else None,
+        "only_orders": "synchronizes" in own and all(operand.role != "out" for operand in operands.values()),
+        "see": see,
+        "groups": groups,
+        "tensors": tuple(key for key, operand in operands.items() if operand.is_tensor),
+        "register_out": next((key for key, operand in operands.items() if operand.kind == "register_out"), ""),
+    }
+    return Instruction(**{key: own[key] for key in _PROPERTIES if key in own} | derived)
 
 
 def _operands(own: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]]) -> dict[str, Operand]:
-    """The operands in order of declaration, those of lists one by one."""
+    """Return the operands in order of declaration, those of lists one by one."""
     found: dict[str, Operand] = {}
     for key, value in own.items():
         if isinstance(value, Operand):
-            found[key] = _named(value, key)
+            found[key] = replace(value, name=key)
         elif isinstance(value, Several):
             first, *others = groups[key]
-            found[first] = _named(value.operand, first)
+            found[first] = replace(value.operand, name=first)
             found |= {name: replace(value.operand, name=name, default=None, optional=True) for name in others}
     return found
-
-
-def _named(value: Any, name: str) -> Any:
-    return replace(value, name=name)
 
 
 def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Limit, ...]) -> None:
@@ -646,7 +649,7 @@ def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Lim
 
 def _check_references(name: str, operands: Mapping[str, Operand], predicates: tuple[Predicate, ...],
                       example: Mapping[str, Any]) -> None:  # fmt: skip
-    """Predicates and the example speak of operands that exist, and the example gives all that a call must."""
+    """Check that predicates and the example name operands that exist, and that the example gives all required ones."""
     named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(example)
     if strange := sorted(named - set(operands)):
         raise ValueError(
@@ -657,23 +660,23 @@ def _check_references(name: str, operands: Mapping[str, Operand], predicates: tu
         raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
 
 
-def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Operand]) -> None:
-    """The body holds operands, limits and known faces, and the faces name operands that fit."""
+def _check_properties(name: str, own: Mapping[str, Any], operands: Mapping[str, Operand]) -> None:
+    """Check that the body holds operands, limits and known properties, and that these name operands that fit."""
     parts = (Operand, Several, Limit, Predicate)
-    strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)} - _KNOWN
-    if strange:
-        raise ValueError(f"instruction {name} has unknown faces: {', '.join(sorted(strange))}")
+    strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)}
+    if unknown := sorted(strange - {"choose", *_PROPERTIES}):
+        raise ValueError(f"instruction {name} has unknown properties: {', '.join(unknown)}")
     needed: dict[str, str] = {"dst": "out", "src": "in"} if "role" in own else {}
     if needed and (own["role"] != "copy" or {key for key, item in operands.items() if item.is_tensor} != set(needed)):
         raise ValueError(f"instruction {name}: role is 'copy', with no tensors but dst and src")
-    for face, (kind, fields) in _KINDS.items():
-        if face in own:
-            if not isinstance(own[face], kind):
-                raise ValueError(f"instruction {name}: {face} is no {kind.__name__}")
-            needed |= {getattr(own[face], key): part for key, part in fields.items()}
+    for key, (kind, fields) in _KINDS.items():
+        if key in own:
+            if not isinstance(own[key], kind):
+                raise ValueError(f"instruction {name}: {key} is no {kind.__name__}")
+            needed |= {getattr(own[key], part): role for part, role in fields.items()}
     for key, part in needed.items():
         if key not in operands or operands[key].role != part:
-            raise ValueError(f"instruction {name}: a face needs {key!r} as an operand of role {part!r}")
+            raise ValueError(f"instruction {name}: a property needs {key!r} as an operand of role {part!r}")
     registers = sum(operand.kind == "register_out" for operand in operands.values())
     if registers > 1 or ("register_value" in own and not registers):
         raise ValueError(
@@ -681,29 +684,17 @@ def _check_roles(name: str, own: Mapping[str, Any], operands: Mapping[str, Opera
         )
 
 
-_KNOWN: Final = {"choose", *Instruction.__dataclass_fields__}
-"""Attributes of a declaration's body beside operands and limits."""
+_PROPERTIES: Final = frozenset(Instruction.__dataclass_fields__)
+"""Attributes of a declaration's body beside operands, limits and `choose`."""
 
 _KINDS: Final[Mapping[str, tuple[Any, Mapping[str, str]]]] = {
     "contraction": (Contraction, {"dst": "out", "stationary": "in", "moving": "in"}),
     "accumulation": (Accumulation, {"operand": "out"}),
     "fills": (Fill, {"operand": "attr"}),
 } | dict.fromkeys(("register_value", "keeps_state", "synchronizes", "warns"), (Callable, {}))
-"""What a face is, and the roles of the operands that its fields name."""
+"""The class of a property, and the roles of the operands that its fields name."""
 
 
-def _function(face: Any) -> Callable[[Use], Any]:
-    """A face that a declaration gives as a function of the call, or as what it is for all calls."""
-    return face if callable(face) else lambda _use: face
-
-
-def _none(_use: Use) -> tuple[Implicit, ...]:
-    return ()
-
-
-def _zero(_use: Use) -> int:
-    return 0
-
-
-def _elements(use: Use) -> int:
-    return max((int(view.partitions * view.free_size) for view in use.types.values() if view is not None), default=0)
+def _function(value: Any) -> Callable[[Use], Any]:
+    """Return a property as a function of the call; a declaration may give a constant for all calls."""
+    return value if callable(value) else lambda _use: value

@@ -1,9 +1,7 @@
-"""Which elements have been written, by boxes: uninitialised reads, unwritten outputs, and where matmuls accumulate.
+"""The written elements of a program: uninitialised reads, unwritten outputs, and where matmuls accumulate.
 
-Works on the program alone, so that checker and simulator say the same. The body of a device loop is looked at once, as
-its first pass; a loop without passes is left out where that is plain. A buffer is a grid of rows (partitions on the
-chip, the last dimension in HBM); what is written is kept as rectangles while accesses are rectangles, and as one byte
-an element (one a byte, where views of several widths meet) once they are not.
+The program alone decides, so that checker and simulator agree. The body of a device loop counts once, as its first
+iteration; a loop that plainly has no iterations is left out.
 """
 
 from __future__ import annotations
@@ -14,10 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic, Related, diagnose
+from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, rect_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program, Variant, View
-from nki_lab.kernel_runtime.issue.source_location import placed, span_of
+from nki_lab.kernel_runtime.issue.op_findings import finding_at, origin, title
+from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
@@ -27,7 +26,7 @@ Added = bool | NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Coverage:
-    """What `cover` found. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
+    """The result of `cover`. `add` tells for each accumulating op whether its dst is added to: False, True, or a mask."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     add: dict[int, Added] = field(default_factory=dict)
@@ -52,7 +51,8 @@ class Tracker:
         self._rects: dict[int, Rect | None] = {}
         self._units: dict[int, int] = {}
         self._scanned = 0
-        self._said: set[tuple[str, int, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
+        self._unwritten_outputs: set[int] = set()
         self._renewals = 0
         self._other_names: dict[int, Buffer] = {}
         self._finished = False
@@ -68,9 +68,8 @@ class Tracker:
         self._scan_views()
         variants, views, numbers = program.variants, program.views, program.access_view
         whole = self._whole
-        for buffer in program.buffers[self._buffers_seen :]:
-            if buffer.kind in ("input", "const"):
-                whole.add(buffer.id)
+        fresh = program.buffers[self._buffers_seen :]
+        whole.update(buffer.id for buffer in fresh if buffer.kind in ("input", "const"))
         self._buffers_seen = len(program.buffers)
         parts = self._parts
         parts += [_parts(variant) for variant in variants[len(parts) :]]
@@ -101,7 +100,7 @@ class Tracker:
         return self.result
 
     def _ops_ahead(self) -> Iterator[int]:
-        """The ops that have not been looked at; those of loops without passes are left out."""
+        """The ops that have not been looked at; those of loops without iterations are left out."""
         program = self.program
         at, end = self.done, len(program)
         for region in program.regions:
@@ -177,28 +176,26 @@ class Tracker:
         return region
 
     def _rect(self, view: View) -> Rect | None:
-        try:
-            return self._rects[view.id]
-        except KeyError:
-            rect = self._rects[view.id] = rect_of(view)
-            return rect
+        if view.id not in self._rects:
+            self._rects[view.id] = rect_of(view)
+        return self._rects[view.id]
 
     def _read(self, index: int, view: View, operand: str) -> None:
         if view.buffer.id in self._whole:
             return
         region = self._written.get(view.buffer.id)
-        if view.indirect is not None:
-            if region is None:
-                self._uninitialised(index, view, operand, None)
-            return
-        if region is None or not region.holds(view, self._rect(view)):
-            if region is not None and self._unused_is_missing(index, view, operand, region):
-                return
+        if region is None:
+            self._uninitialised(index, view, operand, None)
+        elif not (
+            view.indirect is not None
+            or region.holds(view, self._rect(view))
+            or self._unused_is_missing(index, view, operand, region)
+        ):
             self._uninitialised(index, view, operand, region)
 
     def _unused_is_missing(self, index: int, view: View, operand: str, region: WrittenPart) -> bool:
         """Whether all is written that the instruction reads of its operand."""
-        variant = self.program.variants[self.program.op_variant[index]]
+        variant = self.program.variant_of(index)
         declared = variant.instruction.operands.get(operand)  # none of those in a list reads part of itself
         rows = None if declared is None else declared.rows
         return rows is not None and bool(region.mask(view)[rows(variant.use)].all())
@@ -215,10 +212,14 @@ class Tracker:
         if asked and not held:
             if view.buffer.id not in self._whole:
                 self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
-            self._never_multiplied(index, view, operand)
+            self._report(
+                "NKI401", index, view, operand, "accumulate=True adds to PSUM that no matmul has written",
+                "the first matmul of an accumulation overwrites: accumulate=False or None",
+                "write accumulate=(k > 0), or leave it out",
+            )  # fmt: skip
 
     def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
-        """What `adds` gives, and whether matmuls have written all of the view before."""
+        """Return the result of `adds`, and whether matmuls have written all of the view before."""
         number = view.buffer.id
         if number in self._multiplied:
             return asked is not False, True
@@ -230,41 +231,40 @@ class Tracker:
         self._write(self._products, self._multiplied, view)
         return found, held
 
-    def _say(self, code: str, index: int, buffer: Buffer, message: str, operand: str, limit: str, remedy: str,
-             view: View | None = None) -> None:  # fmt: skip
-        site = self.program.op_site[index]
-        if (code, site, 0) in self._said:
+    def _report(self, code: str, index: int, view: View, operand: str, message: str, limit: str, remedy: str) -> None:
+        """Report a finding of an op, once for each place in the source."""
+        key = (code, self.program.op_site[index])
+        if key in self._reported:
             return
-        self._said.add((code, site, 0))
-        made = self.program.sites[buffer.site] if buffer.site >= 0 else None
-        related = (Related("the tensor is allocated here", span_of(made)),) if made is not None and made.file else ()
-        note = "" if view is None else f"{operand}: {tuple(view.type.shape)} {view.type.dtype.name}"
-        item = diagnose(code, message, operand=operand, note=note, limit=limit, help=remedy, related=related)
-        self.result.diagnostics.append(placed(item, self.program.sites[site]))
+        self._reported.add(key)
+        self.result.diagnostics.append(
+            finding_at(
+                self.program, index, code, message, operand=operand, limit=limit, remedy=remedy,
+                note=f"{operand}: {tuple(view.type.shape)} {view.type.dtype.name}",
+                related=origin(self.program, view.buffer, "the tensor is allocated here"),
+            )
+        )  # fmt: skip
 
     def _uninitialised(self, index: int, view: View, operand: str, region: WrittenPart | None) -> None:
         self.suspects.add(view.buffer.id)
-        name = self.program.variants[self.program.op_variant[index]].instruction.name
-        what = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
-        if region is None or not region.touches(view):
-            if ("NKI301", self.program.op_site[index], 0) in self._said:
-                return
-            other = self._other_name(view.buffer)
-            if other is not None:
-                self._say("NKI302", index, view.buffer, f"{name}: {what} is read, and only {_title(other)} in the same "
-                          "memory is written", operand, "tensors placed over each other are the same memory",
-                          "read that tensor, with .view and .reshape as another one", view)  # fmt: skip
-                return
-            self._say("NKI301", index, view.buffer, f"{name}: {what} is read and nothing has written it", operand,
-                      "memory is undefined until an instruction writes it",
-                      "write it first, with nisa.dma_copy, nisa.memset or a computation", view)  # fmt: skip
+        part = f"{operand} {tuple(view.type.shape)} of {_title(view.buffer)}"
+        limit = "memory is undefined until an instruction writes it"
+        if region is not None and region.touches(view):
+            mask = region.mask(view)
+            message = f"{mask.size - int(np.count_nonzero(mask))} element(s) of {part} are read before they are written"
+            remedy = "initialise the whole tile, or read only the part that is written"
+            self._report("NKI302", index, view, operand, message, limit, remedy)
+        elif ("NKI301", self.program.op_site[index]) in self._reported:
             return
-        mask = region.mask(view)
-        count = mask.size - int(np.count_nonzero(mask))
-        message = f"{name}: {count} element(s) of {what} are read before they are written"
-        self._say("NKI302", index, view.buffer, message,
-                  operand, "memory is undefined until an instruction writes it",
-                  "initialise the whole tile, or read only the part that is written", view)  # fmt: skip
+        elif (other := self._other_name(view.buffer)) is not None:
+            message = f"{part} is read, and only {_title(other)} in the same memory is written"
+            limit = "tensors placed over each other are the same memory"
+            remedy = "read that tensor, with .view and .reshape as another one"
+            self._report("NKI302", index, view, operand, message, limit, remedy)
+        else:
+            remedy = "write it first, with nisa.dma_copy, nisa.memset or a computation"
+            message = f"{part} is read and nothing has written it"
+            self._report("NKI301", index, view, operand, message, limit, remedy)
 
     def _other_name(self, buffer: Buffer) -> Buffer | None:
         """A written tensor in the memory of `buffer`, of another extent, shape or dtype: meant to be the same bytes.
@@ -283,19 +283,12 @@ class Tracker:
                 return other
         return None
 
-    def _never_multiplied(self, index: int, view: View, operand: str) -> None:
-        name = self.program.variants[self.program.op_variant[index]].instruction.name
-        self._say("NKI401", index, view.buffer, f"{name}: accumulate=True adds to PSUM that no matmul has written",
-                  operand, "the first matmul of an accumulation overwrites: accumulate=False or None",
-                  "write accumulate=(k > 0), or leave it out", view)  # fmt: skip
-
     def _unwritten(self, buffer: Buffer, missing: int) -> None:
         self.suspects.add(buffer.id)
-        if ("NKI308", -1, buffer.id) in self._said:
+        if buffer.id in self._unwritten_outputs:
             return
-        self._said.add(("NKI308", -1, buffer.id))
+        self._unwritten_outputs.add(buffer.id)
         total = buffer.partitions * buffer.row_elements
-        made = self.program.sites[buffer.site] if buffer.site >= 0 else None
         part = "nothing" if missing == total else f"only {total - missing} of {total} elements"
         item = diagnose(
             "NKI308",
@@ -304,7 +297,7 @@ class Tracker:
             limit="a result is undefined where the kernel does not write it",
             help="copy every tile of the result to it with nisa.dma_copy",
         )
-        self.result.diagnostics.append(placed(item, made) if made is not None else item)
+        self.result.diagnostics.append(placed(item, self.program.sites[buffer.site]) if buffer.site >= 0 else item)
 
 
 _Parts = tuple[tuple[int, ...], tuple[int, ...], int, bool | None, tuple[str, ...]]
@@ -325,9 +318,7 @@ def _parts(variant: Variant) -> _Parts:
 
 
 def _title(buffer: Buffer) -> str:
-    if buffer.name:
-        return f"{buffer.name!r}"
-    return f"a {buffer.shape} {buffer.dtype.name} tensor in {buffer.space.value}"
+    return title(buffer) if buffer.name else f"{title(buffer)} in {buffer.space.value}"
 
 
 def cover(program: Program, written: Iterable[int] = ()) -> Coverage:

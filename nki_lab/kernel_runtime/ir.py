@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -36,26 +36,22 @@ class Site(NamedTuple):
     function: str
 
 
+@dataclass(slots=True, eq=False)
 class View:
     """An interned access: a view type placed in a buffer."""
 
-    __slots__ = ("buffer", "full", "id", "indirect", "offset", "type")
-
-    def __init__(
-        self, number: int, buffer: Buffer, offset: int, view_type: ViewType, indirect: Indirect | None, full: bool
-    ) -> None:
-        self.id = number
-        self.buffer = buffer
-        self.offset = offset
-        self.type = view_type
-        self.indirect = indirect
-        self.full = full
+    id: int
+    buffer: Buffer
+    offset: int
+    type: ViewType
+    indirect: Indirect | None
+    full: bool
 
 
 class Variant:
     """One instruction with fixed attributes and operand types."""
 
-    __slots__ = ("engine", "id", "instruction", "names", "outs", "plan", "use")
+    __slots__ = ("engine", "id", "instruction", "names", "outs", "use")
 
     def __init__(self, number: int, instruction: Instruction, use: Use, names: tuple[str, ...]) -> None:
         self.id = number
@@ -64,11 +60,10 @@ class Variant:
         self.engine = use.engine
         self.names = names
         self.outs = tuple(instruction.operands[name].role == "out" for name in names)
-        self.plan: Any = None
 
 
-class Pass(NamedTuple):
-    """A pass through a loop: what its variable is, the pass of the loop around it (-1: none), where the loop stands."""
+class Iteration(NamedTuple):
+    """An iteration of a loop: its variable's value, the iteration of the loop around it (-1: none), the loop's site."""
 
     parent: int
     variable: str
@@ -76,59 +71,41 @@ class Pass(NamedTuple):
     site: int
 
 
+@dataclass(slots=True, eq=False)
 class Region:
     """A loop on the device. Its body, ops `first` to before `end`, is held once.
 
     A "for" loop sets `register` to `lower`, `lower + step`, ... below `upper`, which are read when it is entered. A
-    "while" loop makes a pass as long as a register is not 0: `lower` before the first pass, `upper` before each other
-    one; the body reads that value in `register`.
+    "while" loop goes on as long as a register is not 0: `lower` before the first iteration, `upper` before every other;
+    the body reads that value in `register`.
 
     `variable` is what the kernel calls `register`, `name` what it calls the body where that is a function. `parent` is
-    the loop around it, -1 without one. `buffers` and `passes` are stretches (first, end) of the program's tables: those
-    that were made in the body; `within` is the pass of Python's loops that the loop itself is in.
+    the loop around it, -1 without one. `buffers` are the (first, end) of the program's buffers that were made in the
+    body; `within` is the iteration of Python's loops that the loop itself is in.
     """
 
-    __slots__ = (
-        "buffers",
-        "end",
-        "first",
-        "id",
-        "kind",
-        "lower",
-        "name",
-        "parent",
-        "passes",
-        "register",
-        "site",
-        "step",
-        "upper",
-        "variable",
-        "within",
-    )
+    id: int
+    kind: Literal["for", "while"]
+    parent: int
+    first: int
+    site: int
+    _: KW_ONLY
+    register: int
+    lower: Register | int
+    upper: Register | int
+    step: int = 1
+    variable: str = ""
+    name: str = ""
+    within: int = -1
+    buffers: tuple[int, int] = (0, 0)
+    end: int = field(init=False)
 
-    def __init__(
-        self, number: int, kind: Literal["for", "while"], parent: int, first: int, site: int, *, register: int,
-        lower: Register | int, upper: Register | int, step: int = 1, variable: str = "", name: str = "",
-        within: int = -1, buffers: int = 0, passes: int = 0,
-    ) -> None:  # fmt: skip
-        self.id = number
-        self.kind = kind
-        self.parent = parent
-        self.first = self.end = first
-        self.site = site
-        self.register = register
-        self.lower = lower
-        self.upper = upper
-        self.step = step
-        self.variable = variable
-        self.name = name
-        self.within = within
-        self.buffers = (buffers, buffers)
-        self.passes = (passes, passes)
+    def __post_init__(self) -> None:
+        self.end = self.first
 
     @property
     def trip_count(self) -> int | None:
-        """Its passes where they are plain in the program: a "for" loop between constants."""
+        """Return its iterations where they are plain in the program: a "for" loop between constants."""
         if self.kind == "while" or isinstance(self.lower, Register) or isinstance(self.upper, Register):
             return None
         return len(range(self.lower, self.upper, self.step))
@@ -175,8 +152,8 @@ class Program:
         self.buffers: list[Buffer] = []
         self.sites: list[Site] = []
         self.op_names: dict[int, str] = {}
-        self.op_pass: array[int] = array("i")  # the innermost pass of Python's loops, -1 outside of all
-        self.passes: list[Pass] = []
+        self.op_iteration: array[int] = array("i")  # the innermost iteration of Python's loops, -1 outside of all
+        self.iterations: list[Iteration] = []
         self.regions: list[Region] = []  # in the order in which they begin
         self.registers: list[str] = []  # what the kernel calls them, where that is known
         self.inputs: list[Buffer] = []
@@ -189,7 +166,7 @@ class Program:
         # wait for each other, which alternate; then `partners` are the ops of each exchange between them, both ways.
         self.core_starts: list[int] = [0]
         self.core_order: list[int] = [0]
-        self.meetings: list[tuple[int, int]] = []  # ops of two cores that wait for each other
+        self.synchronizations: list[tuple[int, int]] = []  # ops of two cores that wait for each other
         self.partners: dict[int, int] = {}
         # Of a program that `path.executed` laid out: (op, the op whose register it reads), (the first op that waits,
         # the op that decides whether it runs), and (op, first, end) where buffers `first` to before `end` begin anew.
@@ -210,7 +187,7 @@ class Program:
         return max(self.core_order) + 1
 
     def begin_core(self) -> None:
-        """What is issued from now on is the next core's."""
+        """Let the next core issue what follows."""
         self.core_order.append(self.cores)
         self.core_starts.append(len(self))
 
@@ -229,14 +206,34 @@ class Program:
         return np.repeat(np.array(self.core_order, np.int64), np.diff(np.array([*self.core_starts, len(self)])))
 
     def op(self, index: int) -> Op:
+        """The row of an op, as a readable node."""
+        views = tuple(self.views_of(index))
+        return Op(index, self.variant_of(index), views, self.site_of(index), self.op_names.get(index, ""))
+
+    def variant_of(self, index: int) -> Variant:
+        """The variant of an op."""
+        return self.variants[self.op_variant[index]]
+
+    def site_of(self, index: int) -> Site:
+        """The source location of an op."""
+        return self.sites[self.op_site[index]]
+
+    def views_of(self, index: int) -> list[View]:
+        """The operands of an op, in its variant's order."""
         start = self.op_access[index]
-        variant = self.variants[self.op_variant[index]]
-        views = tuple(self.views[i] for i in self.access_view[start : start + len(variant.names)])
-        return Op(index, variant, views, self.sites[self.op_site[index]], self.op_names.get(index, ""))
+        return [self.views[number] for number in self.access_view[start : start + len(self.variant_of(index).names)]]
+
+    def variant_column(self) -> NDArray[np.int64]:
+        """The number of each op's variant: a copy, as a column that NumPy looks into cannot grow."""
+        return np.frombuffer(self.op_variant, np.uint32).astype(np.int64)
 
     def variants_where(self, test: Callable[[Variant], bool]) -> NDArray[np.bool_]:
         """Return of each variant whether it passes a test."""
         return np.fromiter(map(test, self.variants), bool, len(self.variants))
+
+    def ops_where(self, test: Callable[[Variant], bool]) -> NDArray[np.bool_]:
+        """Return of each op whether its variant passes a test."""
+        return self.variants_where(test)[self.variant_column()]
 
     def ops(self) -> Iterator[Op]:
         """The rows in program order, as readable nodes."""
@@ -307,59 +304,54 @@ def _view_text(view: View) -> str:
 
 def verify(program: Program, stage: Stage = "specialized") -> None:
     """Raise AssertionError naming the stage and row when the columns break an invariant of `stage`."""
-    rows = len(program)
-    if not (rows == len(program.op_access) == len(program.op_site) == len(program.op_pass)):
-        raise AssertionError(f"{stage}: columns of different length")
-    at = 0
+
+    def require(holds: bool, fault: str) -> None:
+        if not holds:
+            raise AssertionError(f"{stage}: {fault}")
+
+    rows, at = len(program), 0
+    require(rows == len(program.op_access) == len(program.op_site) == len(program.op_iteration),
+            "columns of different length")  # fmt: skip
     for index in range(rows):
-        variant = program.variants[program.op_variant[index]]
-        if program.op_access[index] != at:
-            raise AssertionError(f"{stage}: row {index} starts at access {program.op_access[index]}, expected {at}")
-        for name, number in zip(variant.names, program.access_view[at : at + len(variant.names)], strict=True):
-            view = program.views[number]
-            if view.type is not variant.use.types[name]:
-                raise AssertionError(f"{stage}: row {index}, operand {name}: the view is not of the variant's type")
-            if program.buffers[view.buffer.id] is not view.buffer:
-                raise AssertionError(f"{stage}: row {index}, operand {name}: buffer of another program")
-        at += len(variant.names)
-    if at != len(program.access_view):
-        raise AssertionError(f"{stage}: {len(program.access_view) - at} accesses belong to no row")
-    if not all(0 <= row < rows for edge in program.user_edges for row in edge):
-        raise AssertionError(f"{stage}: an edge of the user leads nowhere")
-    if not all(0 <= first < end <= rows for first, end in program.fences):
-        raise AssertionError(f"{stage}: a block without reordering leads nowhere")
-    _verify_loops(program, stage)
-    if program.core_starts != sorted(program.core_starts) or not 0 == program.core_starts[0] <= rows:
-        raise AssertionError(f"{stage}: cores begin at {program.core_starts}")
-    if len(program.core_order) != len(program.core_starts) or set(program.core_order) != set(range(program.cores)):
-        raise AssertionError(f"{stage}: the stretches of cores are those of {program.core_order}")
-    if not all(0 <= a == b - 1 < rows - 1 and program.core_of(a) != program.core_of(b) for a, b in program.meetings):
-        raise AssertionError(f"{stage}: cores meet at {program.meetings}")
-    if any(program.partners.get(b) != a for a, b in program.partners.items()):
-        raise AssertionError(f"{stage}: an exchange with one side")
+        variant = program.variant_of(index)
+        require(program.op_access[index] == at, f"row {index} starts at access {program.op_access[index]}, not {at}")
+        views = program.views_of(index)
+        require(len(views) == len(variant.names), f"row {index} lacks accesses")
+        for name, view in zip(variant.names, views, strict=True):
+            require(view.type is variant.use.types[name], f"row {index}, {name}: the view is not of the variant's type")
+            owner = program.buffers[view.buffer.id]
+            require(owner is view.buffer, f"row {index}, operand {name}: buffer of another program")
+        at += len(views)
+    require(at == len(program.access_view), f"{len(program.access_view) - at} accesses belong to no row")
+    require(all(0 <= row < rows for edge in program.user_edges for row in edge), "an edge of the user leads nowhere")
+    require(all(0 <= first < end <= rows for first, end in program.fences), "a block without reordering leads nowhere")
+    iterations = len(program.iterations)
+    require(all(-1 <= item.parent < number for number, item in enumerate(program.iterations)),
+            "an iteration within a later one")  # fmt: skip
+    require(all(-1 <= number < iterations for number in program.op_iteration), "an op in an iteration that is missing")
+    _verify_loops(program, require)
+    starts, cores = program.core_starts, program.core_order
+    require(starts == sorted(starts) and 0 == starts[0] <= rows, f"cores begin at {starts}")
+    require(len(cores) == len(starts) and set(cores) == set(range(program.cores)), f"core order {cores}")
+    require(all(0 <= a == b - 1 < rows - 1 and program.core_of(a) != program.core_of(b)
+                for a, b in program.synchronizations),
+            f"cores synchronize at {program.synchronizations}")  # fmt: skip
+    require(all(program.partners.get(b) == a for a, b in program.partners.items()), "an exchange with one side")
 
 
-def _verify_loops(program: Program, stage: Stage) -> None:
-    passes = len(program.passes)
-    if any(not -1 <= item.parent < number for number, item in enumerate(program.passes)):
-        raise AssertionError(f"{stage}: a pass within a later one")
-    if any(not -1 <= number < passes for number in program.op_pass):
-        raise AssertionError(f"{stage}: an op in a pass that is not there")
+def _verify_loops(program: Program, require: Callable[[bool, str], None]) -> None:
     open_regions: list[Region] = []
     for number, region in enumerate(program.regions):
         while open_regions and open_regions[-1].id != region.parent:
             open_regions.pop()
         around = open_regions[-1] if open_regions else None
         low, high = (0, len(program)) if around is None else (around.first, around.end)
-        if region.id != number or (around is None) != (region.parent < 0):
-            raise AssertionError(f"{stage}: loop {number} is in no loop that is open")
-        if not low <= region.first <= region.end <= high:
-            raise AssertionError(f"{stage}: loop {number} is not within the one around it")
-        if number and region.first < program.regions[number - 1].first:
-            raise AssertionError(f"{stage}: loops out of order")
+        require(region.id == number and (around is None) == (region.parent < 0), f"loop {number} is in no open loop")
+        require(low <= region.first <= region.end <= high, f"loop {number} is not within the one around it")
+        require(not number or region.first >= program.regions[number - 1].first, "loops out of order")
         used = [item.number for item in (region.lower, region.upper) if isinstance(item, Register)]
-        if not all(0 <= item < len(program.registers) for item in (region.register, *used)) or region.step < 1:
-            raise AssertionError(f"{stage}: loop {number} counts in no register")
+        require(region.step >= 1 and all(0 <= item < len(program.registers) for item in (region.register, *used)),
+                f"loop {number} counts in no register")  # fmt: skip
         open_regions.append(region)
 
 
@@ -390,14 +382,14 @@ def register_written(variant: Variant) -> int:
     return register.number
 
 
-def attributes_of(variant: Variant) -> Mapping[str, Any]:
+def attributes_of(variant: Variant) -> Mapping[str, object]:
     """The attributes that differ from the declaration's defaults."""
     operands = variant.instruction.operands
     return {name: value for name, value in variant.use.attrs.items() if value != operands[name].default}
 
 
 class Accesses(NamedTuple):
-    """What every op touches, one row an access, in program order; the index tensors of an op's views come last."""
+    """The operands of all ops, one row an access, in program order; the index tensors of an op's views come last."""
 
     op: NDArray[np.int64]
     view: NDArray[np.int64]
@@ -409,7 +401,7 @@ def access_columns(program: Program, *, indices: bool = True) -> Accesses:
     """The accesses of the ops issued so far; with `indices` ops also read the index tensors of their indirect views."""
     # Copies: a column that NumPy looks into cannot grow.
     view = np.frombuffer(program.access_view, np.uint32).astype(np.int64)
-    variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
+    variant = program.variant_column()
     start = np.frombuffer(program.op_access, np.uint32).astype(np.int64)
     width = np.fromiter((len(v.names) for v in program.variants), np.int64, len(program.variants))
     count = width[variant]

@@ -1,8 +1,9 @@
-"""Every knob of a run, by name, with its default."""
+"""The options of a run, each with its default."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 
@@ -10,7 +11,7 @@ from typing import Any, Literal
 class Options:
     """The approximations and limits of a run.
 
-    Each field is a named choice; nothing inside the package reads the environment, the doors do.
+    Each field is a named choice; only the entry points read the environment.
     """
 
     matmul_order: Literal["slab", "tile", "free"] = "slab"
@@ -75,30 +76,31 @@ class Options:
     kernels include it."""
 
     def __post_init__(self) -> None:
-        if self.matmul_order not in ("slab", "tile", "free"):
-            raise ValueError(f"matmul_order is {self.matmul_order!r}; choose slab, tile or free")
-        if self.memory not in ("virtual", "physical"):
-            raise ValueError(f"memory is {self.memory!r}; choose virtual or physical")
-        if self.oob not in ("error", "warn"):
-            raise ValueError(f"oob is {self.oob!r}; choose error or warn")
-        if self.max_instructions < 1:
-            raise ValueError(f"max_instructions is {self.max_instructions}; it must be positive")
-        if self.replay_instructions < 1:
-            raise ValueError(f"replay_instructions is {self.replay_instructions}; it must be positive")
+        choices = {
+            "matmul_order": ("slab", "tile", "free"),
+            "memory": ("virtual", "physical"),
+            "oob": ("error", "warn"),
+        }
+        for name, allowed in choices.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} is {value!r}; choose {', '.join(allowed[:-1])} or {allowed[-1]}")
+        for name in ("max_instructions", "replay_instructions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
 
 
 def option_names() -> tuple[str, ...]:
-    """The names that `run`, `compile` and the command line accept."""
+    """Return the names that `run`, `compile` and the command line accept."""
     return tuple(item.name for item in fields(Options))
 
 
-def with_changes(options: Options, changes: dict[str, Any]) -> Options:
-    """`options` with some fields replaced."""
-    return Options(**{item.name: changes.get(item.name, getattr(options, item.name)) for item in fields(Options)})
+def with_changes(options: Options, changes: Mapping[str, Any]) -> Options:
+    """Return `options` with some fields replaced."""
+    return replace(options, **{name: value for name, value in changes.items() if name in option_names()})
 
 
-def changed(options: Options) -> dict[str, Any]:
-    """The options that are not at their defaults, by name."""
+def changed(options: Options) -> dict[str, object]:
+    """Return the options that are not at their defaults, by name."""
     default = Options()
-    values = {item.name: getattr(options, item.name) for item in fields(Options)}
-    return {name: value for name, value in values.items() if value != getattr(default, name)}
+    return {name: value for name, value in asdict(options).items() if value != getattr(default, name)}

@@ -1,14 +1,18 @@
-"""What the tensor layer and the views ask of whoever executes a kernel or replays a run."""
+"""Protocols by which the tensor layer and the views reach the executor of a kernel and the values of a run."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
+from numpy.typing import NDArray
+
+Tensor = Any
+"""An NkiTensor, a buffer or a register: they lie above this module."""
+Values = NDArray[Any]
 
 
 class Executor(Protocol):
-    """Who owns a trace: answers when a kernel looks at a tensor's values or computes with Python operators.
+    """The owner of a trace: answers when a kernel looks at a tensor's values or computes with Python operators.
 
     A buffer's `owner` is its executor. Views arrive as `nki_lab.kernel_runtime.tensor.NkiTensor`.
     """
@@ -19,15 +23,15 @@ class Executor(Protocol):
     has_values: bool
     """`read` can answer now; False while only shapes are known."""
 
-    def read(self, view: Any) -> np.ndarray[Any, Any]:
+    def read(self, view: Tensor) -> Values:
         """The values of `view` after everything issued so far, in the view's shape and host dtype."""
         ...
 
-    def assign(self, target: Any, value: Any) -> None:
+    def assign(self, target: Tensor, value: Tensor | float) -> None:
         """Copy `value`, a tensor or a number, into the view `target`."""
         ...
 
-    def operator(self, name: str, tensor: Any, other: Any, reflected: bool) -> Any:
+    def operator(self, name: str, tensor: Tensor, other: Tensor, reflected: bool) -> Tensor:
         """The tensor that the Python operator `name` gives: `tensor name other`, swapped where `reflected`.
 
         Names are those of `nki.language` ("add", "subtract", "less_equal", ...). `other` is None for the unary ones.
@@ -38,20 +42,20 @@ class Executor(Protocol):
         """Execute what is queued."""
         ...
 
-    def condition(self, register: Any) -> bool | None:
-        """Whether the `while register:` that asks makes a pass; None where the register is tested otherwise."""
+    def condition(self, register: Tensor) -> bool | None:
+        """Whether the `while register:` that asks goes on; None where the register is tested otherwise."""
         ...
 
 
 class ValueSource(Protocol):
-    """Who can say what memory held at a step of a finished run; steps are those of its recording."""
+    """A source of the contents of memory at a step of a finished run; steps are those of its recording."""
 
     @property
     def reason(self) -> str:
-        """Why nothing can be said, in words for the user; empty where something can."""
+        """The reason why there are no values, in words for the user; empty where there are."""
         ...
 
-    def at(self, step: int, what: Any) -> np.ndarray[Any, Any] | None:
+    def at(self, step: int, what: Tensor) -> Values | None:
         """The values of `what`, a buffer, a tensor or a view of the program, in its shape and host dtype: a copy.
 
         Of the writers of its buffer, and of what lies over it, those count that had ended when the step's row started

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
-from types import FunctionType, TracebackType
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType, FunctionType, TracebackType
 from typing import Any
 
 from nki_lab.diagnostic import NkiError, Related, Span, diagnose, error_class, error_of
@@ -22,15 +22,17 @@ from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.language import control, namespaces
 
 
-def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], builder: Builder) -> Any:
-    """Run `function` with the builder recording; gives the structure it returns, with tensors in place of arrays.
+def trace(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], builder: Builder
+) -> object:
+    """Run `function` with the builder recording; return its structure of results, with tensors in place of arrays.
 
-    Whatever goes wrong in the kernel's own code comes out as an NkiError with a code and a place; KeyboardInterrupt
-    and SystemExit pass through.
+    Errors in the kernel's own code come out as an NkiError with a code and a place; KeyboardInterrupt and SystemExit
+    pass through.
     """
     _refuse_unfinished(function)
     with recording(builder):
-        builder.passes.begin(sys._getframe())
+        builder.iterations.begin(sys._getframe())
         try:
             result = function(*args, **kwargs)
             builder.sync()
@@ -41,7 +43,7 @@ def trace(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
         except Exception as error:
             raise wrapped(error, builder.program.dialect) from error
         finally:
-            builder.passes.end()
+            builder.iterations.end()
             while builder.loops:
                 control.end_loop(builder)
     collect_outputs(result, builder)
@@ -77,25 +79,30 @@ def locate_error(error: NkiError) -> None:
 
 
 def innermost_site(traceback: TracebackType | None) -> Site | None:
-    """The last frame of user code that a traceback passed through."""
-    sites = _user_sites(traceback)
-    return sites[-1] if sites else None
+    """Return the last frame of user code that a traceback passed through."""
+    return next(reversed(_user_sites(traceback)), None)
 
 
 def _user_sites(traceback: TracebackType | None) -> list[Site]:
-    """The frames of user code that a traceback passed through: the kernel, its helpers."""
+    """Return the frames of user code that a traceback passed through: the kernel, its helpers."""
     found: list[Site] = []
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
+    for frame, instruction in _frames(traceback):
+        file = frame.f_code.co_filename
         made = file == "<string>" and bool(found)  # a dataclass's own methods
-        if not is_ours(traceback.tb_frame) and not _is_library(file) and not made:
-            found.append(site_at(traceback.tb_frame.f_code, traceback.tb_lasti))
-        traceback = traceback.tb_next
+        library = "site-packages" in file or file.startswith(_LIBRARY)
+        if not is_ours(frame) and not library and not made:
+            found.append(site_at(frame.f_code, instruction))
     return found
 
 
+def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lasti
+        traceback = traceback.tb_next
+
+
 def _origin(traceback: TracebackType | None) -> tuple[Related, ...]:
-    """Where the kernel's own module leads to what another one raised, as the checker says it."""
+    """Return the call in the kernel's own module that leads to an error in another one, as the checker does."""
     sites = _user_sites(traceback)
     if not sites or sites[-1].file == sites[0].file:
         return ()
@@ -103,41 +110,27 @@ def _origin(traceback: TracebackType | None) -> tuple[Related, ...]:
     return (Related("reached from this call", span_of(own[-1])),)
 
 
-def _is_library(file: str) -> bool:
-    return "site-packages" in file or file.startswith(_LIBRARY)
-
-
 _LIBRARY = ("<frozen", os.path.dirname(os.__file__) + os.sep)  # noqa: PTH120 - no need of pathlib at import
 
 
 def wrapped(error: Exception, dialect: str) -> NkiError:
-    """The NkiError, also of the exception's own kind, for something that a kernel of `dialect` raised."""
-    kind = type(error)
+    """Return the NkiError, also of the exception's own kind, for an exception that a kernel of `dialect` raised."""
     site = innermost_site(error.__traceback__)
-    misused = call_errors.of_traceback(error, _functions(dialect))
-    if misused is not None:
-        made = error_of(misused if site is None else placed(misused, site))
-        made.__cause__ = error
-        return made
-    code = "NKI102" if isinstance(error, NameError) else "NKI007"
-    if isinstance(error, NameError):
-        message = str(error)
-        help_text = "check the spelling, or import the name"
-        if "did you mean" not in message.lower() and getattr(error, "name", None):
-            near = _near_names(error)
-            help_text = near or help_text
+    item = call_errors.of_traceback(error, _functions(dialect))
+    if item is not None:
+        raised = error_of(item if site is None else placed(item, site))
     else:
-        message = f"the kernel raised {kind.__name__}: {error}" if str(error) else f"the kernel raised {kind.__name__}"
-        help_text = _explain(error)
-    item = diagnose(code, message, help=help_text, related=_origin(error.__traceback__))
-    made = error_class(_base_of(kind))((placed(item, site) if site is not None else item,))
-    made.__cause__ = error
-    return made
+        message, help_text = _explanation(error)
+        code = "NKI102" if isinstance(error, NameError) else "NKI007"
+        item = diagnose(code, message, help=help_text, related=_origin(error.__traceback__))
+        raised = error_class(_base_of(type(error)))((item if site is None else placed(item, site),))
+    raised.__cause__ = error
+    return raised
 
 
 def _functions(dialect: str) -> dict[str, Any]:
-    """The functions that kernels of a dialect import, by name."""
-    if dialect == "legacy":
+    """Return the functions that kernels of a dialect import, by name."""
+    if dialect == "beta1":
         from nki_lab.kernel_runtime import beta1
 
         return beta1.names() | beta1.instruction_names()
@@ -145,7 +138,7 @@ def _functions(dialect: str) -> dict[str, Any]:
 
 
 def _base_of(kind: type[Exception]) -> type[Exception]:
-    """The nearest class above `kind`, itself included, that can be made from diagnostics alone."""
+    """Return the nearest class above `kind`, itself included, that can be made from diagnostics alone."""
     for base in kind.__mro__:
         own = any(isinstance(getattr(base, name, None), FunctionType) for name in ("__init__", "__new__"))
         if not own and base is not Exception and not issubclass(base, (OSError, UnicodeError, BaseExceptionGroup)):
@@ -153,21 +146,20 @@ def _base_of(kind: type[Exception]) -> type[Exception]:
     return RuntimeError
 
 
-def _near_names(error: NameError) -> str:
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return ""
-    frame = traceback.tb_frame
-    return did_you_mean(error.name or "", [*frame.f_locals, *frame.f_globals])
-
-
-def _explain(error: Exception) -> str:
+def _explanation(error: Exception) -> tuple[str, str]:
+    """Return message and help for an exception of the kernel's own code."""
+    text = str(error)
+    if isinstance(error, NameError):
+        names: list[str] = []
+        if "did you mean" not in text.lower():
+            for frame, _ in _frames(error.__traceback__):
+                names = [*frame.f_locals, *frame.f_globals]
+        near = did_you_mean(error.name, names) if error.name else ""
+        return text, near or "check the spelling, or import the name"
+    message = f"the kernel raised {type(error).__name__}" + (f": {text}" if text else "")
     if isinstance(error, AssertionError):
-        return "the kernel's own assert does not hold for these arguments"
+        return message, "the kernel's own assert does not hold for these arguments"
     if isinstance(error, RecursionError):
-        return "kernels are inlined: a recursion must end at specialisation time"
-    if isinstance(error, AttributeError) and error.name and (near := did_you_mean(error.name, dir(error.obj))):
-        return near
-    return "specialisation runs the kernel as Python; the error is in its own code"
+        return message, "kernels are inlined: a recursion must end at specialisation time"
+    near = did_you_mean(error.name, dir(error.obj)) if isinstance(error, AttributeError) and error.name else ""
+    return message, near or "specialisation runs the kernel as Python; the error is in its own code"

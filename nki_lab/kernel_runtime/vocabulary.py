@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, get_args
 from nki_lab.isa.arch import Confidence
 
 CONFIDENCES: Final[tuple[str, ...]] = get_args(Confidence)
-"""How well a number is known, the surest first."""
+"""Degrees to which a number is known, the surest first."""
 
 ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "sync")
 """The engines of a core, in drawing order."""
@@ -112,7 +112,7 @@ a row waits for on the other core where the two synchronize."""
 EDGE_KINDS: Final = tuple(edge.name for edge in DEPENDENCES)
 
 ROLE_LABELS: Final = MappingProxyType({"read": "reads", "write": "writes", "accumulate": "adds to"})
-"""What an instruction does to an operand, with labels."""
+"""The roles of operands in an instruction, with labels."""
 
 ROLES: Final = tuple(ROLE_LABELS)
 MEMORIES: Final = MappingProxyType({"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"})

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.lsp.carrying import Carrier
 from nki_lab.lsp.examiner import Examiner
+from nki_lab.lsp.line_mapping import LineMap
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 from nki_lab.lsp.worker import Answer, Job
@@ -148,9 +148,9 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
         return list(unit.known.findings)
     earlier: Iterable[Diagnostic] = ()
     if unit.known_module is not None:
-        carrier = Carrier(unit.known_module.lines, module.lines)
+        line_map = LineMap(unit.known_module.lines, module.lines)
         kept = [item for item in unit.known.findings if item not in unit.known_syntax]
-        earlier = carrier.findings(kept, module.file)
+        earlier = line_map.findings(kept, module.file)
     return sorted([*(unit.syntax or ()), *earlier], key=lambda item: (item.line, item.column, item.code))
 
 
@@ -160,4 +160,4 @@ def known_of(unit: Unit, module: Module) -> Examination:
         return Examination()
     if unit.known_module is module:
         return unit.known
-    return Carrier(unit.known_module.lines, module.lines).examination(unit.known)
+    return LineMap(unit.known_module.lines, module.lines).examination(unit.known)

@@ -160,19 +160,19 @@ class Worker:
     def _examine(self, job: Job) -> None:
         from nki_lab.isa.arch import arch_of
         from nki_lab.kernel_runtime.interpreter import Budget, Stopped
-        from nki_lab.query import Question
+        from nki_lab.query import EvaluationRequest
 
         def stop() -> bool:
             return not self._drain() or not self._is_current(job)
 
         budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
         project = _project(job)
-        question = Question(
+        request = EvaluationRequest(
             arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=project.signatures(Path(job.file)),
             library=self._library(project, job.python),
         )  # fmt: skip
         try:
-            found = self._documents[job.key].examine(question)
+            found = self._documents[job.key].examine(request)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))
         except Stopped:
             return

@@ -1,13 +1,16 @@
-"""The notebook's door: `%load_ext nki_lab`, then cells that start with `%%nki`."""
+"""The entry point of notebooks: `%load_ext nki_lab`, then cells that start with `%%nki`."""
 
 from __future__ import annotations
 
+import itertools
 import types
-from collections.abc import Callable
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_silenced
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
@@ -16,13 +19,14 @@ from nki_lab.dialects import activate
 from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.launches import collected
+from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.magic import cell as cells
-from nki_lab.magic import completion, shown
+from nki_lab.magic import completion, display
 from nki_lab.magic.runs import Runs, line
 from nki_lab.result.inputs import maker
 
-# What the check before a run says of itself; the run that follows has no such limits.
+# Findings about the check itself; the run that follows has no such limits.
 _OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
 
 Judge = Callable[[], list[Diagnostic]]
@@ -47,20 +51,20 @@ class NkiMagics(Magics):
     def nki(self, line: str, cell: str) -> Any:
         """Check, run and draw a cell with kernels and calls of kernels.
 
-        The cell is checked first: what is found stands under it, and a cell with a fault is not run. Then it runs like
-        any other; each call of a kernel in it is a run, by plain call, nki.simulate, nki_lab.run or nki_lab.profile.
-        The last run is drawn, of the others there is a line.
+        The cell is checked first: findings appear below it, and a cell with a fault does not run. Then it runs like any
+        other; each call of a kernel in it is a run, by plain call, nki.simulate, nki_lab.run or nki_lab.profile. The
+        last run opens in the visualizer, earlier runs get one summary line each.
         """
         __tracebackhide__ = True
         arguments = parse_argstring(self.nki, line)
         try:
             return self._cell(arguments, line, cell)
-        except NkiError as error:  # of the first line: those of the cell have been told
+        except NkiError as error:  # of the first line: those of the cell are on display
             if not hasattr(error, "_render_traceback_"):
                 _render(error, [_headline(item) for item in error.diagnostics])
             raise
 
-    def _cell(self, arguments: Any, line: str, body: str) -> Any:
+    def _cell(self, arguments: Namespace, line: str, body: str) -> Any:
         __tracebackhide__ = True
         with chosen(target=arguments.target, strict=arguments.strict) as arch:
             runs = Runs(maker(arguments.inputs) if arguments.inputs else None)
@@ -77,18 +81,18 @@ class NkiMagics(Magics):
                 later = cell.runs_all() and not (arguments.check_only or arguments.strict)
                 found, seconds = cells.check(cell, self.shell.user_ns, arch, judged=not later)
             if arguments.check_only:
-                shown.publish(shown.findings(found, cell, seconds=seconds))
+                display.publish(display.findings(found, cell, seconds=seconds))
                 return None
             found = [item for item in found if item.code not in _OF_THE_CHECK]
             self._refuse(found, cell, seconds, strict=arguments.strict)
             if found:
-                shown.publish(shown.findings(found, cell, seconds=seconds))
+                display.publish(display.findings(found, cell, seconds=seconds))
             silent = DisplayHook.semicolon_at_end_of_expression(body)
             judge = (lambda: cells.check(cell, self.shell.user_ns, arch)[0]) if later else None
             value = self._run(cell, runs, found, arguments, judge, silent=silent)
             if runs.last is None:
                 names = [name for name in cell.functions() if issubclass(type(self.shell.user_ns.get(name)), Kernel)]
-                shown.publish(shown.nothing_called(names, seconds))
+                display.publish(display.nothing_called(names, seconds))
             elif arguments.save:
                 runs.last.save(arguments.save)
             return None if arguments.no_view and runs.is_last(value) else value
@@ -99,14 +103,21 @@ class NkiMagics(Magics):
         ending = ("fault", "reject") if strict else ("fault",)
         faults = [item for item in found if item.outcome in ending and item.severity == "error"]
         if faults:
-            title = f"Not run: {shown.counts(faults)}"
-            shown.publish(shown.findings(found, cell, title=title, seconds=seconds))
+            title = f"Not run: {counts(faults, information='note')}"
+            display.publish(display.findings(found, cell, title=title, seconds=seconds))
             error = NkiError(faults)
             _render(error, [title])
             raise error
 
     def _run(
-        self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, judge: Judge | None, *, silent: bool
+        self,
+        cell: cells.Cell,
+        runs: Runs,
+        known: list[Diagnostic],
+        arguments: Namespace,
+        judge: Judge | None,
+        *,
+        silent: bool,
     ) -> Any:
         """Run the cell, show what ran in it, and give the value of its last line."""
         __tracebackhide__ = True
@@ -127,24 +138,24 @@ class NkiMagics(Magics):
         finally:
             if judge is not None and not cell.kernels() <= runs.names:
                 runs.findings.update(dict.fromkeys(item for item in judge() if item.code not in _OF_THE_CHECK))
-            self._show(cell, runs, told, arguments, drawn_later=not (failed or silent) and runs.is_last(value))
+            self._show(cell, runs, known, arguments, drawn_later=not (failed or silent) and runs.is_last(value))
         return value
 
-    def _show(self, cell: cells.Cell, runs: Runs, told: list[Diagnostic], arguments: Any, *, drawn_later: bool) -> None:
-        """What was found while running and not before, then the runs. A run that the cell gives, IPython displays."""
-        fresh = [item for item in runs.findings if not any(_same(item, other) for other in told)]
+    def _show(
+        self, cell: cells.Cell, runs: Runs, known: list[Diagnostic], arguments: Namespace, *, drawn_later: bool
+    ) -> None:
+        """Show the findings of the run alone, then the runs. IPython displays a run that is the cell's value."""
+        fresh = [item for item in runs.findings if not any(_same(item, other) for other in known)]
         if fresh:
-            shown.publish(shown.findings(fresh, cell))
+            display.publish(display.findings(fresh, cell))
         if runs.last is None:
             return
         if arguments.no_view or not runs.last.has_recording:
-            shown.publish(shown.lines(runs, last=line(runs.last)))
+            display.publish(display.lines(runs, last=line(runs.last)))
             return
-        shown.publish(shown.lines(runs))
+        display.publish(display.lines(runs))
         if not drawn_later:
-            from IPython.display import display
-
-            display(runs.last)
+            display.draw(runs.last)
 
 
 def _same(one: Diagnostic, other: Diagnostic) -> bool:
@@ -159,12 +170,12 @@ class _NotPythonError(Exception):
     """Ends a cell that is no Python."""
 
 
-def _not_python(shell: Any, error: SyntaxError) -> Exception:
-    """The error that shows a syntax error as IPython does. As a SyntaxError it would be shown with our frames."""
-    said = shell.SyntaxTB.structured_traceback(type(error), error, [])
-    made = type(type(error).__name__, (_NotPythonError,), {"__module__": __name__})(str(error))
-    _render(made, said)
-    return made
+def _not_python(shell: InteractiveShell, error: SyntaxError) -> Exception:
+    """Return the error that shows a syntax error as IPython does. A SyntaxError would be shown with our frames."""
+    lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    reported = type(type(error).__name__, (_NotPythonError,), {"__module__": __name__})(str(error))
+    _render(reported, lines)
+    return reported
 
 
 def _render(error: BaseException, lines: list[str]) -> None:
@@ -177,44 +188,40 @@ def _headline(item: Diagnostic) -> str:
 
 
 def _failure(error: NkiError, cell: cells.Cell) -> list[str]:
-    """The end of a cell that a fault stopped: the findings stand above it, this says which call led to them."""
-    step, called = error.__traceback__, 0
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == cell.name:
-            called = step.tb_lineno
-            break
-        step = step.tb_next
+    """Return the end of a cell that a fault stopped: the findings stand above it, this names the call."""
+    called = next((step.tb_lineno for step in _steps(error) if _file_of(step) == cell.name), 0)
     first = error.diagnostics[0]
-    where = shown.place(first, cell)
-    said = [f"{first.code} {first.message}{f' ({where})' if where else ''}"]
-    if called and called != first.line:
-        said.append(f"called at line {called}")
-    return said
+    return [display.headline(first, cell), *([f"called at line {called}"] if called and called != first.line else [])]
 
 
-def _strip(shell: Any, error: BaseException, cell: cells.Cell) -> None:
+def _steps(error: BaseException) -> Iterator[types.TracebackType]:
+    """Yield the steps of a traceback, the outermost first."""
+    step = error.__traceback__
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
+def _file_of(step: types.TracebackType) -> str:
+    return step.tb_frame.f_code.co_filename
+
+
+def _strip(shell: InteractiveShell, error: BaseException, cell: cells.Cell) -> None:
     """Have IPython show the traceback from the cell's own frame on, without frames of this package."""
 
-    def shown_frames() -> list[str]:
-        steps = []
-        step = error.__traceback__
-        while step is not None and step.tb_frame.f_code.co_filename != cell.name:
-            step = step.tb_next
-        while step is not None:
-            if not is_ours(step.tb_frame):
-                steps.append(step)
-            step = step.tb_next
-        kept: types.TracebackType | None = None
-        for item in reversed(steps):
-            kept = types.TracebackType(kept, item.tb_frame, item.tb_lasti, item.tb_lineno)
-        said: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, kept, tb_offset=0)
-        return said
+    def lines() -> list[str]:
+        inner = itertools.dropwhile(lambda step: _file_of(step) != cell.name, _steps(error))
+        traceback: types.TracebackType | None = None
+        for item in reversed([step for step in inner if not is_ours(step.tb_frame)]):
+            traceback = types.TracebackType(traceback, item.tb_frame, item.tb_lasti, item.tb_lineno)
+        rendered: list[str] = shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
+        return rendered
 
     if not issubclass(type(error), SyntaxError | UsageError):  # IPython has its own ways with these
-        error._render_traceback_ = shown_frames  # type: ignore[attr-defined]
+        error._render_traceback_ = lines  # type: ignore[attr-defined]
 
 
-def load(shell: Any) -> None:
+def load(shell: InteractiveShell) -> None:
     """Make `%%nki` known to a shell, and NKI importable in it."""
     shell.register_magics(NkiMagics)
     completion.install(shell, NkiMagics.nki.parser)

@@ -21,7 +21,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
-from nki_lab.magic.neighbours import Neighbours
+from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.source.module import ModuleSource, keep, tree_of
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
@@ -107,20 +107,20 @@ def check(
     from nki_lab import query
 
     start = time.perf_counter()
-    neighbours = Neighbours(namespace, meanings)
-    source = cell.source.under("; ".join(meanings(cell.source.tree, namespace, neighbours)), line=1)
+    context = NotebookContext(namespace, meanings)
+    source = cell.source.under("; ".join(meanings(cell.source.tree, namespace, context)), line=1)
     keep(source)  # the run's findings are those of this check
     library = query.library(
-        folder=Path.cwd(), paths=[item for item in sys.path if item], given=neighbours.modules, arrays=neighbours.arrays
+        folder=Path.cwd(), paths=[item for item in sys.path if item], given=context.modules, arrays=context.arrays
     )
     found = query.check(source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library, judged=judged)
     return [item for item in found if item.line != 1], time.perf_counter() - start
 
 
-def meanings(tree: ast.Module, namespace: Mapping[str, object], neighbours: Neighbours) -> list[str]:
+def meanings(tree: ast.Module, namespace: Mapping[str, object], context: NotebookContext) -> list[str]:
     """Return the statements that bind the names that a cell takes from the notebook, for the line above its first one.
 
-    Arrays are entered in `neighbours`. What only a run can know is imported from nowhere: it is unknown.
+    Arrays are entered in `context`. What only a run can know is imported from nowhere: it is unknown.
     """
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
     bound = {name for node in tree.body for name in _defined(node)}
@@ -130,9 +130,9 @@ def meanings(tree: ast.Module, namespace: Mapping[str, object], neighbours: Neig
         if name in namespace and name not in bound:
             value = namespace[name]
             spec = _spec(value)
-            statement = "" if spec else neighbours.statement(name, value) or _meaning(name, value)
+            statement = "" if spec else context.statement(name, value) or _meaning(name, value)
             if spec:
-                neighbours.arrays[name] = spec
+                context.arrays[name] = spec
             if statement:
                 statements.append(statement)
             else:

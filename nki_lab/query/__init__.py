@@ -6,19 +6,18 @@ Pure functions of text. Nothing of the user's is executed or imported; kernels a
 from nki_lab.query.checking import check
 from nki_lab.query.configuration import Configuration, configuration_of, library
 from nki_lab.query.document import Document, Examination
+from nki_lab.query.fixes.quick_fixes import QuickFix, quick_fixes
 from nki_lab.query.hovers import findings_text, hover
-from nki_lab.query.kernels import Question
-from nki_lab.query.memory import moved_finding
-from nki_lab.query.mending import Mending, mendings
+from nki_lab.query.kernels import EvaluationRequest
 from nki_lab.query.names import explain
 from nki_lab.query.selecting import Selection
 
 __all__ = [
     "Configuration",
     "Document",
+    "EvaluationRequest",
     "Examination",
-    "Mending",
-    "Question",
+    "QuickFix",
     "Selection",
     "check",
     "configuration_of",
@@ -26,6 +25,5 @@ __all__ = [
     "findings_text",
     "hover",
     "library",
-    "mendings",
-    "moved_finding",
+    "quick_fixes",
 ]

@@ -13,7 +13,7 @@ from typing import Final
 
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Reads, Signature, launches
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
-from nki_lab.query.memory import Memory
+from nki_lab.query.evaluation_cache import EvaluationCache
 from nki_lab.source_files import read_source
 
 MOST_FILES: Final = 8
@@ -31,7 +31,7 @@ Found = Mapping[str, tuple[Signature, ...]]
 
 
 def called_elsewhere(
-    file: str, kernels: frozenset[str], library: ModuleFinder, memory: Memory, stop: Callable[[], bool] | None
+    file: str, kernels: frozenset[str], library: ModuleFinder, cache: EvaluationCache, stop: Callable[[], bool] | None
 ) -> Found:
     """The signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
     path = library.place(file)
@@ -39,7 +39,7 @@ def called_elsewhere(
         return {}
     candidates = _candidates(path)
     asked = ("callers", path, kernels, candidates)
-    known: tuple[Found, Reads] | None = memory.recall(asked, (), file)
+    known: tuple[Found, Reads] | None = cache.recall(asked, (), file, tuple)
     if known is not None and library.holds(known[1]):
         return known[0]
     reads: Reads = {}
@@ -57,7 +57,7 @@ def called_elsewhere(
                 known_texts = [str(item) for item in found.get(name, ())]
                 more = [item for item in signatures if str(item) not in known_texts]
                 found[name] = (*found.get(name, ()), *more)[:MOST]
-    memory.keep(asked, (), (found, reads), frozenset())
+    cache.keep(asked, (), (found, reads), frozenset())
     return found
 
 

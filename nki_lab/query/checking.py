@@ -8,14 +8,14 @@ from pathlib import Path
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.document import examine
-from nki_lab.query.kernels import Question
-from nki_lab.query.memory import Memory
+from nki_lab.query.evaluation_cache import EvaluationCache
+from nki_lab.query.kernels import EvaluationRequest
 from nki_lab.rules import known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts
 from nki_lab.source.callables import code_of, plain_function
@@ -56,9 +56,10 @@ def check(
         return list(error.diagnostics)
     if name:
         facts = _limited(facts, name, line)
-    told = args is not None or kwargs is not None
-    explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid) if told else None
-    question = Question(
+    explicit = None
+    if args is not None or kwargs is not None:
+        explicit = Signature(args=tuple(args or ()), kwargs=dict(kwargs or {}), grid=grid)
+    request = EvaluationRequest(
         arch=arch,
         options=options,
         explicit=explicit,
@@ -66,8 +67,8 @@ def check(
         library=library or _library_of(file),
         judged=judged,
     )
-    with seldom_collected():
-        return list(examine(facts, known_syntax_findings(facts), question, Memory()).findings)
+    with gc_relaxed():
+        return list(examine(facts, known_syntax_findings(facts), request, EvaluationCache()).findings)
 
 
 def _source_of(

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.kernel_runtime.interpreter import Variable
-from nki_lab.query.issued import Issued
-from nki_lab.query.kernels import Question, evaluated
-from nki_lab.query.memory import Memory, Operation, Place
+from nki_lab.diagnostic import Diagnostic, NkiError, Span
+from nki_lab.query.evaluation_cache import EvaluationCache, Examination
+from nki_lab.query.kernels import EvaluationRequest, evaluated
 from nki_lab.rules import check_syntax
 from nki_lab.source import SyntaxFacts, syntax_facts
-from nki_lab.source.noqa import heard
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """What is known of a text.
-
-    `findings` are in the order of the source. `variables` tells what names stood for where they were bound, `issued`
-    what calls turned into, both by 1-based line and 0-based UTF-8 byte column; `expressions` what calls and
-    subscripts were, by where they end. Of the `operations` of NKI that
-    evaluation came to, those that are `unknown` could not be evaluated.
-    """
-
-    findings: tuple[Diagnostic, ...] = ()
-    variables: Mapping[Place, Variable] = field(default_factory=dict)
-    issued: Mapping[Place, Issued] = field(default_factory=dict)
-    expressions: Mapping[Place, Variable] = field(default_factory=dict)
-    operations: frozenset[Operation] = frozenset()
-    unknown: frozenset[Operation] = frozenset()
+from nki_lab.source.noqa import apply_noqa
 
 
 class Document:
@@ -40,7 +20,7 @@ class Document:
         self.file = file
         self.facts: SyntaxFacts | None = None
         self._syntax: list[Diagnostic] = []
-        self._memory = Memory()
+        self._cache = EvaluationCache()
 
     def update(
         self, source: str | bytes | Sequence[str], kernel_names: Iterable[str] | None = None
@@ -55,41 +35,29 @@ class Document:
         except NkiError as error:
             self._syntax = list(error.diagnostics)
         else:
-            self._syntax = heard(check_syntax(self.facts), self.file, self.facts.lines)
+            self._syntax = apply_noqa(check_syntax(self.facts), self.file, self.facts.lines)
         return self._syntax
 
-    def examine(self, question: Question) -> Examination:
+    def examine(self, request: EvaluationRequest) -> Examination:
         """Evaluate the kernels of the text; all findings, and what is known of its variables and calls."""
         if self.facts is None:
             return Examination(findings=in_order(self._syntax))
-        return examine(self.facts, self._syntax, question, self._memory)
+        return examine(self.facts, self._syntax, request, self._cache)
 
 
-def examine(facts: SyntaxFacts, syntax: Iterable[Diagnostic], question: Question, memory: Memory) -> Examination:
+def examine(
+    facts: SyntaxFacts, syntax: Iterable[Diagnostic], request: EvaluationRequest, cache: EvaluationCache
+) -> Examination:
     """Evaluate the kernels of a parsed text; `syntax` are its other findings."""
-    answers = evaluated(facts, question, memory)
+    examined = evaluated(facts, request, cache)
     unread = facts.parsed.unread
-    found = [item for item in answers.findings if item.file != facts.file or item.line not in unread]
-    said = heard(in_order([*syntax, *found]), facts.file, facts.lines)
-    return Examination(
-        findings=tuple(said),
-        variables=answers.variables,
-        issued=answers.issued,
-        expressions=answers.expressions,
-        operations=frozenset(answers.operations),
-        unknown=frozenset(answers.unknown),
-    )
+    found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
+    return replace(examined, findings=tuple(apply_noqa(in_order([*syntax, *found]), facts.file, facts.lines)))
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Findings in the order of the source, each code once at each place."""
-    return tuple(sorted(_once(found), key=lambda item: (item.line, item.column, item.code)))
-
-
-def _once(found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    seen = set()
+    """Return findings in the order of the source, each code once at each place."""
+    first: dict[tuple[str, Span | str], Diagnostic] = {}
     for item in found:
-        key = (item.code, item.span or item.message)
-        if key not in seen:
-            seen.add(key)
-            yield item
+        first.setdefault((item.code, item.span or item.message), item)
+    return tuple(sorted(first.values(), key=lambda item: (item.line, item.column, item.code)))

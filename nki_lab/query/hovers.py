@@ -14,9 +14,9 @@ from nki_lab.isa.spec import Instruction, Operand, show_value
 from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.query.document import Document, Examination
+from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
-from nki_lab.query.kernels import Question
-from nki_lab.query.memory import Place
+from nki_lab.query.kernels import EvaluationRequest
 from nki_lab.query.names import ENGINES, documentation, instruction_of, limit_text, place_of
 from nki_lab.source import SyntaxFacts, known_facts
 from nki_lab.source.positions import place_of as site_of
@@ -46,37 +46,35 @@ def hover(
     node, call = _node_at(facts, line, column)
     if node is None:
         return None
+
+    def examined() -> Examination:
+        return known or _examined(source, file, arch.target)
+
     if isinstance(node, ast.keyword) and call is not None:
         instruction = instruction_of(facts.dotted(call.func))
         operand = None if instruction is None else instruction.operands.get(node.arg or "")
         if instruction is None or operand is None:
             return None
-        found = (known or _examined(source, file, arch.target)).issued.get(site_of(call)[:2])
-        return _argument(instruction, operand, arch, found)
+        return _argument(instruction, operand, arch, examined().issued.get(site_of(call)[:2]))
+    inside = bool(_functions_around(facts, getattr(node, "lineno", 0)))
     if isinstance(node, ast.Attribute | ast.Name):
         name = facts.dotted(node)
         if documentation(name) is not None:
-            if call is None or not _functions_around(facts, node.lineno):
-                return documentation(name, arch)
-            came_to = (known or _examined(source, file, arch.target)).issued.get(site_of(call)[:2])
-            return documentation(name, arch, _call_text(came_to))
-    if isinstance(node, ast.Name | ast.arg) and _functions_around(facts, node.lineno):
-        examined = known or _examined(source, file, arch.target)
-        variable = _variable(facts, node, examined.variables)
-        rows = [] if variable is None else [shown(variable)]
-        rows += _continued(facts, node, examined.expressions)
-        return "\n\n".join(rows) or None
+            here = _call_text(examined().issued.get(site_of(call)[:2])) if call is not None and inside else ""
+            return documentation(name, arch, here)
+    if isinstance(node, ast.Name | ast.arg) and inside:
+        variable = _variable(facts, node, examined().variables)
+        rows = [] if variable is None else [_variable_text(variable)]
+        return "\n\n".join([*rows, *_continued(facts, node, examined().expressions)]) or None
     return None
 
 
 def findings_text(found: list[Diagnostic]) -> str:
     """What the codes of findings mean on the chip, and what to write instead."""
     parts = []
-    for code in dict.fromkeys(item.code for item in found):
-        entry = codes.get(code)
-        why = _section(entry.body, "Why it matters on the chip")
-        instead = _section(entry.body, "Use instead")
-        parts.append(f"**{code}** {entry.title}\n\n{why}\n\n{instead}".rstrip())
+    for entry in map(codes.get, dict.fromkeys(item.code for item in found)):
+        why, instead = (_section(entry.body, title) for title in ("Why it matters on the chip", "Use instead"))
+        parts.append(f"**{entry.code}** {entry.title}\n\n{why}\n\n{instead}".rstrip())
     return "\n\n---\n\n".join(parts)
 
 
@@ -88,7 +86,7 @@ def _section(body: str, title: str) -> str:
 def _examined(source: str, file: str, target: str) -> Examination:
     document = Document(file or "<source>")
     document.update(source)
-    return document.examine(Question(arch=arch_of(target)))
+    return document.examine(EvaluationRequest(arch=arch_of(target)))
 
 
 # -- what is meant -------------------------------------------------------------------------------------------------
@@ -120,23 +118,22 @@ def _node_at(facts: SyntaxFacts, line: int, column: int) -> tuple[ast.AST | None
 def _nodes_near(facts: SyntaxFacts, line: int) -> list[ast.AST]:
     """The nodes of the statements that cover a line."""
     found: list[ast.AST] = []
-    stack: list[ast.AST] = [
-        node for node in facts.tree.body if first_line(node) <= line <= (node.end_lineno or node.lineno)
-    ]
+    stack: list[ast.AST] = [facts.tree]
     while stack:
-        node = stack.pop()
-        found.append(node)
-        for child in ast.iter_child_nodes(node):
-            covers = not isinstance(child, ast.stmt) or first_line(child) <= line <= (child.end_lineno or child.lineno)
-            if covers:
-                stack.append(child)
+        children = ast.iter_child_nodes(stack.pop())
+        near = [child for child in children if not isinstance(child, ast.stmt) or _covers(child, line)]
+        found += near
+        stack += near
     return found
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return first_line(node) <= line <= (node.end_lineno or node.lineno)
 
 
 def _functions_around(facts: SyntaxFacts, line: int) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """The functions of kernel code that cover a line, the innermost last."""
-    nodes = [item.node for item in facts.functions]
-    return [node for node in nodes if first_line(node) <= line <= (node.end_lineno or node.lineno)]
+    return [item.node for item in facts.functions if _covers(item.node, line)]
 
 
 def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place, Variable]) -> Variable | None:
@@ -161,11 +158,11 @@ def _continued(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Plac
         if isinstance(item, ast.Subscript | ast.Call) and (item.lineno, item.col_offset) == start:
             end = (item.end_lineno or 0, item.end_col_offset or 0)
             if end in known:
-                ends[end] = shown(replace(known[end], name=facts.text(item)))
+                ends[end] = _variable_text(replace(known[end], name=facts.text(item)))
     return [ends[end] for end in sorted(ends)]
 
 
-def shown(variable: Variable) -> str:
+def _variable_text(variable: Variable) -> str:
     """A variable and what it stands for."""
     text = f"`{variable.name}`: {variable.text}"
     return f"{text}, {variable.partition_bytes} bytes per partition" if variable.partition_bytes else text

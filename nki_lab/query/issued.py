@@ -79,7 +79,7 @@ def _instructed(arch: Arch, variant: Variant) -> Instructed:
     plain = Instructed(name=variant.instruction.name, engine=variant.engine, count=1, operands=operands, limits=limits)
     if isinstance(declared, Unmodelled):
         return plain
-    cost = declared(arch, use)
+    cost = declared(use)
     source = f"{cost.confidence}: {cost.source}"
     if variant.engine == "dma":
         return replace(plain, bytes=cost.bytes, time=(cost.fixed_ns, cost.fixed_ns), time_source=source)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from nki_lab.kernel_runtime.interpreter import (
     Launches,
     ModuleFinder,
     Signature,
-    Variable,
     evaluate,
     launches,
     legacy_dialect,
@@ -33,17 +32,26 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.query import messages
 from nki_lab.query.callers import called_elsewhere
-from nki_lab.query.issued import Issued, issued
-from nki_lab.query.memory import Block, Made, Memory, Operation, Place, blocks_of
-from nki_lab.query.said import named, not_evaluated, out_of_time, parameters_of, without_shapes
+from nki_lab.query.evaluation_cache import (
+    Block,
+    EvaluationCache,
+    Examination,
+    KernelEvaluation,
+    Place,
+    blocks_of,
+)
+from nki_lab.query.issued import issued
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 
+V = TypeVar("V")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """How kernels are evaluated.
+class EvaluationRequest:
+    """The options of an evaluation.
 
     `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
     the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
@@ -60,155 +68,9 @@ class Question:
     judged: bool = True
 
 
-@dataclass(slots=True)
-class Answers:
-    """What evaluating the kernels of a module gave; of several evaluations of one place the first counts."""
-
-    findings: list[Diagnostic] = field(default_factory=list)
-    variables: dict[Place, Variable] = field(default_factory=dict)
-    issued: dict[Place, Issued] = field(default_factory=dict)
-    expressions: dict[Place, Variable] = field(default_factory=dict)
-    entered: set[str] = field(default_factory=set)
-    operations: set[Operation] = field(default_factory=set)
-    unknown: set[Operation] = field(default_factory=set)
-
-    def count(self, made: Made) -> None:
-        """Take in the operations of one evaluation."""
-        self.operations |= made.operations
-        self.unknown |= made.unknown
-
-    def add(self, made: Made) -> None:
-        """Take in one evaluation, but for its findings."""
-        self.count(made)
-        self.variables = {**made.variables, **self.variables}
-        self.issued = {**made.issued, **self.issued}
-        self.expressions = {**made.expressions, **self.expressions}
-        self.entered |= made.entered
-
-
-def evaluated(facts: SyntaxFacts, question: Question, memory: Memory) -> Answers:
+def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
     """Evaluate the kernels of a module, each with at most four signatures."""
-    answers = Answers()
-    unshaped: list[tuple[_Part, KernelFunction]] = []
-    deadline = perf_counter() + question.seconds
-    question.library.refresh()
-    for part in _parts(facts):
-        called = _launches(part, question, memory)
-        answers.findings += called.failures
-        known = _signatures(part, called, question)
-        for kernel in part.kernels:
-            name = kernel.node.name
-            if kernel.dialect == "legacy" and legacy_dialect() is None:
-                text = f"{name} is a kernel of neuronxcc.nki, which is not evaluated here"
-                answers.findings.append(not_evaluated(facts, kernel, "NKI122", text))
-            elif part.module.function(name) is not kernel.node:
-                text = f"{name} is made inside another function: only its syntax is checked"
-                answers.findings.append(not_evaluated(facts, kernel, "NKI122", text))
-            elif not known.get(name):
-                unshaped.append((part, kernel))
-            else:
-                _ask(facts, part, kernel, known[name], question, memory, deadline, answers)
-        _ask_others(facts, called, question, memory, deadline, answers)
-    unshaped = [item for item in unshaped if item[1].node.name not in answers.entered and parameters_of(item[1].node)]
-    if unshaped and question.explicit is None:
-        names = frozenset(kernel.node.name for _, kernel in unshaped)
-        found = called_elsewhere(facts.file, names, question.library, memory, question.budget.stop)
-        for part, kernel in unshaped:
-            signatures = found.get(kernel.node.name)
-            if signatures:
-                _ask(facts, part, kernel, signatures, question, memory, deadline, answers)
-            else:
-                answers.findings.append(without_shapes(facts, kernel))
-                _ask_without(facts, part, kernel, question, memory, deadline, answers)
-    return answers
-
-
-def _ask(
-    facts: SyntaxFacts, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], question: Question,
-    memory: Memory, deadline: float, answers: Answers,
-) -> None:  # fmt: skip
-    """Evaluate a kernel with each signature."""
-    asked: list[tuple[Signature, Made]] = []
-    for signature in signatures:
-        made = _answer(part, kernel, signature, question, memory, deadline)
-        if made is None:
-            answers.findings.append(out_of_time(facts, kernel, question.seconds))
-            break
-        answers.add(made)
-        asked.append((signature, made))
-    answers.findings += _findings(facts, kernel, asked)
-
-
-def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: Sequence[tuple[Signature, Made]]) -> list[Diagnostic]:
-    """What was found under the signatures of a kernel."""
-    found = []
-    for signature, made in asked:
-        others = [other for _, other in asked if other is not made]
-        kept = [item for item in made.findings if item.code not in _OF_ALL or not _serves(item, made, others)]
-        found += [named(facts, kernel, signature, item) for item in kept]
-    return found
-
-
-_OF_ALL = frozenset({"NKI414"})
-"""Findings about operations that serve no purpose: one that serves some under another signature is none."""
-
-
-def _serves(item: Diagnostic, made: Made, others: Sequence[Made]) -> bool:
-    """Whether the operation of a finding is evaluated under another signature, and nothing is found there."""
-    if item.span is None:
-        return False
-    file, place = item.span.file, (item.span.line, item.span.column)
-    before = [operation for operation in made.operations if operation[0] == file and operation[1:] <= place]
-    return bool(before) and any(
-        max(before) in other.operations
-        and not any(found.code == item.code and found.span == item.span for found in other.findings)
-        for other in others
-    )
-
-
-def _ask_without(
-    facts: SyntaxFacts, part: _Part, kernel: KernelFunction, question: Question, memory: Memory, deadline: float,
-    answers: Answers,
-) -> None:  # fmt: skip
-    """Evaluate a kernel of whose arguments nothing is known: what is wrong then is wrong for all of them."""
-    parameters = kernel.node.args
-    signature = Signature(
-        args=(UNKNOWN,) * len([*parameters.posonlyargs, *parameters.args]),
-        kwargs={arg.arg: UNKNOWN for arg in parameters.kwonlyargs},
-    )
-    made = _answer(part, kernel, signature, question, memory, deadline)
-    if made is not None:
-        answers.variables = {**made.variables, **answers.variables}
-        # Asserts and raises may stand behind a test of an argument, and what nothing writes may be written unseen.
-        certain = [item for item in made.findings if item.outcome != "advice" and item.code[3] == "2"]
-        answers.findings += [named(facts, kernel, signature, item) for item in certain]
-
-
-def _ask_others(
-    facts: SyntaxFacts, called: Launches, question: Question, memory: Memory, deadline: float, answers: Answers
-) -> None:
-    """Evaluate the kernels of other modules that this one calls."""
-    for (file, name), signatures in called.other.items():
-        module = called.modules[file]
-        kernel = _kernel_of(module, name)
-        if kernel is None or (kernel.dialect == "legacy" and legacy_dialect() is None):
-            continue
-        part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
-        asked = []
-        for signature in signatures:
-            made = _answer(part, kernel, signature, question, memory, deadline)
-            if made is not None:
-                answers.count(made)
-                asked.append((signature, made))
-        answers.findings += _findings(facts, kernel, asked)
-
-
-def _kernel_of(module: ModuleSource, name: str) -> KernelFunction | None:
-    """A kernel of a module that is not the checked one."""
-    return next((item for item in facts_of(module).functions if item.is_entry and item.node.name == name), None)
-
-
-# -- a name that is bound twice ------------------------------------------------------------------------------------
+    return _ModuleEvaluation(facts, request, cache).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +88,7 @@ class _Part:
 
 
 def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
-    """The kernels by the part of the module that their names live in.
+    """Yield the kernels by the part of the module that their names live in.
 
     A notebook defines a kernel, launches it, and defines it better in a later cell.
     """
@@ -234,8 +96,7 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
     places = {id(node): i for i, node in enumerate(body)}
     by_end: dict[int, list[KernelFunction]] = {}
     for kernel in (item for item in facts.functions if item.is_entry):
-        at = places.get(id(kernel.node))
-        later = range(len(body), len(body)) if at is None else range(at + 1, len(body))
+        later = range(places.get(id(kernel.node), len(body)) + 1, len(body))
         end = next((i for i in later if getattr(body[i], "name", "") == kernel.node.name), len(body))
         by_end.setdefault(end, []).append(kernel)
     by_end = by_end or {len(body): []}  # it may call kernels of other modules
@@ -247,73 +108,211 @@ def _parts(facts: SyntaxFacts) -> Iterator[_Part]:
         yield _Part(module, tuple(kernels), blocks[:end])
 
 
-# -- answers that are remembered -----------------------------------------------------------------------------------
+_Asked = list[tuple[Signature, KernelEvaluation]]
 
 
-def _launches(part: _Part, question: Question, memory: Memory) -> Launches:
-    """How the module calls kernels."""
-    top = tuple(sorted(part.top))
-    if question.explicit is not None:
-        return Launches(own=dict.fromkeys(top, (question.explicit,)), other={}, called=frozenset(), reads={})
-    asked = ("launches", top, len(part.blocks))
-    found: Launches | None = memory.recall(asked, part.blocks, part.module.file)
-    if found is None or not question.library.holds(found.reads):
-        budget = replace(HOST_BUDGET, stop=question.budget.stop)
-        found = launches(part.module, top, budget, question.library)
-        memory.keep(asked, part.blocks, found, _outermost(found.called))
+class _ModuleEvaluation:
+    """One evaluation of a module; of several evaluations of one place the first counts."""
+
+    def __init__(self, facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> None:
+        self._facts = facts
+        self._request = request
+        self._cache = cache
+        self._deadline = perf_counter() + request.seconds
+        self._findings: list[Diagnostic] = []
+        self._known: list[Examination] = []
+        self._entered: set[str] = set()
+
+    def run(self) -> Examination:
+        """Evaluate all kernels."""
+        facts, request = self._facts, self._request
+        unshaped: list[tuple[_Part, KernelFunction]] = []
+        request.library.refresh()
+        for part in _parts(facts):
+            called = self._launches(part)
+            self._findings += called.failures
+            known = self._signatures(part, called)
+            for kernel in part.kernels:
+                name = kernel.node.name
+                if _is_foreign(kernel):
+                    text = f"{name} is a kernel of neuronxcc.nki, which is not evaluated here"
+                    self._findings.append(messages.not_evaluated(facts, kernel, "NKI122", text))
+                elif part.module.function(name) is not kernel.node:
+                    text = f"{name} is made inside another function: only its syntax is checked"
+                    self._findings.append(messages.not_evaluated(facts, kernel, "NKI122", text))
+                elif not known.get(name):
+                    unshaped.append((part, kernel))
+                else:
+                    self._evaluate_all(part, kernel, known[name])
+            self._evaluate_others(called)
+        if request.explicit is None:
+            self._evaluate_unshaped([
+                item for item in unshaped
+                if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
+            ])  # fmt: skip
+        return Examination(
+            findings=tuple(self._findings),
+            variables=_first(item.variables for item in self._known),
+            issued=_first(item.issued for item in self._known),
+            expressions=_first(item.expressions for item in self._known),
+            operations=frozenset().union(*(item.operations for item in self._known)),
+            unknown=frozenset().union(*(item.unknown for item in self._known)),
+        )
+
+    def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> None:
+        """Evaluate a kernel with each signature."""
+        asked: _Asked = []
+        for signature in signatures:
+            found = self._evaluate(part, kernel, signature)
+            if found is None:
+                self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
+                break
+            self._known.append(found)
+            self._entered |= found.entered
+            asked.append((signature, found))
+        self._findings += _findings(self._facts, kernel, asked)
+
+    def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
+        """Evaluate kernels with the signatures of other files, and without any where those have none."""
+        if not unshaped:
+            return
+        request, names = self._request, frozenset(kernel.node.name for _, kernel in unshaped)
+        found = called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
+        for part, kernel in unshaped:
+            if signatures := found.get(kernel.node.name):
+                self._evaluate_all(part, kernel, signatures)
+            else:
+                self._findings.append(messages.without_shapes(self._facts, kernel))
+                self._evaluate_without(part, kernel)
+
+    def _evaluate_without(self, part: _Part, kernel: KernelFunction) -> None:
+        """Evaluate a kernel of whose arguments nothing is known: what is wrong then is wrong for all of them."""
+        parameters = kernel.node.args
+        signature = Signature(
+            args=(UNKNOWN,) * len([*parameters.posonlyargs, *parameters.args]),
+            kwargs={arg.arg: UNKNOWN for arg in parameters.kwonlyargs},
+        )
+        found = self._evaluate(part, kernel, signature)
+        if found is not None:
+            self._known.append(Examination(variables=found.variables))
+            # Asserts and raises may stand behind a test of an argument, and what nothing writes may be written unseen.
+            certain = [item for item in found.findings if item.outcome != "advice" and item.code[3] == "2"]
+            self._findings += [messages.named(self._facts, kernel, signature, item) for item in certain]
+
+    def _evaluate_others(self, called: Launches) -> None:
+        """Evaluate the kernels of other modules that this one calls."""
+        for (file, name), signatures in called.other.items():
+            module = called.modules[file]
+            entries = (item for item in facts_of(module).functions if item.is_entry and item.node.name == name)
+            kernel = next(entries, None)
+            if kernel is None or _is_foreign(kernel):
+                continue
+            part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+            found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
+            asked = [(signature, item) for signature, item in found if item is not None]
+            self._known += [Examination(operations=item.operations, unknown=item.unknown) for _, item in asked]
+            self._findings += _findings(self._facts, kernel, asked)
+
+    # -- cached evaluations --------------------------------------------------------------------------------------------
+
+    def _launches(self, part: _Part) -> Launches:
+        """Return the calls of kernels in a part of the module."""
+        top, request = tuple(sorted(part.top)), self._request
+        if request.explicit is not None:
+            return Launches(own=dict.fromkeys(top, (request.explicit,)), other={}, called=frozenset(), reads={})
+        key = ("launches", top, len(part.blocks))
+        found = self._cache.recall(key, part.blocks, part.module.file, Launches)
+        if found is None or not request.library.holds(found.reads):
+            budget = replace(HOST_BUDGET, stop=request.budget.stop)
+            found = launches(part.module, top, budget, request.library)
+            self._cache.keep(key, part.blocks, found, _outermost(found.called))
+        return found
+
+    def _signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
+        if self._request.explicit is not None:
+            return called.own
+        return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
+
+    def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
+        """Return the evaluation of a kernel with a signature; None where there is no time for it."""
+        request, file, values = self._request, part.module.file, _key(signature)
+        key = (file, kernel.node.name, len(part.blocks), values, request.arch.target, request.options, request.budget,
+               kernel.dialect, request.judged)  # fmt: skip
+        found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        if found is not None and request.library.holds(found.reads):
+            return found
+        left = self._deadline - perf_counter()
+        if left <= 0:
+            return None
+        budget = replace(request.budget, seconds=min(request.budget.seconds, left))
+        found = _evaluation(part.module, kernel, signature, request, budget)
+        if values is not None:
+            self._cache.keep(key, part.blocks, found, found.depends)
+        return found
+
+
+def _is_foreign(kernel: KernelFunction) -> bool:
+    """Return whether a kernel is of Beta 1, and nothing evaluates that dialect here."""
+    return kernel.dialect == "beta1" and legacy_dialect() is None
+
+
+def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:
+    """Return the entries of all tables; of several entries at one place the first."""
+    return {place: value for table in reversed(list(tables)) for place, value in table.items()}
+
+
+def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: _Asked) -> list[Diagnostic]:
+    """Return the findings under the signatures of a kernel."""
+    found = []
+    for signature, evaluation in asked:
+        others = [other for _, other in asked if other is not evaluation]
+        kept = [
+            item for item in evaluation.findings if item.code not in _OF_ALL or not _serves(item, evaluation, others)
+        ]
+        found += [messages.named(facts, kernel, signature, item) for item in kept]
     return found
 
 
-def _signatures(part: _Part, called: Launches, question: Question) -> Mapping[str, Sequence[Signature]]:
-    if question.explicit is not None:
-        return called.own
-    return {name: (*question.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
+_OF_ALL: Final = frozenset({"NKI414"})
+"""Findings about operations that serve no purpose: an operation that serves one under another signature is fine."""
 
 
-def _outermost(names: set[str] | frozenset[str]) -> frozenset[str]:
-    """The functions at module level that hold the functions of these qualified names."""
+def _serves(item: Diagnostic, evaluation: KernelEvaluation, others: Sequence[KernelEvaluation]) -> bool:
+    """Return whether the operation of a finding is evaluated under another signature without that finding."""
+    if item.span is None:
+        return False
+    file, place = item.span.file, (item.span.line, item.span.column)
+    before = [operation for operation in evaluation.operations if operation[0] == file and operation[1:] <= place]
+    return bool(before) and any(
+        max(before) in other.operations
+        and not any(found.code == item.code and found.span == item.span for found in other.findings)
+        for other in others
+    )
+
+
+def _outermost(names: Iterable[str]) -> frozenset[str]:
+    """Return the functions at module level that hold the functions of these qualified names."""
     return frozenset(name.partition(".")[0] for name in names)
 
 
-def _answer(
-    part: _Part, kernel: KernelFunction, signature: Signature, question: Question, memory: Memory, deadline: float
-) -> Made | None:
-    """The evaluation of a kernel with a signature; None where there is no time for it."""
-    name, file = kernel.node.name, part.module.file
-    key = _key(signature)
-    asked = (name, len(part.blocks), key, question.arch.target, question.options, question.budget, kernel.dialect,
-             question.judged)  # fmt: skip
-    made: Made | None = None if key is None else memory.recall((file, *asked), part.blocks, file)
-    if made is not None and not question.library.holds(made.reads):
-        made = None
-    left = deadline - perf_counter()
-    if made is not None or left <= 0:
-        return made
-    budget = replace(question.budget, seconds=min(question.budget.seconds, left))
-    made = _evaluation(part.module, kernel, signature, question, budget)
-    if key is not None:
-        memory.keep((file, *asked), part.blocks, made, made.depends)
-    return made
-
-
 def _evaluation(
-    module: ModuleSource, kernel: KernelFunction, signature: Signature, question: Question, budget: Budget
-) -> Made:
-    refused = None if kernel.dialect == "legacy" else launch_refused(kernel.node.name, signature.grid, question.arch)
+    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, budget: Budget
+) -> KernelEvaluation:
+    refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
     if refused is not None:
         refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:
         result = evaluate(
-            module, kernel.node.name, signature, arch=question.arch, options=question.options, budget=budget,
-            dialect=kernel.dialect, library=question.library,
+            module, kernel.node.name, signature, arch=request.arch, options=request.options, budget=budget,
+            dialect=kernel.dialect, library=request.library,
         )  # fmt: skip
         for other in result.modules:
             others.enter_context(other.shown())
         findings = [*([] if refused is None else [refused]), *result.diagnostics]
-        if question.judged:
+        if request.judged:
             findings += _judged(result)
         findings = without_consequences(findings)
-    return Made(
+    return KernelEvaluation(
         findings=tuple(_reached(module.file, result, item) for item in findings),
         variables=result.types,
         expressions=result.expressions,
@@ -356,7 +355,7 @@ def _key(signature: Signature) -> Hashable:
         return None
 
 
-def _plain(value: Any) -> Hashable:
+def _plain(value: object) -> Hashable:
     match value:
         case None | bool() | int() | float() | str() | TensorSpec() | np.dtype():
             return (type(value).__name__, repr(value))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.source.noqa import ALWAYS_SAID
+from nki_lab.source.noqa import ALWAYS_REPORTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class Selection:
 
     def keeps(self, code: str) -> bool:
         """Whether findings of a code are kept."""
-        wanted = not self.select or code.startswith(self.select) or code in ALWAYS_SAID
+        wanted = not self.select or code.startswith(self.select) or code in ALWAYS_REPORTED
         return wanted and not (self.ignore and code.startswith(self.ignore))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from nki_lab import widgets
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
-from nki_lab.export import picture, words
+from nki_lab.export import formatting, picture
 from nki_lab.export.card import card
 from nki_lab.export.text import brief
 from nki_lab.kernel_runtime.recording import Recording
@@ -28,7 +28,7 @@ def bundle(recording: Recording, limit: int, fault: int, view: Callable[[], Any]
     if kept is not None:
         shown[widgets.MIME] = kept
     else:
-        note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {words.size(limit)}). {_MORE}"
+        note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {formatting.size(limit)}). {_MORE}"
         try:
             shown = _data(view()) | shown
         except NkiError as error:

@@ -9,12 +9,12 @@ from typing import Any
 
 from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
-from nki_lab.dialects.kernel import results
-from nki_lab.export import words
+from nki_lab.export import formatting
+from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.result.recorded import Recorded, counts
+from nki_lab.result.recorded import Recorded
 from nki_lab.session.summary import Summary, summarise
 from nki_lab.testing import assert_close
 
@@ -30,12 +30,12 @@ class Run(Recorded):
 
     def __init__(self, execution: session.Execution, name: str, arguments: tuple[Any, ...]) -> None:
         self.name = name
-        self.output: Any = None if execution.error else results(execution)
-        self.outputs: tuple[Any, ...] = tuple(_leaves(self.output, execution))
+        self.output: Any = execution.outputs
+        self.outputs = execution.flat
         self.diagnostics: tuple[Diagnostic, ...] = execution.diagnostics
         self.timings = execution.timings
         self.program: Program = execution.program
-        self.target: str = execution.arch.target
+        self.target = execution.program.arch.target
         self.error: NkiError | None = execution.error
         self._arguments = arguments
         self._timeline = execution.timeline
@@ -142,25 +142,13 @@ class Run(Recorded):
         if moved:
             yield "dma bytes", f"{moved:,}"
         if self._timeline is not None:
-            work = words.share(words.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
+            work = formatting.share(formatting.ratio(self.summary.critical_path_ns, self.summary.makespan_ns))
             yield "makespan", f"{self.summary.makespan_ns / 1e3:,.2f} us, {work} of it work on the critical path"
         yield "specialize", f"{self.timings.specialize * 1e3:.2f} ms"
         if self.timings.timing is not None:
             yield "timing", f"{self.timings.timing * 1e3:.2f} ms"
         yield "numeric", f"{self.timings.numeric * 1e3:.2f} ms"
         yield "findings", counts(self.diagnostics) or "none"
-
-
-def _leaves(value: Any, execution: session.Execution) -> Iterator[Any]:
-    """The arrays in a returned structure, in order."""
-    if isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _leaves(item, execution)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item, execution)
-    elif hasattr(value, "shape"):
-        yield value
 
 
 def _shape(array: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
-from nki_lab.kernel_runtime.collectives.rank_group import Rank, World, local
+from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.result.calls import run
 from nki_lab.result.outcome import Run
 
@@ -25,12 +25,12 @@ def run_ranks(kernel: Callable[..., Any], arguments: Sequence[Any], **keywords: 
             diagnose("NKI012", "run_ranks: arguments is no list of arguments", operand="arguments",
                      limit="an entry for each rank", help="write run_ranks(kernel, [(a0, b0), (a1, b1)])")
         )  # fmt: skip
-    world = World(len(arguments))
+    group = RankGroup(len(arguments))
     done: dict[int, Run] = {}
     failed: dict[int, BaseException] = {}
 
     def one(number: int, given: Any) -> None:
-        local.rank = Rank(number, world)
+        local.rank = Rank(number, group)
         try:
             if isinstance(given, Mapping):
                 done[number] = run(kernel, **given, **keywords)
@@ -40,7 +40,7 @@ def run_ranks(kernel: Callable[..., Any], arguments: Sequence[Any], **keywords: 
             failed[number] = error
         finally:
             local.rank = None
-            world.leave(number)
+            group.leave(number)
 
     threads = [threading.Thread(target=one, args=pair, daemon=True) for pair in enumerate(arguments)]
     for thread in threads:

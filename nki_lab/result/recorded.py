@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.export.found import findings
+from nki_lab.export.findings import counts, findings
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.session import NotRecorded
@@ -143,16 +142,3 @@ class SavedRun(Recorded):
 
     def __str__(self) -> str:
         return self.report()
-
-
-def counts(diagnostics: Sequence[Diagnostic]) -> str:
-    """Findings by severity: "1 error, 2 warnings"."""
-    number: dict[str, int] = {}
-    for item in diagnostics:
-        number[item.severity] = number.get(item.severity, 0) + 1
-    order = ("error", "warning", "information", "hint")
-    return ", ".join(
-        f"{number[kind]} {kind}{'s' if number[kind] > 1 and kind != 'information' else ''}"
-        for kind in order
-        if kind in number
-    )

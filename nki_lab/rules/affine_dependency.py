@@ -13,7 +13,7 @@ from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.alu import AluOp
 from nki_lab.kernel_runtime.ir import Accesses, Variant
 from nki_lab.kernel_runtime.issue.source_location import span_of
-from nki_lab.rules.program_facts import ProgramFacts, title
+from nki_lab.rules.program_facts import ProgramFacts, distinct, title
 from nki_lab.rules.rule import Findings, program_rule
 from nki_lab.source_files import line_of
 
@@ -23,7 +23,7 @@ _HEADER: Final = re.compile(r"\bin\s+(\w+\.)*affine_range\s*\(")
 
 
 class _Rows(NamedTuple):
-    """Accesses in a loop by (view, op, reads before writes): in which execution of the loop, in which pass of it."""
+    """Accesses in a loop by (view, op, reads before writes), with their execution of the loop and iteration of it."""
 
     execution: Column
     turn: Column
@@ -31,12 +31,6 @@ class _Rows(NamedTuple):
     view: Column
     buffer: Column
     is_out: NDArray[np.bool_]
-
-    def between(self, first: int, end: int) -> _Rows:
-        """The rows from `first` to before `end`."""
-        part = slice(first, end)
-        return _Rows(self.execution[part], self.turn[part], self.op[part], self.view[part], self.buffer[part],
-                     self.is_out[part])  # fmt: skip
 
 
 @program_rule("NKI418")
@@ -46,9 +40,9 @@ def check(facts: ProgramFacts) -> Findings:
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
     """
     program = facts.program
-    if not program.passes:
+    if not program.iterations:
         return
-    parent, _, value, site_of = zip(*program.passes, strict=True)
+    parent, _, value, site_of = zip(*program.iterations, strict=True)
     places = {site: program.sites[site] for site in set(site_of)}
     affine = sorted(site for site, at in places.items() if _HEADER.search(line_of(at.file, at.line)))
     if not affine or not len(facts.once(_by_view).op):
@@ -60,20 +54,16 @@ def check(facts: ProgramFacts) -> Findings:
 
 
 def _loop(facts: ProgramFacts, site: int, passes: Column, sums: NDArray[np.bool_]) -> Findings:
-    rows = _rows(facts, site, passes)
-    told = set()
-    for first, end in _meetings(rows, sums):
-        group = rows.between(first, end)
-        if _is_sum(group, sums):
-            continue
-        writer = int(group.op[group.is_out][0])
+    carried = []
+    for group in _shared_accesses(_rows(facts, site, passes), sums):
+        writer, buffer = int(group.op[group.is_out][0]), int(group.buffer[0])
         reader = _carried(group, int(group.turn[group.op == writer][0]))
-        if reader < 0 and facts.program.dialect == "current" and facts.program.buffers[group.buffer[0]].on_chip:
-            continue  # a tile that every pass fills anew: AWS's kernels have them, and passes are unrolled in order
-        if facts.program.op_site[writer] in told:
-            continue
-        told.add(facts.program.op_site[writer])
-        yield _finding(facts, site, int(group.buffer[0]), writer, reader)
+        # AWS's kernels have tiles that every iteration fills again; iterations are unrolled in order.
+        refilled = reader < 0 and facts.program.dialect == "current" and facts.program.buffers[buffer].on_chip
+        if not refilled:
+            carried.append((writer, buffer, reader))
+    for writer, buffer, reader in distinct(carried, lambda item: facts.program.op_site[item[0]]):
+        yield _finding(facts, site, buffer, writer, reader)
 
 
 def _by_view(facts: ProgramFacts) -> Accesses:
@@ -81,8 +71,7 @@ def _by_view(facts: ProgramFacts) -> Accesses:
     accesses = facts.accesses
     writes = np.bincount(accesses.view[accesses.is_out], minlength=len(facts.program.views))
     rows = np.flatnonzero(writes[accesses.view] > 1)
-    key = (accesses.view[rows] * max(len(facts.program), 1) + accesses.op[rows]) * 2 + accesses.is_out[rows]
-    order = rows[np.argsort(key)]
+    order = rows[np.lexsort((accesses.is_out[rows], accesses.op[rows], accesses.view[rows]))]
     return Accesses(accesses.op[order], accesses.view[order], accesses.buffer[order], accesses.is_out[order])
 
 
@@ -95,26 +84,24 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
         if (found == turn).all():
             break
         turn = found
-    # Where the variable does not grow, the loop has begun anew.
+    # Where the variable does not grow, the loop begins again.
     own = np.flatnonzero(mine)
     begins = np.ones(len(own), bool)
     begins[1:] = (parent[own[1:]] != parent[own[:-1]]) | (passes[own[1:], 1] <= passes[own[:-1], 1])
     execution = np.zeros(len(passes), np.int64)
     execution[own] = np.cumsum(begins)
-    of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_pass, np.int32)]
+    of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_iteration, np.int32)]
     accesses = facts.once(_by_view)
-    inside = np.flatnonzero(of_op[accesses.op] >= 0)
-    turns = of_op[accesses.op[inside]]
-    return _Rows(
-        execution[turns], turns, accesses.op[inside], accesses.view[inside], accesses.buffer[inside],
-        accesses.is_out[inside],
-    )  # fmt: skip
+    rows = np.flatnonzero(of_op[accesses.op] >= 0)
+    turns = of_op[accesses.op[rows]]
+    columns = (accesses.op, accesses.view, accesses.buffer, accesses.is_out)
+    return _Rows._make((execution[turns], turns, *(column[rows] for column in columns)))
 
 
-def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """The stretches of rows that access one view in one execution of the loop, in several passes, and write it.
+def _shared_accesses(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[_Rows]:
+    """Yield the rows that access one view in one execution of the loop, in several iterations, and write it.
 
-    Those of nothing but terms of sums are left out.
+    Accesses that make one sum are left out.
     """
     if not len(rows.op):
         return
@@ -126,7 +113,9 @@ def _meetings(rows: _Rows, sums: NDArray[np.bool_]) -> Iterator[tuple[int, int]]
     written = np.logical_or.reduceat(rows.is_out, first)
     other = np.logical_or.reduceat(~sums[rows.op], first)
     for number in np.flatnonzero(several & written & other).tolist():
-        yield int(first[number]), int(end[number])
+        group = _Rows._make(column[first[number] : end[number]] for column in rows)
+        if not _is_sum(group, sums):
+            yield group
 
 
 def _adds_up(variant: Variant) -> bool:
@@ -164,7 +153,7 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
     program = facts.program
     place = program.sites[site]
     buffer = program.buffers[number]
-    variable = next(item.variable for item in program.passes if item.site == site)
+    variable = next(item.variable for item in program.iterations if item.site == site)
     line = facts.line(reader) if reader >= 0 else 0
     what = f"the next pass reads it at line {line}" if line else "every pass writes the same elements"
     return facts.report(

@@ -19,7 +19,7 @@ _NUMBERS: Final = frozenset(
 """Functions of NKI that give no tile."""
 
 
-@syntax_rule("NKI337", dialects=("legacy",))
+@syntax_rule("NKI337", dialects=("beta1",))
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for the first use of each name that only blocks bind, to what NKI's functions return, and of each
     that a loop binds anew to another tile.
@@ -56,7 +56,7 @@ class _Function:
                 case ast.For(target=target, iter=source, body=inner, orelse=after):
                     self._uses(source)
                     self._bind(target, None, block)
-                    kind = "unrolled loop" if self._calls(source, "static_range") else "loop"
+                    kind = "unrolled loop" if self.facts.calls(source, "static_range") else "loop"
                     self._inner([inner, after], block, kind)
                 case ast.While(test=test, body=inner, orelse=after):
                     self._uses(test)
@@ -116,9 +116,6 @@ class _Function:
                 self._bind(item, None, block)
         else:
             self._uses(target)
-
-    def _calls(self, node: ast.expr, name: str) -> bool:
-        return isinstance(node, ast.Call) and self.facts.dotted(node.func).rpartition(".")[2] == name
 
     def _is_tile(self, value: ast.expr) -> bool:
         if isinstance(value, ast.BinOp):

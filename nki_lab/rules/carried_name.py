@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nki_lab.diagnostic import Related
 from nki_lab.rules.rule import Findings, syntax_rule
@@ -19,17 +19,18 @@ def check(facts: SyntaxFacts) -> Findings:
     registers = {
         target.id
         for node in facts.find(ast.Assign)
-        if _calls(facts, node.value, "register_alloc")
+        if facts.calls(node.value, "register_alloc")
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    counted = [loop for loop in facts.find(ast.For) if _calls(facts, loop.iter, "dynamic_range")]
+    counted = [loop for loop in facts.find(ast.For) if facts.calls(loop.iter, "dynamic_range")]
     tested = [loop for loop in facts.find(ast.While) if isinstance(loop.test, ast.Name) and loop.test.id in registers]
     loops: list[ast.For | ast.While] = [*counted, *tested]
     for loop in loops:
         read: dict[str, ast.AST] = {}
         bound: dict[str, ast.AST] = {}
-        known = {*_names(loop.target)} if isinstance(loop, ast.For) else set()
+        targets = ast.walk(loop.target) if isinstance(loop, ast.For) else ()
+        known = {node.id for node in targets if isinstance(node, ast.Name)}
         for node, stored in _uses(loop.body):
             name = node.id
             if stored:
@@ -48,44 +49,25 @@ def check(facts: SyntaxFacts) -> Findings:
             )
 
 
-def _calls(facts: SyntaxFacts, node: ast.expr, name: str) -> bool:
-    """Whether an expression calls NKI's function of this name, however it was imported."""
-    return isinstance(node, ast.Call) and facts.dotted(node.func).rpartition(".")[2] == name
-
-
-def _names(target: ast.expr) -> Iterator[str]:
-    return (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
-
-
-def _uses(body: list[ast.stmt]) -> Iterator[tuple[ast.Name, bool]]:
-    """The names in statements in the order in which they are used, and whether they are bound there."""
-    for statement in body:
-        yield from _of(statement)
-
-
-def _of(node: ast.AST) -> Iterator[tuple[ast.Name, bool]]:
-    match node:
-        case ast.Name():
-            yield node, isinstance(node.ctx, ast.Store)
-        case ast.Assign(targets=targets, value=value):
-            for part in (value, *targets):
-                yield from _of(part)
-        case ast.AugAssign(target=target, value=value):
-            yield from _of(value)
-            if isinstance(target, ast.Name):
+def _uses(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Name, bool]]:
+    """Yield the names in nodes in the order in which they are used, and whether they are bound there."""
+    for node in nodes:
+        match node:
+            case ast.Name():
+                yield node, isinstance(node.ctx, ast.Store)
+            case ast.Assign(targets=targets, value=value):
+                yield from _uses([value, *targets])
+            case ast.AugAssign(target=ast.Name() as target, value=value):
+                yield from _uses([value])
                 yield target, False
                 yield target, True
-            else:
-                yield from _of(target)
-        case ast.AnnAssign(target=target, value=value):
-            yield from () if value is None else _of(value)
-            yield from _of(target)
-        case ast.For(target=target, iter=source, body=body, orelse=orelse):
-            yield from _of(source)
-            yield from _of(target)
-            yield from _uses([*body, *orelse])
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef() | ast.comprehension():
-            return  # names of their own
-        case _:
-            for child in ast.iter_child_nodes(node):
-                yield from _of(child)
+            case ast.AugAssign(target=target, value=value):
+                yield from _uses([value, target])
+            case ast.AnnAssign(target=target, value=value):
+                yield from _uses([target] if value is None else [value, target])
+            case ast.For(target=target, iter=source, body=body, orelse=orelse):
+                yield from _uses([source, target, *body, *orelse])
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda() | ast.ClassDef() | ast.comprehension():
+                pass  # names of their own
+            case _:
+                yield from _uses(ast.iter_child_nodes(node))

@@ -39,8 +39,7 @@ def check(facts: ProgramFacts) -> Findings:
     wasted = np.bincount(site[ops], minlength=len(program.sites))
     found = (wasted == at_place) & (at_place > 0)
     found[list(_lost_sums(facts, events, dead & ops[events.op], killer))] = True
-    places = np.flatnonzero(found)
-    for place in places.tolist():
+    for place in np.flatnonzero(found).tolist():
         op = int(np.flatnonzero(ops & (site == place))[0])
         row = int(np.flatnonzero(dead & (events.op == op))[0])
         count, of = int(wasted[place]), int(at_place[place])
@@ -54,27 +53,29 @@ def _dead_writes(facts: ProgramFacts, events: Events) -> tuple[Mask, NDArray[np.
     pure = facts.overwrites[events.op]
     reads = ~events.is_out | ~pure
     row = np.arange(count)
+    whole = np.array([view.full for view in facts.program.views], bool)
+    certain = np.array([view.indirect is None for view in facts.program.views], bool)  # known before the run
     end = events.start[events.buffer + 1]
     next_read = _next(reads, count, row)
-    kill = np.minimum(_next_alike(events), _next(_whole(facts)[events.view] & events.is_out & pure, count, row))
+    kill = np.minimum(_next_alike(events), _next(whole[events.view] & events.is_out & pure, count, row))
     killed = (kill < end) & (kill < next_read)
     forgotten = (next_read >= end) & _local(facts)[events.buffer]
     straight = _straight(facts, events)[events.buffer]
     unread = np.bincount(events.buffer[reads], minlength=len(facts.program.buffers)) == 0
     found = events.is_out & pure & np.where(straight, killed | forgotten, forgotten & unread[events.buffer])
-    return found & _certain(facts)[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
+    return found & certain[events.view], np.where(killed, events.op[np.minimum(kill, count - 1)], -1)
 
 
 def _lost_sums(facts: ProgramFacts, events: Events, dead: Mask, killer: NDArray[np.int64]) -> Iterator[int]:
-    """The places whose matmuls write over each other's products; one that is repeated as it is warms the engine up."""
+    """Yield the places whose matmuls overwrite each other's products.
+
+    A matmul that is repeated as it is warms the engine up.
+    """
     site = facts.program.op_site
-    told: set[int] = set()
-    for row in np.flatnonzero(dead & (killer >= 0) & facts.can_accumulate[events.op]).tolist():
-        op, other = int(events.op[row]), int(killer[row])
-        place = int(site[op])
-        if place not in told and place == site[other] and _read_views(facts, op) != _read_views(facts, other):
-            told.add(place)
-            yield place
+    rows = np.flatnonzero(dead & (killer >= 0) & facts.can_accumulate[events.op])
+    for op, other in zip(events.op[rows].tolist(), killer[rows].tolist(), strict=True):
+        if site[op] == site[other] and _read_views(facts, op) != _read_views(facts, other):
+            yield site[op]
 
 
 def _read_views(facts: ProgramFacts, op: int) -> list[int]:
@@ -82,10 +83,6 @@ def _read_views(facts: ProgramFacts, op: int) -> list[int]:
     program = facts.program
     outs, start = program.variants[program.op_variant[op]].outs, program.op_access[op]
     return [int(program.access_view[start + at]) for at, is_out in enumerate(outs) if not is_out]
-
-
-def _used(events: Events) -> NDArray[np.int64]:
-    return np.flatnonzero(np.diff(events.start))
 
 
 def _next(marked: Mask, count: int, row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -106,33 +103,22 @@ def _next_alike(events: Events) -> NDArray[np.int64]:
     return out
 
 
-def _whole(facts: ProgramFacts) -> Mask:
-    """The views that are all of their tensors."""
-    return np.fromiter((view.full for view in facts.program.views), bool, len(facts.program.views))
-
-
-def _certain(facts: ProgramFacts) -> Mask:
-    """The views whose place is known before the run."""
-    return np.fromiter((view.indirect is None for view in facts.program.views), bool, len(facts.program.views))
-
-
 def _local(facts: ProgramFacts) -> Mask:
-    """The buffers that are gone when the kernel ends, and that are seen under one name only."""
-    alone = _under_one_name(facts)
-    out = np.array([buffer.kind == "temp" and alone[buffer.id] for buffer in facts.program.buffers], bool)
-    out[[tensor._buffer.id for tensor in facts.program.outputs]] = False
+    """Return the buffers that do not outlive the kernel, and that are seen under one name only."""
+    out: Mask = ~_outside(facts) & _under_one_name(facts)
     out[list(facts.doubtful)] = False
     return out
 
 
 def _under_one_name(facts: ProgramFacts) -> Mask:
-    """The buffers whose memory is not read through another one.
+    """Return the buffers whose memory is not read through another buffer.
 
-    Who reads a placed tensor through another name reads what nothing has written under that name.
+    An access through the other name reads what nothing has written under that name.
     """
+    placed = np.array([buffer.address is not None for buffer in facts.program.buffers], bool)
     aliased = any(item.code in ("NKI301", "NKI302") for item in facts.coverage.diagnostics)
-    alone = np.array([buffer.address is None or not aliased for buffer in facts.program.buffers], bool)
-    if any(buffer.address is not None for buffer in facts.program.buffers):
+    alone: Mask = ~placed if aliased else np.ones(len(placed), bool)
+    if placed.any():
         alone[facts.allocation.overlaps.ravel()] = False  # both live, in the same bytes
     return alone
 
@@ -150,7 +136,7 @@ def _straight(facts: ProgramFacts, events: Events) -> Mask:
     out[events.buffer[facts.in_loop[events.op]]] = False
     if facts.program.cores > 1:
         core = facts.program.core_column()[events.op]
-        used = _used(events)
+        used = np.flatnonzero(np.diff(events.start))
         first = events.start[:-1][used]
         out[used] &= np.minimum.reduceat(core, first) == np.maximum.reduceat(core, first)
     return out
@@ -175,16 +161,14 @@ def _has_effects(variant: Variant) -> bool:
 
 def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str) -> Diagnostic:
     buffer = facts.program.buffers[number]
-    what = f"{facts.name(op)}: {title(buffer)} is written"
-    related = list(facts.made(buffer))
+    reason, related = "nothing reads it", facts.made(buffer)
     if killer >= 0:
-        message = f"{what}, and line {facts.line(killer)} writes over it before anything reads it{times}"
-        related.insert(0, Related("it is written over here", facts.span(killer)))
-    else:
-        message = f"{what}, and nothing reads it{times}"
+        reason = f"line {facts.line(killer)} writes over it before anything reads it"
+        related = (Related("it is written over here", facts.span(killer)), *related)
     adds = killer >= 0 and facts.program.op_site[killer] == facts.program.op_site[op]
     return facts.report(
-        "NKI414", op, message, operand="dst", limit="an instruction is worth its time where something reads its result",
+        "NKI414", op, f"{facts.name(op)}: {title(buffer)} is written, and {reason}{times}", operand="dst",
+        limit="an instruction is worth its time where something reads its result",
         use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",
         related=related,
     )  # fmt: skip

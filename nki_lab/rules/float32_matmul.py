@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Related
 from nki_lab.isa.dtype import BF16, F32
 from nki_lab.isa.spec import Use
 from nki_lab.kernel_runtime.ir import Variant
@@ -24,29 +23,20 @@ def check(timed: TimedFacts) -> Findings:
     The gain is that of the matmuls alone; less to load comes on top of it. It says whether nothing would be lost.
     """
     program = timed.program
-    wide = [item.id for item in program.variants if _is_float32(item)]
-    ops = np.isin(timed.facts.variant, wide)
-    if not timed.is_worthwhile(int((timed.path_work + timed.path_wait)[ops].sum())):
+    wide = {item.id for item in program.variants if _is_float32(item)}
+    ops = np.isin(timed.facts.variant, list(wide))
+    saving = timed.saving(ops, lambda number, cost: _narrow(program.variants[number], cost) if number in wide else cost)
+    if saving is None:
         return
-    costs = list(timed.costs)
-    for number in wide:
-        costs[number] = _narrow(program.variants[number], costs[number])
-    gain = timed.timing.makespan - timed.retimed(costs=costs)
-    if not timed.is_worthwhile(gain):
-        return
-    facts = timed.facts
-    places = timed.places(ops)
-    first = timed.first_at(places[0], ops)
+    facts, first = timed.facts, saving.first
     exact = _from_narrower(timed, ops)
     why = "their operands are copies of bfloat16: nothing is lost" if exact else "where 8 bits are enough"
-    related = [Related(f"so does line {program.sites[site].line}", facts.span(timed.first_at(site, ops)))
-               for site in places[1:4]]  # fmt: skip
     yield facts.report(
         "NKI702", first,
-        f"{facts.name(first)}: multiplies float32, bfloat16 would gain {timed.gain(gain)}; {why}",
+        f"{facts.name(first)}: multiplies float32, bfloat16 would gain {saving.gain}; {why}",
         note=timed.shape(first),
         limit=f"the Tensor Engine takes {program.arch.fp32_matmul_factor:g} times as long for float32",
-        use="keep the operands in bfloat16; PSUM adds up in float32 all the same", related=related,
+        use="keep the operands in bfloat16; PSUM adds up in float32 all the same", related=saving.related,
     )  # fmt: skip
 
 
@@ -65,7 +55,7 @@ def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:
     assert product is not None
     use.dtypes = use.dtypes | {product.moving: BF16, product.stationary: BF16}
     assert callable(variant.instruction.cost)
-    found = variant.instruction.cost(use.arch, use)
+    found = variant.instruction.cost(use)
     clock = use.arch.ghz(variant.engine)
     return replace(cost, interval=round(1000 * found.interval / clock), latency=round(1000 * found.latency / clock))
 

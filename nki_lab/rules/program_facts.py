@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -155,6 +155,15 @@ def _events(program: Program, accesses: Accesses) -> Events:
 def _leaves_some(variant: Variant) -> bool:
     """Whether an instruction may leave elements of its result as they were, or add to them."""
     return variant.use.attrs.get("oob_mode") is enums.oob_mode.skip or variant.instruction.updates(variant.use)
+
+
+def distinct(items: Iterable[T], key: Callable[[T], Hashable]) -> Iterator[T]:
+    """Yield the first item of each key, such as the first op of each place of the source."""
+    seen = set()
+    for item in items:
+        if (found := key(item)) not in seen:
+            seen.add(found)
+            yield item
 
 
 def title(buffer: Buffer) -> str:

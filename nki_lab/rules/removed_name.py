@@ -17,7 +17,7 @@ _ENTRIES: Final = frozenset({"baremetal", "benchmark", "profile", "simulate_kern
 _MENTION: Final = re.compile(rf"\b({'|'.join(sorted(_ENTRIES))})\b")
 
 
-@syntax_rule("NKI603", dialects=("current", "legacy"), on_host=True)
+@syntax_rule("NKI603", dialects=("current", "beta1"), on_host=True)
 def check(facts: SyntaxFacts) -> Findings:
     """One finding for each mention of such a name of the module `nki`, wherever it stands."""
     lines = [number for number, line in enumerate(facts.lines, start=1) if _MENTION.search(line)]

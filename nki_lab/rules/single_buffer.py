@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.allocate.placing import Room
+from nki_lab.kernel_runtime.allocate.placing import AddressSpace
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 from nki_lab.rules.program_facts import title
@@ -28,7 +28,7 @@ def check(timed: TimedFacts) -> Findings:
     The gain is that of two tiles in turn for each whose reuse is on the critical path, as far as memory has room.
     """
     fills, readers = _reuses(timed)
-    spent = timed.path_work + timed.path_wait
+    spent = timed.path_time
     if not timed.is_worthwhile(int(spent[fills].sum())):
         return
     cost: dict[int, int] = {}
@@ -66,12 +66,12 @@ def _fitting(timed: TimedFacts, numbers: list[int]) -> list[Buffer]:
     """As many of these tiles, in order, as there is room for a second time."""
     allocation, arch = timed.allocation, timed.program.arch
     left: dict[MemoryRegion, int] = {
-        sbuf: Room.of(sbuf, arch).usable - allocation.sbuf_peak,
-        psum: Room.of(psum, arch).usable - allocation.psum_peak,
+        sbuf: AddressSpace.of(sbuf, arch).usable - allocation.sbuf_peak,
+        psum: AddressSpace.of(psum, arch).usable - allocation.psum_peak,
     }
     chosen = []
     for buffer in (timed.program.buffers[number] for number in numbers):
-        bank = Room.of(buffer.space, arch).bank
+        bank = AddressSpace.of(buffer.space, arch).bank
         size = -(-buffer.partition_bytes // bank) * bank if bank else buffer.partition_bytes
         if size <= left[buffer.space]:
             left[buffer.space] -= size

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Related
 from nki_lab.isa.spec import Unmodelled
 from nki_lab.kernel_runtime.ir import Variant
 from nki_lab.kernel_runtime.timing import VariantCost
@@ -24,26 +23,18 @@ def check(timed: TimedFacts) -> Findings:
     program, arch = timed.program, timed.program.arch
     pieces = {item.id: size for item in program.variants if 0 < (size := _piece(item)) < arch.dma_efficient_bytes}
     ops = _enough(timed, np.isin(timed.facts.variant, list(pieces)))
-    if not timed.is_worthwhile(int((timed.path_work + timed.path_wait)[ops].sum())):
+    saving = timed.saving(ops, lambda number, cost: _merged(timed, cost, pieces.get(number, 0)))
+    if saving is None:
         return
-    costs = [
-        _merged(timed, item, pieces[number]) if number in pieces else item for number, item in enumerate(timed.costs)
-    ]
-    gain = timed.timing.makespan - timed.retimed(costs=costs)
-    if not timed.is_worthwhile(gain):
-        return
-    places = timed.places(ops)
-    facts, first = timed.facts, timed.first_at(places[0], ops)
+    facts, first = timed.facts, saving.first
     size = pieces[program.op_variant[first]]
-    related = [Related(f"so does line {program.sites[site].line}", facts.span(timed.first_at(site, ops)))
-               for site in places[1:4]]  # fmt: skip
     yield facts.report(
         "NKI701", first,
         f"{facts.name(first)}: moves pieces of {size} bytes, {arch.dma_efficient_bytes} at a time would gain "
-        f"{timed.gain(gain)}",
+        f"{saving.gain}",
         note=timed.shape(first), limit=f"contiguous pieces of {arch.dma_efficient_bytes} bytes or more use DMA fully",
         use="move more of a row at a time, or several tiles with one dma_copy, and take them apart on the chip",
-        related=related,
+        related=saving.related,
     )  # fmt: skip
 
 
@@ -60,11 +51,13 @@ def _piece(variant: Variant) -> int:
     declared = variant.instruction.cost
     if variant.engine != "dma" or isinstance(declared, Unmodelled):
         return 0
-    return declared(variant.use.arch, variant.use).descriptor_bytes
+    return declared(variant.use).descriptor_bytes
 
 
 def _merged(timed: TimedFacts, cost: VariantCost, size: int) -> VariantCost:
-    """The share of a transfer in one of longer pieces."""
+    """Return the share of a transfer of pieces of `size` bytes in a transfer of longer pieces; of size 0, its cost."""
+    if not size:
+        return cost
     arch = timed.program.arch
     engines = max(1, cost.engines.bit_count())
     whole = round(1000 * cost.bytes / (engines * arch.dma_bytes_per_ns))

@@ -16,7 +16,7 @@ _compiled: WeakSet[ast.stmt] = WeakSet()
 """Statements of modules that compile; Python's compiler looks at each on its own, but for what is declared global."""
 
 
-@syntax_rule("NKI101", dialects=("current", "legacy"))
+@syntax_rule("NKI101", dialects=("current", "beta1"))
 def check(facts: SyntaxFacts) -> Findings:
     """What keeps the whole module, host code too, from compiling. Nothing is executed."""
     body = facts.tree.body

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.diagnostic import Related
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
@@ -20,6 +21,14 @@ _PICOSECONDS: Final = 1000  # in a nanosecond
 
 WORTHWHILE: Final = 0.01
 """The share of a kernel's time below which a gain is not worth words. guess: what a user would not look for."""
+
+
+class Saving(NamedTuple):
+    """A gain as users read it, the first op of the place that costs most, and the next places."""
+
+    gain: str
+    first: int
+    related: list[Related]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,20 +52,12 @@ class TimedFacts:
         return costs_of(self.program)
 
     @cached_property
-    def path_work(self) -> NDArray[np.int64]:
-        """Picoseconds that each op works on the critical path."""
-        return self._along(self.timing.path.work)
-
-    @cached_property
-    def path_wait(self) -> NDArray[np.int64]:
-        """Picoseconds that the critical path waits before or in each op."""
-        return self._along(self.timing.path.wait)
-
-    def _along(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def path_time(self) -> NDArray[np.int64]:
+        """Return the picoseconds that each op works on the critical path, or that the path waits before or in it."""
         path = self.timing.path
-        there = path.row >= 0
+        on_path = path.row >= 0
         out = np.zeros(len(self.program), np.int64)
-        np.add.at(out, path.row[there], values[there])
+        np.add.at(out, path.row[on_path], (path.work + path.wait)[on_path])
         return out
 
     # -- places ----------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ class TimedFacts:
     def places(self, ops: NDArray[np.bool_]) -> list[int]:
         """The sites of some ops, those that the critical path spends most time at first."""
         site = np.frombuffer(self.program.op_site, np.uint32).astype(np.int64)[ops]
-        time = np.bincount(site, (self.path_work + self.path_wait)[ops], minlength=len(self.program.sites))
+        time = np.bincount(site, self.path_time[ops], minlength=len(self.program.sites))
         found = np.unique(site)
         order: list[int] = found[np.argsort(-time[found], kind="stable")].tolist()
         return order
@@ -72,6 +73,21 @@ class TimedFacts:
     def first_at(self, site: int, ops: NDArray[np.bool_]) -> int:
         """The first of some ops that was issued at a site."""
         return int(np.flatnonzero(ops & (np.frombuffer(self.program.op_site, np.uint32) == site))[0])
+
+    def saving(self, ops: NDArray[np.bool_], cost_of: Callable[[int, VariantCost], VariantCost]) -> Saving | None:
+        """Return the saving by other costs of the variants of some ops; None where it is not worthwhile."""
+        if not self.is_worthwhile(int(self.path_time[ops].sum())):
+            return None
+        costs = [cost_of(number, cost) for number, cost in enumerate(self.costs)]
+        gain = self.timing.makespan - self.retimed(costs=costs)
+        if not self.is_worthwhile(gain):
+            return None
+        first, *others = self.places(ops)
+        related = [
+            Related(f"so does line {self.program.sites[site].line}", self.facts.span(self.first_at(site, ops)))
+            for site in others[:3]
+        ]
+        return Saving(self.gain(gain), self.first_at(first, ops), related)
 
     def shape(self, op: int) -> str:
         """The first operand that an op reads, with its shape and dtype."""

@@ -1,7 +1,6 @@
-"""Sessions: a kernel's call from arrays to results, and what is kept between calls."""
+"""Sessions: a kernel's call from arrays to results, and the programs cached between calls."""
 
 from nki_lab.kernel_runtime.path import TripCounts
-from nki_lab.session.arrays import Kind, give_back, map_leaves
 from nki_lab.session.execution import execute, profile, specialise
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError, Timings, not_executed
@@ -10,7 +9,6 @@ from nki_lab.session.values import NotRecorded, RunValues
 
 __all__ = [
     "Execution",
-    "Kind",
     "Launch",
     "NotRecorded",
     "OnError",
@@ -19,8 +17,6 @@ __all__ = [
     "TripCounts",
     "execute",
     "forget",
-    "give_back",
-    "map_leaves",
     "not_executed",
     "profile",
     "specialise",

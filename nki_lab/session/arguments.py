@@ -20,11 +20,14 @@ from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 from nki_lab.session.arrays import Array, Kind, accepted_dtype, host_array, kind_of, native, refused
 
+Arguments = tuple[object, ...]
+Keywords = Mapping[str, object]
+
 _PLAIN: Final = (type(None), bool, int, float, str, bytes, slice, type(Ellipsis), range)
 _CONSTANTS: Final = (*_PLAIN, Enum, np.dtype, NamedDType, DType, type, np.generic, np.ufunc)
 
 
-def bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+def bound(function: Callable[..., Any], args: Arguments, kwargs: Keywords) -> inspect.BoundArguments:
     """The arguments by parameter name; a `*args` parameter holds a tuple, `**kwargs` a dict.
 
     NKI003 where a parameter gets no value, NKI002 where a value gets no parameter.
@@ -43,8 +46,8 @@ def bound(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[s
 def _misfit(
     function: Callable[..., Any],
     signature: inspect.Signature,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    args: Arguments,
+    kwargs: Keywords,
     reason: str,
 ) -> Diagnostic:
     name = getattr(function, "__name__", "kernel")
@@ -97,7 +100,7 @@ class Intake:
     def __init__(self, builder: Builder, *, shared: bool, dialect: str) -> None:
         self.builder = builder
         self.space = MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm
-        self.lists_allowed = dialect == "legacy"
+        self.lists_allowed = dialect == "beta1"
         self.inputs: list[Input] = []
         self._known: dict[int, NkiTensor] = {}
         self._open: list[int] = []

@@ -1,31 +1,27 @@
-"""What callers ask of a kernel: to be run on arrays, specialised for shapes, or timed."""
+"""The entry points of a session: run a kernel on arrays, specialise it for shapes, or time it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.kernel_runtime.collector import seldom_collected
+from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.path import TripCounts
+from nki_lab.session.arguments import Arguments, Keywords
 from nki_lab.session.call import Call
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import Execution, OnError
 
 
-@seldom_collected()
+@gc_relaxed()
 def execute(
-    launch: Launch, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, on_error: OnError = "raise",
-    timed: bool = False,
-) -> Execution:  # fmt: skip
+    launch: Launch, args: Arguments, kwargs: Keywords, *, on_error: OnError = "raise", timed: bool = False
+) -> Execution:
     """Run a kernel on arrays; with `timed` also work out its addresses and times.
 
-    A fault is raised, or with `on_error="report"` given in `error`; what the device compiler would reject is in the
-    diagnostics, and refused where `options.strict`. Arrays that the kernel writes are changed in place.
+    A fault is raised, or with `on_error="report"` given in `error`; the findings have what the device compiler would
+    reject, which raises with `options.strict`. Arrays that the kernel writes are changed in place.
     """
-    call = Call(launch)
-    call.timed = timed
+    call = Call(launch, timed=timed)
     try:
         call.run(args, kwargs)
     except NkiError as error:
@@ -39,49 +35,43 @@ def execute(
         return call.result(call.interrupted())
     finally:
         call.close()
-    return call.result(None)
+    return call.result()
 
 
-@seldom_collected()
 def specialise(
-    launch: Launch,
-    specs: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
-    trip_counts: TripCounts | None = None,
+    launch: Launch, specs: Arguments, kwargs: Keywords | None = None, trip_counts: TripCounts | None = None
 ) -> tuple[Program, tuple[Diagnostic, ...]]:
-    """The program of a kernel for arguments without values (`TensorSpec`, or arrays of which only the shape counts).
+    """Return the program and the findings for arguments without values (`TensorSpec`, or arrays as shapes).
 
-    Looking at values in the kernel is NKI017. `trip_counts` are the passes of device loops that depend on data, by line
-    or name; without them NKI801 says that they are unknown. Gives the program and what was found.
+    Looking at values in the kernel is NKI017. `trip_counts` are the iterations of device loops that depend on data, by
+    line or name; without them NKI801 says that they are unknown.
     """
-    call = Call(launch)
-    call.trip_counts = trip_counts or {}
-    try:
-        call.specialise(specs, kwargs or {}, values=False)
-        call.find_path()
-        call.check()
-    finally:
-        call.close()
+    call = _specialised(launch, specs, kwargs or {}, trip_counts, timed=False)
     return call.program, call.diagnostics()
 
 
-@seldom_collected()
 def profile(
-    launch: Launch,
-    specs: tuple[Any, ...],
-    kwargs: Mapping[str, Any] | None = None,
-    trip_counts: TripCounts | None = None,
+    launch: Launch, specs: Arguments, kwargs: Keywords | None = None, trip_counts: TripCounts | None = None
 ) -> Execution:
-    """Addresses and times of a kernel for arguments without values, as for `specialise`; there are no outputs.
+    """Return addresses and times of a kernel for arguments without values, as for `specialise`, and no outputs.
 
-    There are no times either where the passes of a device loop depend on data and `trip_counts` does not give them.
+    There are no times either where the iterations of a device loop depend on data and `trip_counts` lacks them.
     """
-    call = Call(launch)
-    call.trip_counts = trip_counts or {}
+    return _specialised(launch, specs, kwargs or {}, trip_counts, timed=True).result()
+
+
+@gc_relaxed()
+def _specialised(
+    launch: Launch, specs: Arguments, kwargs: Keywords, trip_counts: TripCounts | None, *, timed: bool
+) -> Call:
+    call = Call(launch, trip_counts=trip_counts)
     try:
-        call.specialise(specs, kwargs or {}, values=False)
-        call.time(needed=True)
+        call.specialise(specs, kwargs, values=False)
+        if timed:
+            call.time(needed=True)
+        else:
+            call.find_path()
         call.check()
     finally:
         call.close()
-    return call.result(None)
+    return call

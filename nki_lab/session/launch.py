@@ -51,6 +51,6 @@ class Launch:
 
     def builder(self, program: Program) -> Builder:
         """Return what records the kernel into `program`."""
-        if self.dialect == "legacy":
+        if self.dialect == "beta1":
             return Beta1Builder(program)
         return GridBuilder(program) if self.grid else KernelBuilder(program)

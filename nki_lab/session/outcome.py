@@ -1,17 +1,13 @@
-"""What one call of a kernel left."""
+"""The result of one call of a kernel."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-import numpy as np
-
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
-from nki_lab.session import arrays
 from nki_lab.session.launch import Launch
 from nki_lab.session.timeline import Timeline
 from nki_lab.session.values import NOTHING
@@ -24,7 +20,7 @@ INTERRUPTED: Final = "NKI008"
 class Timings:
     """Seconds of wall time: `specialize` tracing, `check` rules and coverage, `numeric` values with all conversions.
 
-    `timing` addresses, queues and the walk through time, None where it was not asked for. The same by item:
+    `timing` addresses, queues and the simulation of time, None where no times were asked for. The same by item:
     `timings["numeric"]`.
     """
 
@@ -46,23 +42,21 @@ class Timings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What one call of a kernel left.
+    """The result of one call of a kernel.
 
-    `outputs` is what the kernel returned, with host NumPy arrays for tensors; `flat` the arrays in order. `kind` is the
-    library that the caller's arrays came from. With an `error` there are no outputs, `program` ends where it happened,
-    and `fault` is the instruction that failed, the last one before it where that one was refused, or -1 where nothing
-    was issued; `interrupted` says that the user stopped it. `cached` says that the program is that of an earlier call.
-    `timeline` is there where it was asked for; that of a failed kernel shows what was issued until then. `values`
-    says what memory held at each step of the timeline.
+    `outputs` is the kernel's return value with arrays of the caller's library for tensors; `flat` the arrays in order.
+    With an `error` there are no outputs, `program` ends where it happened, and `fault` is the instruction that failed,
+    the last one before it where that one was refused, or -1 where nothing was issued; `interrupted` says that the user
+    stopped it. `cached` says that the program is that of an earlier call. `timeline` is there where the caller asked
+    for it; that of a failed kernel shows the instructions issued until then. `values` gives the content of memory at
+    each step of the timeline.
     """
 
     program: Program
-    arch: Arch
-    outputs: Any = None
-    flat: tuple[np.ndarray[Any, Any], ...] = ()
+    outputs: object = None
+    flat: tuple[Any, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     timings: Timings = Timings()
-    kind: arrays.Kind = "numpy"
     error: NkiError | None = None
     cached: bool = False
     timeline: Timeline | None = None
@@ -71,10 +65,10 @@ class Execution:
 
     @property
     def interrupted(self) -> bool:
-        """Whether the user ended it."""
+        """Whether the user ended the call."""
         return self.error is not None and self.error.diagnostics[0].code == INTERRUPTED
 
 
 def not_executed(launch: Launch, error: NkiError) -> Execution:
-    """What is left of a call that was refused before it began."""
-    return Execution(program=launch.program(), arch=launch.arch, diagnostics=error.diagnostics, error=error)
+    """Return the result of a call that was refused before it began."""
+    return Execution(program=launch.program(), diagnostics=error.diagnostics, error=error)

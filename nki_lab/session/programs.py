@@ -79,7 +79,7 @@ def key_of(launch: Launch, arguments: Mapping[str, Any]) -> Hashable | None:
     inputs: dict[int, int] = {}
     try:
         given = tuple((name, _argument(value, seen, inputs)) for name, value in arguments.items())
-        place = None if local.rank is None else (local.rank.number, local.rank.world.size)
+        place = None if local.rank is None else (local.rank.number, local.rank.group.size)
         asked = (launch.arch.name, launch.options, launch.grid, launch.dialect, launch.schedule)
         return (_function(function, seen), given, *asked, place)
     except (_NotConstantError, RecursionError):

@@ -61,4 +61,4 @@ def _dma_bytes(variant: Variant) -> int | None:
     if variant.engine != "dma":
         return 0
     cost = variant.instruction.cost
-    return None if isinstance(cost, Unmodelled) else int(cost(variant.use.arch, variant.use).bytes)
+    return None if isinstance(cost, Unmodelled) else int(cost(variant.use).bytes)

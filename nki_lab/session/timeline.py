@@ -19,7 +19,7 @@ from nki_lab.kernel_runtime.options import changed
 from nki_lab.kernel_runtime.path import Path, executed
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.derive import fill
-from nki_lab.kernel_runtime.recording.schema import PACE
+from nki_lab.kernel_runtime.recording.schema import FULL_EFFICIENCY
 from nki_lab.kernel_runtime.schedule import Schedule, schedule
 from nki_lab.kernel_runtime.tensor import Buffer, psum, sbuf
 from nki_lab.kernel_runtime.timing import CONFIDENCES, Timing, walk
@@ -182,10 +182,12 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) ->
     rows = {
         "start": timing.start, "duration": timing.duration, "ready": timing.ready, "setup": timing.setup,
         "op": np.frombuffer(program.op_variant, np.uint32), "site": np.frombuffer(program.op_site, np.uint32),
-        "iteration": np.frombuffer(program.op_pass, np.int32),
-        "access": np.frombuffer(program.op_access, np.uint32), "after": timing.after, "work": timing.work,
-        "bytes": timing.bytes, "lane": queues.lane, "pace": (timing.busy * PACE // duration).clip(0, PACE),
-        "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.held,
+        "iteration": np.frombuffer(program.op_iteration, np.int32),
+        "access": np.frombuffer(program.op_access, np.uint32), "after": timing.critical_pred,
+        "work": timing.work,
+        "bytes": timing.bytes, "lane": queues.lane,
+        "pace": (timing.busy * FULL_EFFICIENCY // duration).clip(0, FULL_EFFICIENCY),
+        "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.throttle_reason,
         "confidence": timing.confidence,
     }  # fmt: skip
     patterns = _Patterns()
@@ -208,7 +210,7 @@ def _recording(line: Timeline, diagnostics: Iterable[Diagnostic], fault: int) ->
             "detail": [_detail(variant) for variant in program.variants],
             "work_unit": [variant.instruction.work_unit for variant in program.variants],
         },
-        "iterations": _columns(("parent", "loop", "value", "site"), program.passes),
+        "iterations": _columns(("parent", "loop", "value", "site"), program.iterations),
         "critical": {"row": _path_rows(timing)},
         **_sources(program),
     }  # fmt: skip

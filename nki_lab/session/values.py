@@ -159,19 +159,16 @@ class _Overlaps:
         return np.flatnonzero(meets).tolist()
 
 
-def kept_arguments(inputs: Iterable[Input], limit: int) -> dict[int, Array] | None:
-    """The arguments' values by buffer, safe from what the caller does to its arrays; None where that takes too much."""
-    out: dict[int, Array] = {}
-    room = limit
-    for item in inputs:
-        if item.values is None:
-            return None
-        room -= item.values.nbytes
-        if room < 0:
-            return None
-        own = item.values.flags.owndata and item.values is not item.original
-        out[item.tensor._buffer.id] = item.values if own else item.values.copy()
-    return out
+def copied_arguments(inputs: Iterable[Input], limit: int) -> dict[int, Array] | None:
+    """Return the arguments' values by buffer, safe from changes by the caller; None above `limit` bytes."""
+    values = {item.tensor._buffer.id: (item.values, item.original) for item in inputs}
+    arrays = {number: array for number, (array, _) in values.items() if array is not None}
+    if len(arrays) < len(values) or sum(array.nbytes for array in arrays.values()) > limit:
+        return None
+    return {
+        number: array if array.flags.owndata and array is not values[number][1] else array.copy()
+        for number, array in arrays.items()
+    }
 
 
 def _has_moved_views(program: Program) -> bool:
@@ -187,7 +184,7 @@ def _has_moved_views(program: Program) -> bool:
 
 
 def values_of(timeline: Timeline | None, arguments: Mapping[int, Array] | None, *, computed: bool) -> ValueSource:
-    """Who can say what memory held in a run: `arguments` as `kept_arguments` gave them."""
+    """Who can say what memory held in a run: `arguments` as `copied_arguments` gave them."""
     if not computed:
         return NotRecorded("values not recorded: a profile computes none")
     if timeline is None:

@@ -14,7 +14,7 @@ from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, Ker
 from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 from nki_lab.source.names import NameUses, binds, dotted, names_of
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, extent
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent
 
 _SHOWN: Final = 40  # characters of source in a message
 _SUBSET: Final = "kernel code is the Python subset that the NKI compiler evaluates"
@@ -87,24 +87,27 @@ class SyntaxFacts:
 
         `nl` and `nisa` are what they always are where nothing binds them.
         """
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
+        node, parts = attribute_path(node)
         if not isinstance(node, ast.Name):
             return ""
         head = self._heads.get(node.id)
         if head is None:
             head = self._heads[node.id] = dotted(node, self.module)
-        name = ".".join((head, *reversed(parts))) if head else ""
+        name = ".".join((head, *parts)) if head else ""
         root, dot, rest = name.partition(".")
         return f"{_USUAL[root]}.{rest}" if dot and root in _USUAL else name
 
+    def short_name(self, node: ast.expr) -> str:
+        """Return the last part of the full name that `node` spells."""
+        return self.dotted(node).rpartition(".")[2]
+
+    def calls(self, node: ast.expr, name: str) -> bool:
+        """Return whether an expression calls NKI's function of this name, however it was imported."""
+        return isinstance(node, ast.Call) and self.short_name(node.func) == name
+
     def imported(self, node: ast.expr) -> str:
         """The same, of names that the module does import; "" for those that nothing tells the package of."""
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
+        root, _ = attribute_path(node)
         return self.dotted(node) if isinstance(root, ast.Name) and binds(root.id, self.module) else ""
 
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
@@ -159,11 +162,8 @@ class SyntaxFacts:
             item for item in self.functions if item.node.lineno <= span.line <= (item.node.end_lineno or span.line)
         ]
         if around and not any(item.is_entry for item in around):
-            item = around[-1]
-            yield Related(
-                f"{item.node.name} is kernel code: the kernel {item.kernel.name} reaches it",
-                self.name_span(item.kernel),
-            )
+            name, kernel = around[-1].node.name, around[-1].kernel
+            yield Related(f"{name} is kernel code: the kernel {kernel.name} reaches it", self.name_span(kernel))
 
 
 def syntax_facts(
@@ -221,24 +221,24 @@ def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSou
 
 
 def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
-    before = NEWLINE.split(found.string[: found.start()])
     kind = "a null character" if found.group() == "\0" else f"half of a surrogate pair (U+{ord(found.group()):04X})"
-    line, column = len(before), len(before[-1]) + 1
-    return not_python(f"the source contains {kind}", Span(file, line, column, line, column + 1))
+    return not_python(f"the source contains {kind}", _span_after(found.string[: found.start()], file))
+
+
+def _span_after(text: str, file: str) -> Span:
+    """Return the place of the character after the beginning of a file."""
+    lines = NEWLINE.split(text)
+    line, column = len(lines), len(lines[-1]) + 1
+    return Span(file, line, column, line, column + 1)
 
 
 def _decoded(source: bytes, file: str) -> str:
     try:
         return decoded(source)[0]
     except (SyntaxError, LookupError, UnicodeError) as failure:
-        line = column = 1
-        if isinstance(failure, UnicodeDecodeError):
-            before = source[: failure.start].decode("latin-1")
-            line, column = len(NEWLINE.findall(before)) + 1, len(NEWLINE.split(before)[-1]) + 1
+        before = source[: failure.start].decode("latin-1") if isinstance(failure, UnicodeDecodeError) else ""
         reason = failure.msg if isinstance(failure, SyntaxError) else str(failure)
-        raise error_of(
-            not_python(f"the file is not text: {reason}", Span(file, line, column, line, column + 1))
-        ) from None
+        raise error_of(not_python(f"the file is not text: {reason}", _span_after(before, file))) from None
 
 
 _indexes: WeakKeyDictionary[ast.AST, _Index] = (
@@ -283,12 +283,10 @@ _DEFINITIONS: Final = (*FUNCTIONS, ast.ClassDef)
 
 
 def _kernel_children(node: ast.AST) -> list[ast.AST]:
-    found = children(node)
-    if isinstance(node, _ANNOTATED):
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            if part is not None:
-                found.remove(part)
-    return found
+    if not isinstance(node, _ANNOTATED):
+        return children(node)
+    annotations = (getattr(node, "annotation", None), getattr(node, "returns", None))
+    return [part for part in children(node) if part not in annotations]
 
 
 _ANNOTATED: Final = (ast.AnnAssign, ast.arg, ast.FunctionDef, ast.AsyncFunctionDef)

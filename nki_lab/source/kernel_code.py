@@ -9,19 +9,17 @@ from typing import Final, Literal
 
 from nki_lab.source.names import (
     ENTRY_NAMES,
-    FUNCTIONS,
     OTHER_ENTRIES,
-    FunctionNode,
     NameUses,
-    binds,
     definitions_of,
     dotted,
     entry_package,
     is_partial,
     unwrapped,
 )
+from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path
 
-Dialect = Literal["current", "legacy"]
+Dialect = Literal["current", "beta1"]
 
 _ALWAYS_CALLED: Final = frozenset({"__init__", "__post_init__", "__call__"})
 
@@ -67,7 +65,7 @@ class KernelSearch:
         self.methods: dict[str, list[NameUses]] = {}
         self.attributes: set[str] = set()
         self._find_entries(frozenset(kernel_names))
-        for dialect in ("current", "legacy"):  # what both reach is held to the stricter, current rules
+        for dialect in ("current", "beta1"):  # what both reach is held to the stricter, current rules
             for entry, its_dialect in self.entries.items():
                 if its_dialect == dialect:
                     self._follow(entry, its_dialect)
@@ -76,7 +74,7 @@ class KernelSearch:
         modules = [name for scope in self.scopes for name in (*scope.imports.values(), *scope.stars)]
         if any(name == "nki" or name.startswith("nki.") for name in modules):
             return "current"
-        return "legacy" if any(name.partition(".")[0] == "neuronxcc" for name in modules) else "current"
+        return "beta1" if any(name.partition(".")[0] == "neuronxcc" for name in modules) else "current"
 
     def _find_entries(self, kernel_names: frozenset[str]) -> None:
         for scope in self.scopes:
@@ -101,7 +99,7 @@ class KernelSearch:
     def _entry_dialect(self, node: ast.expr, scope: NameUses) -> Dialect | None:
         """The dialect of the entry point that a decorator, or a called expression, names; None where it is none."""
         if isinstance(node, ast.Name):  # made_elsewhere = nki.jit(mode="trace")
-            place = next((item for item in scope.enclosing() if binds(node.id, item)), scope)
+            place = scope.binder(node.id) or scope
             made = place.aliases.get(node.id)
             if isinstance(made, ast.Call) and (not made.args or is_partial(made, place)):
                 node = made
@@ -114,11 +112,9 @@ class KernelSearch:
         if not package:
             return None
         if package == "neuronxcc.nki" or OTHER_ENTRIES.get(name):
-            return "legacy"
-        root = node
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        known = isinstance(root, ast.Name) and any(binds(root.id, item) for item in scope.enclosing())
+            return "beta1"
+        root, _ = attribute_path(node)
+        known = isinstance(root, ast.Name) and scope.binder(root.id) is not None
         return "current" if known and package == "nki" else self.file_dialect
 
     def _follow(self, entry: NameUses, dialect: Dialect) -> None:

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from nki_lab.source.scopes import bound_by
-from nki_lab.source.trees import FUNCTIONS, FunctionNode, children, defaults, parameters
+from nki_lab.source.scopes import OWN_SCOPE, bound_by, outer_parts
+from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
 
 _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
 # Framework doors of Beta 1 and this package's own; the kernel is the decorated function or the first argument.
 OTHER_ENTRIES: Final = {
-    "torch_neuronx.nki_jit": "legacy",
-    "torch_neuronx.xla_impl.ops.nki_jit": "legacy",
-    "jax_neuronx.nki_call": "legacy",
+    "torch_neuronx.nki_jit": "beta1",
+    "torch_neuronx.xla_impl.ops.nki_jit": "beta1",
+    "jax_neuronx.nki_call": "beta1",
     "nki_lab.run": "",
     "nki_lab.profile": "",
     "nki_lab.compile": "",
@@ -35,9 +35,9 @@ class NameUses:
     __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "definitions", "imports", "loads",
                  "node", "parent", "stars")  # fmt: skip
 
-    def __init__(self, node: ast.AST, parent: NameUses | None) -> None:
+    def __init__(self, node: ast.AST) -> None:
         self.node = node
-        self.parent = parent
+        self.parent: NameUses | None = None
         self.children: list[NameUses] = []
         self.definitions: dict[str, list[NameUses]] = {}
         self.aliases: dict[str, ast.expr] = {}
@@ -48,8 +48,13 @@ class NameUses:
         self.annotated: list[ast.Name] = []
         self.calls: list[ast.Call] = []
         self.attributes: set[str] = set()
-        if parent is not None:
-            parent.children.append(self)
+
+    def adopt(self, inner: NameUses) -> None:
+        """Become the scope around `inner`."""
+        inner.parent = self
+        self.children.append(inner)
+        if isinstance(inner.node, (*FUNCTIONS, ast.ClassDef)):
+            self.definitions.setdefault(inner.node.name, []).append(inner)
 
     def take(self, other: NameUses) -> None:
         """Add what a statement says about names."""
@@ -75,36 +80,33 @@ class NameUses:
                 yield scope
             scope = scope.parent
 
+    def binder(self, name: str) -> NameUses | None:
+        """Return the scope that binds the name which this scope mentions."""
+        return next((item for item in self.enclosing() if binds(name, item)), None)
+
 
 def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
     """The module's scope, with the scopes inside it as children.
 
     Scopes of functions and classes that the module `before` has too, the nodes themselves, move here from there.
     """
-    module = NameUses(tree, None)
+    module = NameUses(tree)
     known = {} if before is None else {item.node: item for item in before.children}
     stack: list[tuple[ast.AST, NameUses]] = [(tree, module)]
     while stack:
         node, scope = stack.pop()
         if type(node) in _LEAVES and (noted := _noted(node)) is not None:
             scope.take(noted)
-        elif type(node) not in _OWN_SCOPE:
+        elif type(node) not in OWN_SCOPE:
             _note(node, scope)
             stack.extend([(child, scope) for child in _evaluated_children(node)])
-        elif node in known and isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            stack.extend((item, scope) for item in _adopted(node, known[node], scope))
-        elif isinstance(node, FUNCTIONS):
-            stack.extend(_enter_function(node, scope))
-        elif isinstance(node, ast.Lambda):
-            inner = NameUses(node, scope)
-            inner.bound.update(arg.arg for arg in parameters(node.args))
-            stack.extend((default, scope) for default in defaults(node.args))
-            stack.append((node.body, inner))
-        elif isinstance(node, ast.ClassDef):
-            inner = NameUses(node, scope)
-            scope.definitions.setdefault(node.name, []).append(inner)
-            stack.extend((item, scope) for item in (*node.decorator_list, *node.bases, *node.keywords))
-            stack.extend((item, inner) for item in node.body)
+        else:
+            stack.extend((item, scope) for item in outer_parts(node))
+            inner = known.get(node)
+            if inner is None:
+                inner = NameUses(node)
+                stack.extend((item, inner) for item in _entered(inner))
+            scope.adopt(inner)
     return module
 
 
@@ -112,11 +114,11 @@ def _noted(node: ast.AST) -> NameUses | None:
     """What a statement says about names, as a scope of its own; None where scopes are made in it. It is kept."""
     if node in _notes:
         return _notes[node]
-    found: NameUses | None = NameUses(node, None)
+    found: NameUses | None = NameUses(node)
     stack = [node]
     while stack:
         part = stack.pop()
-        if type(part) in _OWN_SCOPE:
+        if type(part) in OWN_SCOPE:
             found = None
             break
         assert found is not None
@@ -131,30 +133,17 @@ def _noted(node: ast.AST) -> NameUses | None:
 _NOWHERE: Final = ast.Pass()
 _LEAVES: Final = frozenset((ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Assert))
 _notes: WeakKeyDictionary[ast.AST, NameUses | None] = WeakKeyDictionary()
-_OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.Lambda, ast.ClassDef))
 
 
-def _adopted(node: FunctionNode | ast.ClassDef, inner: NameUses, scope: NameUses) -> list[ast.expr | ast.keyword]:
-    """Take a scope into another parent; gives what of its statement belongs to that one."""
-    inner.parent = scope
-    scope.children.append(inner)
-    scope.definitions.setdefault(node.name, []).append(inner)
-    if isinstance(node, ast.ClassDef):
-        return [*node.decorator_list, *node.bases, *node.keywords]
-    return [*node.decorator_list, *defaults(node.args)]
-
-
-def _enter_function(node: FunctionNode, scope: NameUses) -> Iterator[tuple[ast.AST, NameUses]]:
-    inner = NameUses(node, scope)
-    scope.definitions.setdefault(node.name, []).append(inner)
-    for arg in parameters(node.args):
-        inner.bound.add(arg.arg)
-        if arg.annotation is not None:
-            inner.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
-    for item in (*node.decorator_list, *defaults(node.args)):
-        yield item, scope
-    for statement in node.body:
-        yield statement, inner
+def _entered(scope: NameUses) -> list[ast.AST]:
+    """Note the parameters of a function, and return the body of the function or class."""
+    node = scope.node
+    if isinstance(node, (*FUNCTIONS, ast.Lambda)):
+        for arg in parameters(node.args):
+            scope.bound.add(arg.arg)
+            if arg.annotation is not None:
+                scope.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
+    return [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
 
 
 def _evaluated_children(node: ast.AST) -> list[ast.AST]:
@@ -183,9 +172,8 @@ def _note(node: ast.AST, scope: NameUses) -> None:
             scope.calls.append(node)
         case ast.Import():
             for item in node.names:
-                scope.imports[item.asname or item.name.partition(".")[0]] = (
-                    item.name if item.asname else item.name.partition(".")[0]
-                )
+                first = item.name.partition(".")[0]
+                scope.imports[item.asname or first] = item.name if item.asname else first
         case ast.ImportFrom():
             prefix = "." * node.level + (node.module or "")
             for item in node.names:
@@ -209,7 +197,7 @@ def definitions_of(name: str, scope: NameUses) -> list[NameUses]:
     """The functions and classes of this module that `name` may mean in `scope`."""
     place: NameUses | None = scope
     for _ in range(_ALIAS_DEPTH):
-        place = next((item for item in place.enclosing() if binds(name, item)), None) if place else None
+        place = place.binder(name) if place else None
         if place is None:
             return []
         if name in place.definitions:
@@ -259,18 +247,17 @@ def dotted(node: ast.expr, scope: NameUses) -> str:
     """The full name that `node` spells (`nki.jit` for a `jit` imported from nki); "" where it is not a plain name."""
     parts: list[str] = []
     for _ in range(_ALIAS_DEPTH):
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
+        node, names = attribute_path(node)
+        parts[:0] = names
         if not isinstance(node, ast.Name):
             return ""
         name = node.id
-        place = next((item for item in scope.enclosing() if binds(name, item)), None)
+        place = scope.binder(name)
         if place is None:
             stars = [star for item in scope.enclosing() for star in item.stars if name in _ENTRIES]
-            return ".".join([*stars[-1:], name, *reversed(parts)])
+            return ".".join([*stars[-1:], name, *parts])
         if name in place.imports:
-            return ".".join([place.imports[name], *reversed(parts)])
+            return ".".join([place.imports[name], *parts])
         if name not in place.aliases or isinstance(place.aliases[name], ast.Call):
             return ""
         node, scope = place.aliases[name], place

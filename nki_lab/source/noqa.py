@@ -9,20 +9,20 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.source_files import line_of
 
-ALWAYS_SAID: Final = frozenset({"NKI018", "NKI024", "NKI101", "NKI901"})
+ALWAYS_REPORTED: Final = frozenset({"NKI018", "NKI024", "NKI101", "NKI901"})
 """Findings about what could not be checked: no comment silences them, and no choice of codes leaves them out."""
 
 _COMMENT: Final = re.compile(r"#\s*nki:\s*noqa(?:\s*\[(?P<codes>[^\]]*)\])?(?![\w\[])", re.IGNORECASE)
 _STRING: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 
-def heard(found: Iterable[Diagnostic], file: str, lines: Sequence[str]) -> list[Diagnostic]:
+def apply_noqa(found: Iterable[Diagnostic], file: str, lines: Sequence[str]) -> list[Diagnostic]:
     """The findings that no comment silences; `lines` are those of `file`.
 
     A comment counts on the line where a finding begins and on the one where it ends, which is where a formatter leaves
     it when it breaks the line.
     """
-    return [item for item in found if item.code in ALWAYS_SAID or not _is_silenced(item, file, lines)]
+    return [item for item in found if item.code in ALWAYS_REPORTED or not _is_silenced(item, file, lines)]
 
 
 def _is_silenced(item: Diagnostic, file: str, lines: Sequence[str]) -> bool:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
+from nki_lab.source.moved_lines import moved_finding
 from nki_lab.source.recovery import move, recovered
-from nki_lab.source.reparsing import change_inside
-from nki_lab.source.trees import first_line
+from nki_lab.source.reparsing import Change, change_between, change_inside, common_ends
 
 
 def recovered_module(text: str, file: str) -> ModuleSource:
@@ -33,12 +31,12 @@ def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) ->
     """
     if before is not None and not before.cells:
         lines = tuple(text.split("\n"))
-        inside = _changed_inside(before, lines, text, file)
-        if inside is not None:
-            return inside
-        kept = _kept(before, lines)
-        if kept is not None:
-            return kept.parsed(text, lines, file)
+        first, last = _unchanged(before, lines)
+        for find in (change_inside, change_between):
+            change = find(before.tree.body, before.lines, lines, first, last)
+            module = None if change is None else _changed(before, change, text, lines, file)
+            if module is not None:
+                return module
     return _read(text, file)
 
 
@@ -77,17 +75,8 @@ def _cell(text: str, start: int, file: str) -> Cell:
 def _moved_cell(cell: Cell, start: int) -> Cell:
     count = start - cell.start
     move(cell.body, count)
-    faults = tuple(_down(item, count) for item in cell.faults)
+    faults = tuple(moved_finding(item, lambda line: line + count, item.file) for item in cell.faults)
     return Cell(cell.text, start, cell.body, faults, frozenset(line + count for line in cell.unread))
-
-
-def _down(fault: Diagnostic, count: int) -> Diagnostic:
-    """A fault at a place further down, or up."""
-    if not count or fault.span is None:
-        return fault
-    span = replace(fault.span, line=fault.span.line + count, end_line=fault.span.end_line + count)
-    message = re.sub(r"(?<=\bline )\d+", lambda found: str(int(found[0]) + count), fault.message)
-    return replace(fault, span=span, message=message)
 
 
 def _read(text: str, file: str) -> ModuleSource:
@@ -106,45 +95,20 @@ def _recovered(text: str, file: str, failure: SyntaxError) -> ModuleSource:
     return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
 
 
-# -- what has changed ----------------------------------------------------------------------------------------------
+# -- changes ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """The statements around a change, and the lines (0-based, the end exclusive) between them."""
-
-    head: Sequence[ast.stmt]
-    tail: Sequence[ast.stmt]
-    start: int
-    stop: int
-    moved: int  # lines that the tail has moved down
-
-    def parsed(self, text: str, lines: Sequence[str], file: str) -> ModuleSource:
-        """The module of the new text, whose lines between the kept statements are read."""
-        read = _read("\n" * self.start + "\n".join(lines[self.start : self.stop]), file)
-        move(self.tail, self.moved)
-        body = [*self.head, *read.tree.body, *self.tail]
-        return ModuleSource(text, file, ast.Module(body=body, type_ignores=[]), read.faults, read.unread)
-
-
-def _span_of_change(before: ModuleSource, lines: tuple[str, ...]) -> tuple[int, int]:
-    """How many lines at the beginning and at the end are as they were; lines that were left out count as changed."""
-    old = before.lines
-    same = min(len(old), len(lines))
-    first = next((i for i in range(same) if old[i] != lines[i]), same)
-    last = next((i for i in range(same - first) if old[-1 - i] != lines[-1 - i]), same - first)
+def _unchanged(before: ModuleSource, lines: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines at the beginning and at the end are as they were; lines left out count as changed."""
+    first, last = common_ends(before.lines, lines)
     if before.unread:
         first = min(first, min(before.unread) - 1)
-        last = min(last, len(old) - max(before.unread))
+        last = min(last, len(before.lines) - max(before.unread))
     return first, last
 
 
-def _changed_inside(before: ModuleSource, lines: tuple[str, ...], text: str, file: str) -> ModuleSource | None:
-    """The text read as a change of one block; None where that is not possible."""
-    first, last = _span_of_change(before, lines)
-    change = change_inside(before.tree.body, before.lines, lines, first, last)
-    if change is None:
-        return None
+def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[str], file: str) -> ModuleSource | None:
+    """Return the module of a text of which the lines in `change` alone are read; None where that is not possible."""
     try:
         read = _read("\n".join(change.text(lines)), file)
     except PARSER_FAILURES:
@@ -154,35 +118,6 @@ def _changed_inside(before: ModuleSource, lines: tuple[str, ...], text: str, fil
         return None
     tree = ast.Module(body=change.applied(before.tree.body, between), type_ignores=[])
     return ModuleSource(text, file, tree, read.faults, read.unread)
-
-
-def _kept(before: ModuleSource, lines: tuple[str, ...]) -> _Kept | None:
-    """What of `before` stands unchanged; None where that is not worth while.
-
-    A statement beside the change counts as changed: it may go on there. So do those between lines that were left out:
-    what is typed elsewhere may mend them.
-    """
-    old, body = before.lines, before.tree.body
-    first, last = _span_of_change(before, lines)
-    head = _without_neighbour([node for node in body if (node.end_lineno or 0) <= first], at_end=True)
-    tail = _without_neighbour([node for node in body if first_line(node) > len(old) - last], at_end=False)
-    if len(head) + len(tail) == 0:
-        return None
-    moved = len(lines) - len(old)
-    start = (head[-1].end_lineno or 0) if head else 0
-    return _Kept(head, tail, start, first_line(tail[0]) - 1 + moved if tail else len(lines), moved)
-
-
-def _without_neighbour(nodes: list[ast.stmt], *, at_end: bool) -> list[ast.stmt]:
-    """The statements but for the one beside the change, and those that share a line with it."""
-    edge = -1 if at_end else 0
-    if nodes:
-        dropped = nodes.pop(edge)
-        first, last = first_line(dropped), dropped.end_lineno or dropped.lineno
-        while nodes and first_line(nodes[edge]) <= last and (nodes[edge].end_lineno or 0) >= first:
-            dropped = nodes.pop(edge)
-            first, last = min(first, first_line(dropped)), max(last, dropped.end_lineno or 0)
-    return nodes
 
 
 # -- what is wrong --------------------------------------------------------------------------------------------------

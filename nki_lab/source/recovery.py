@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
+from nki_lab.source.moved_lines import moved_text
+
 TRIES: Final = 24
 """Lines of one statement at module level that are left out one by one; after that the whole of it goes."""
 SECONDS: Final = 0.5
@@ -125,7 +127,7 @@ def _around(lines: Sequence[str], failure: SyntaxError, parse: Callable[[str], a
 
 def _moved(failure: SyntaxError, count: int) -> SyntaxError:
     """A failure `count` lines further down."""
-    message = re.sub(r"(?<=\bline )\d+", lambda found: str(int(found[0]) + count), failure.msg)
+    message = moved_text(failure.msg, lambda line: line + count)
     line, end = (failure.lineno or 1) + count, failure.end_lineno
     place = (failure.filename, line, failure.offset, failure.text)
     return SyntaxError(message, (*place, end + count if end is not None else line, failure.end_offset))

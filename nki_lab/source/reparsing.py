@@ -42,10 +42,13 @@ class Change:
 
     def text(self, lines: Sequence[str]) -> tuple[str, ...]:
         """The lines to be read, at their places."""
-        return (*("",) * (self.start - 1), _OPENER, *lines[self.start : self.stop])
+        above = (*("",) * (self.start - 1), _OPENER) if self.path else ("",) * self.start
+        return (*above, *lines[self.start : self.stop])
 
     def statements(self, read: ast.Module) -> list[ast.stmt] | None:
         """What was read; None where it is no block any more."""
+        if not self.path:
+            return read.body
         if len(read.body) != 1 or not isinstance(read.body[0], ast.If) or read.body[0].orelse:
             return None
         opener = read.body[0]
@@ -100,6 +103,43 @@ def change_inside(
             start, stop = head[-1].end_lineno or 0, first_line(tail[0]) - 1 + moved
             if stop >= start and _is_plain(head[-1], tail[0], old):
                 found = Change(tuple(path), head, tail, start, stop, moved)
+
+
+def change_between(
+    body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
+) -> Change | None:  # fmt: skip
+    """Return the change between two statements of a module; None where it leaves no statement as it was.
+
+    A statement beside the change counts as changed: it may go on there. So do those between lines that were left out:
+    an edit in another line may mend them.
+    """
+    head = _without_neighbour([node for node in body if (node.end_lineno or 0) <= first], -1)
+    tail = _without_neighbour([node for node in body if first_line(node) > len(old) - last], 0)
+    if not head and not tail:
+        return None
+    moved = len(new) - len(old)
+    start = (head[-1].end_lineno or 0) if head else 0
+    stop = first_line(tail[0]) - 1 + moved if tail else len(new)
+    return Change((), tuple(head), tuple(tail), start, stop, moved)
+
+
+def _without_neighbour(nodes: list[ast.stmt], edge: int) -> list[ast.stmt]:
+    """Return statements without the last or first (at index `edge`), and without those that share a line with it."""
+    if nodes:
+        dropped = nodes.pop(edge)
+        first, last = first_line(dropped), dropped.end_lineno or dropped.lineno
+        while nodes and first_line(nodes[edge]) <= last and (nodes[edge].end_lineno or 0) >= first:
+            dropped = nodes.pop(edge)
+            first, last = min(first, first_line(dropped)), max(last, dropped.end_lineno or 0)
+    return nodes
+
+
+def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines two texts share at their beginning, and how many more at their end."""
+    shorter = min(len(old), len(new))
+    first = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    rest = shorter - first
+    return first, next((i for i in range(rest) if old[-1 - i] != new[-1 - i]), rest)
 
 
 def _entered(block: Sequence[ast.stmt], first: int, end: int) -> _Step | None:

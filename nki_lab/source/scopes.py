@@ -145,20 +145,27 @@ def inner_nodes(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     while stack:
         node = stack.pop()
         yield node
-        if type(node) not in _HELD:
-            stack.extend(children(node))
-        elif isinstance(node, FUNCTIONS):
-            stack.extend((*node.decorator_list, *defaults(node.args)))
-        elif isinstance(node, ast.ClassDef):
-            stack.extend((*node.decorator_list, *node.bases, *node.keywords))
-        elif isinstance(node, ast.Lambda):
-            stack.extend(defaults(node.args))
+        if type(node) in OWN_SCOPE:
+            stack.extend(outer_parts(node))
         elif isinstance(node, _COMPREHENSIONS):
             stack.extend(item.target for item in ast.walk(node) if isinstance(item, ast.NamedExpr))
             stack.append(node.generators[0].iter)
+        else:
+            stack.extend(children(node))
 
 
-_HELD: Final = frozenset((*FUNCTIONS, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS))
+OWN_SCOPE: Final = frozenset((*FUNCTIONS, ast.ClassDef, ast.Lambda))
+
+
+def outer_parts(node: ast.AST) -> list[ast.AST]:
+    """Return the parts of a function, class or lambda that Python evaluates in the scope around it."""
+    match node:
+        case ast.ClassDef():
+            return [*node.decorator_list, *node.bases, *node.keywords]
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [*node.decorator_list, *defaults(node.args)]
+        case _:
+            return [*defaults(node.args)] if isinstance(node, ast.Lambda) else []
 
 
 def loaded_names(body: Iterable[ast.AST]) -> set[str]:

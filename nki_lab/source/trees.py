@@ -53,6 +53,20 @@ def defaults(arguments: ast.arguments) -> list[ast.expr]:
     return [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
 
 
+def attribute_path(node: ast.expr) -> tuple[ast.expr, list[str]]:
+    """Return the expression that attributes are taken from, and their names: `a` and b, c of `a.b.c`."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return node, names[::-1]
+
+
+def last_name(node: ast.AST) -> str:
+    """Return the last part of a name in dots; "" for other expressions."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def first_line(node: ast.AST) -> int:
     """Return the line that a statement begins on, decorators included."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])

@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array
-from nki_lab.wire import rows, whole
+from nki_lab.wire import overview, rows
 from nki_lab.wire.header_types import Finding, Header
 from nki_lab.wire.message import VERSION, Delta, compact, message
+from nki_lab.wire.overview import LIFETIMES, Names, header, sums, tables
 from nki_lab.wire.rows import Steps, Tables
-from nki_lab.wire.whole import LIFETIMES, Names, header, sums, tables
 
 Findings = Iterable[Diagnostic | dict[str, Any]]
 
@@ -28,7 +28,7 @@ BUCKETS: Final = 2048
 MANY_BUCKETS: Final = 16384
 """The same where rows are loaded a range at a time and what lies between a screen and a range is drawn from sums."""
 
-TABLES: Final = {**rows.TABLES, **whole.TABLES, "lifetimes": LIFETIMES}
+TABLES: Final = {**rows.TABLES, **overview.TABLES, "lifetimes": LIFETIMES}
 """Columns of the tables of messages; sums of lanes (`zoom`) apart."""
 
 

@@ -99,13 +99,6 @@ class Steps:
             },
         }
 
-    def operands(self, first: int, count: int) -> tuple[Array, Array, Array]:
-        """Step, view and role of each access of a range of steps."""
-        operands, places = gathered(self._access, self.order[first : first + count])
-        accesses = self.recording.table("accesses")
-        step = np.repeat(np.arange(first, first + len(operands), dtype=np.int32), operands)
-        return step, accesses["view"][places], accesses["role"][places]
-
     def span(self, first: int, count: int) -> tuple[int, int]:
         """The picoseconds between which a range of steps shows all that happens: no row before or after it, nor the
         wait of one, reaches in there."""

@@ -10,7 +10,7 @@ import nbformat
 import numpy as np
 
 import nki_lab
-from nki_lab.export import words
+from nki_lab.export import formatting
 from nki_lab.kernel_runtime.recording import Recording
 from tests.browser.lab import ADD, START, Lab, Visualizer, Window
 
@@ -44,7 +44,7 @@ def add_of_the_examples() -> Recording:
 def told(recording: Recording, step: int) -> str:
     """What the transport says of a step of a recording."""
     start = int(recording.rows["start"][recording.step(step)])
-    return f"Step {step + 1} of {len(recording)} · {words.duration(start)}"
+    return f"Step {step + 1} of {len(recording)} · {formatting.duration(start)}"
 
 
 def spaced(text: str) -> str:

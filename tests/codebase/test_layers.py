@@ -21,7 +21,7 @@ KR = "kernel_runtime"
 LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("codes", "source_files"), ("diagnostic",)),
     (("isa",), ("source",)),
-    ((f"{KR}.options", f"{KR}.protocols", f"{KR}.collector", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
+    ((f"{KR}.options", f"{KR}.protocols", f"{KR}.garbage", f"{KR}.vocabulary"), (f"{KR}.tensor", f"{KR}.recording")),
     ((f"{KR}.ir",), (f"{KR}.footprint",)),
     (
         (f"{KR}.issue",),

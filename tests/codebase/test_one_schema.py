@@ -7,7 +7,7 @@ import runpy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nki_lab.export import words
+from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.kernel_runtime import vocabulary
 
@@ -32,10 +32,10 @@ def labels() -> set[str]:
     """Every label of the schema that is not the name of a member as well."""
     stalls = {text for stall in vocabulary.STALLS for text in (stall.label, stall.short)}
     edges = {edge.label for edge in vocabulary.DEPENDENCES}
-    tables = (vocabulary.KINDS, vocabulary.ROLE_LABELS, vocabulary.MEMORIES, words.SENTENCES)
+    tables = (vocabulary.KINDS, vocabulary.ROLE_LABELS, vocabulary.MEMORIES, formatting.SENTENCES)
     others = {text for table in tables for text in table.values()}
     members = {*vocabulary.STALL_REASONS, *vocabulary.EDGE_KINDS}
-    return (stalls | edges | others | {vocabulary.DATA_FROM, words.THIN, words.ABOUT}) - members
+    return (stalls | edges | others | {vocabulary.DATA_FROM, formatting.THIN, formatting.ABOUT}) - members
 
 
 def planted(text: str, wanted: set[str]) -> set[str]:

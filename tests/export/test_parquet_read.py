@@ -110,7 +110,7 @@ def test_dependencies_of_a_device_are_edges(device: Path) -> None:
     assert sorted(recording.predecessors(matmul)) == sorted([(load, "flow"), (read, "user")])
     assert recording.predecessors(copy) == [(matmul, "anti")]
     # Neither had ended when the matmul began; nothing else could have let it start.
-    assert recording.row(matmul).after == -1
+    assert recording.row(matmul).critical_pred == -1
 
 
 def test_a_device_s_memory_is_in_bytes(device: Path) -> None:

@@ -121,7 +121,7 @@ def test_every_row_is_a_slice_with_all_that_is_known_of_it(recording: Recording,
         expected: dict[str, Any] = {
             "row": number, "step": recording.step_of(number), "start_ps": row.start, "duration_ps": row.duration,
             "ready_ps": row.ready, "waited_ps": row.wait, "waited_for": row.stall, "setup_ps": row.setup,
-            "setup_for": row.setup_stall, "pace": row.pace, "held_by": row.held, "work": row.work, "bytes": row.bytes,
+            "setup_for": row.setup_stall, "pace": row.efficiency, "held_by": row.throttle_reason, "work": row.work, "bytes": row.bytes,
             "confidence": row.confidence, "critical": int(number in critical),
         }  # fmt: skip
         if row.detail:

@@ -12,7 +12,7 @@ import pytest
 from nki_lab.isa.dtype import BOOL
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.issue import legality
-from nki_lab.kernel_runtime.numerics import recipe
+from nki_lab.kernel_runtime.numerics import variant_plan
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow
 
 Numerics = Callable[[Any, Any, Any, Any], None]
@@ -80,7 +80,9 @@ def _masks_in_the_views_shape(right: Numerics) -> Numerics:
 
 def _rounded_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moved floats go through a rounding, which does not keep the payload of a NaN."""
-    monkeypatch.setattr(recipe, "to_storage", lambda values, dtype: from_shadow(np.ascontiguousarray(values), dtype))
+    monkeypatch.setattr(
+        variant_plan, "to_storage", lambda values, dtype: from_shadow(np.ascontiguousarray(values), dtype)
+    )
 
 
 def _unchecked(function: str) -> Callable[[pytest.MonkeyPatch], None]:

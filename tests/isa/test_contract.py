@@ -1,4 +1,4 @@
-"""Every declaration keeps its contract: no face is empty, and each limit is where it says it is, on every target."""
+"""Every declaration keeps its contract: no property is empty, and each limit is where it says it is, on every target."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ from nki_lab.isa.spec import (
     instruction,
     limit,
     out,
-    predicate,
 )
-from nki_lab.kernel_runtime.issue.nisa_functions import describe, door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import describe, instruction_function
 from tests.calls import Case, execute, kernel_of, source, traced
 from tests.calls import contents as contents_of
 from tests.every import for_each
@@ -63,7 +62,7 @@ def refusal(case: Case) -> str:
 
 
 @for_each(NAMES)
-def test_no_face_is_empty(name: str) -> None:
+def test_no_property_is_empty(name: str) -> None:
     instruction = TABLE[name]
     assert len(instruction.summary) > 20
     assert instruction.see
@@ -73,9 +72,9 @@ def test_no_face_is_empty(name: str) -> None:
     assert {operand.role for operand in instruction.operands.values()} <= {"in", "out", "attr"}
     for operand in instruction.operands.values():
         assert not operand.is_tensor or (operand.dims and set(operand.spaces) <= {SBUF, PSUM, HBM})
-    for face in (instruction.numerics, instruction.cost):
-        assert not isinstance(face, Unmodelled), face
-    assert not isinstance(instruction.legacy, Unmodelled) or instruction.legacy.reason.startswith("Beta 1 has no ")
+    for declared in (instruction.numerics, instruction.cost):
+        assert not isinstance(declared, Unmodelled), declared
+    assert not isinstance(instruction.beta1, Unmodelled) or instruction.beta1.reason.startswith("Beta 1 has no ")
 
 
 @for_each(NAMES)
@@ -97,8 +96,8 @@ def test_its_documentation_says_every_argument_and_limit(name: str) -> None:
         assert f"\n    {argument}" in text
     for item in (*instruction.limits, *instruction.predicates):
         assert f"{item.code}  {item.text}" in text
-    assert door_of(name).__doc__ == text
-    assert list(inspect.signature(door_of(name)).parameters) == [*instruction.arguments, "name"]
+    assert instruction_function(name).__doc__ == text
+    assert list(inspect.signature(instruction_function(name)).parameters) == [*instruction.arguments, "name"]
 
 
 @for_each(NAMES)
@@ -186,14 +185,14 @@ def body(**changes: Any) -> type:
         "right": arg("P F", ONCHIP, "second input"),
         "rest": out("P F", ONCHIP, "the differences"),
         "width": limit("F <= 96", help="split the tile", operand="left"),
-        "same": predicate("NKI207", "left.dtype == right.dtype", _same, operand="right", help="cast one of them",
+        "same": Predicate("NKI207", "left.dtype == right.dtype", _same, operand="right", help="cast one of them",
                           accepts={}, refuses={"right": "sbuf bfloat16 128x96"}),
         "example": {"dst": "sbuf float32 128x96", "left": "sbuf float32 128x96", "right": "sbuf float32 128x96",
                     "rest": "sbuf float32 128x96"},
         "choose": lambda use: "gpsimd" if use.dtypes["left"] is INT32 else "vector",
         "numerics": numerics,
-        "cost": lambda arch, use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
-        "legacy": Unmodelled("not in Beta 1"),
+        "cost": lambda use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
+        "beta1": Unmodelled("not in Beta 1"),
     }  # fmt: skip
     return type("both_ways", (), {key: value for key, value in {**whole, **changes}.items() if value is not None})
 
@@ -208,7 +207,7 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Instruction]:
     """An instruction of this test's own, in the table while the test runs."""
     made = instruction(engine=("vector", "gpsimd"), since=3, until=3, see="this test")(body())
     # Declarations come before the modules; these were made when the tests were collected.
-    monkeypatch.setitem(vars(nki.isa), "both_ways", door_of("both_ways"))
+    monkeypatch.setitem(vars(nki.isa), "both_ways", instruction_function("both_ways"))
     yield made
     TABLE.pop("both_ways")
 
@@ -226,7 +225,7 @@ def declare(made: type, engine: Any = ("vector", "gpsimd")) -> None:
     [
         ({"numerics": None}, "numerics"),
         ({"cost": None}, "cost"),
-        ({"legacy": None}, "legacy"),
+        ({"beta1": None}, "beta1"),
         ({"example": None}, "example"),
         ({"__doc__": ""}, "doc string"),
         ({"choose": None}, "choose"),
@@ -234,8 +233,8 @@ def declare(made: type, engine: Any = ("vector", "gpsimd")) -> None:
         ({"width": limit("G <= 96", help="h", operand="left")}, "unknown names"),
         ({"width": limit("F <= no_such_fact", help="h", operand="left")}, "unknown names"),
         ({"width": limit("F <= 96", help="h", operand="data")}, "data"),
-        ({"same": predicate("NKI207", "t", _same, operand="data", help="h", accepts={}, refuses={})}, "data"),
-        ({"same": predicate("NKI207", "t", _same, operand="left", help="h", accepts={"x": 1}, refuses={})}, "x"),
+        ({"same": Predicate("NKI207", "t", _same, operand="data", help="h", accepts={}, refuses={})}, "data"),
+        ({"same": Predicate("NKI207", "t", _same, operand="left", help="h", accepts={"x": 1}, refuses={})}, "x"),
         ({"example": {"dst": "sbuf float32 128x96"}}, "lacks left, rest, right"),
     ],
 )
@@ -340,4 +339,4 @@ def test_a_new_instruction_documents_itself(declared: Instruction) -> None:
     assert "NKI210  F <= 96" in text
     assert "left [P, F] in sbuf or psum: first input" in text
     assert "NeuronCore-v3" in text
-    assert door_of("both_ways").__doc__ == text
+    assert instruction_function("both_ways").__doc__ == text

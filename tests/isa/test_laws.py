@@ -17,12 +17,11 @@ import pytest
 import nki_lab
 from nki_lab import session
 from nki_lab.isa import enums
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.ops.cycles import engine_cost, free_size
-from nki_lab.isa.spec import ONCHIP, TABLE, Cost, Instruction, Legacy, Use, arg, instruction, out
-from nki_lab.kernel_runtime.beta1.instructions import door_of as legacy_door_of
+from nki_lab.isa.spec import ONCHIP, TABLE, Beta1, Cost, Instruction, Use, arg, instruction, out
+from nki_lab.kernel_runtime.beta1.instructions import instruction_function as beta1_function
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.schedule.lanes import lanes_of
 from nki_lab.kernel_runtime.timing.costs import costs_of
 from tests.verdicts import evaluated, loaded
@@ -38,9 +37,9 @@ CLONES = {clone: replace(TABLE[name], name=clone, index=next(_numbers)) for name
 def enter(monkeypatch: pytest.MonkeyPatch, made: Instruction) -> None:
     """Put an instruction into the table and into the modules of both dialects, while a test runs."""
     monkeypatch.setitem(TABLE, made.name, made)
-    monkeypatch.setitem(vars(nki.isa), made.name, door_of(made.name))
-    if isinstance(made.legacy, Legacy):
-        monkeypatch.setitem(vars(neuronxcc.nki.isa), made.name, legacy_door_of(made.name))
+    monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
+    if isinstance(made.beta1, Beta1):
+        monkeypatch.setitem(vars(neuronxcc.nki.isa), made.name, beta1_function(made.name))
 
 
 @pytest.fixture
@@ -173,7 +172,7 @@ CORNER = np.s_[:, 0:2, 0:2, 0:2, 0:2, 0:2]
 def test_clones_are_split_and_spelled_in_beta_1_as_the_originals_are(clones: None) -> None:
     x = np.random.default_rng(2).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
     done = [
-        session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {})
+        session.execute(session.Launch(function_of(text), "trn2", dialect="beta1"), (x,), {})
         for text in (LEGACY, renamed(LEGACY))
     ]
     programs = [original(run.program.text()) for run in done]
@@ -181,7 +180,7 @@ def test_clones_are_split_and_spelled_in_beta_1_as_the_originals_are(clones: Non
     assert programs[0].count("tensor_scalar(") == 2
     assert [array.tobytes() for array in done[1].flat] == [array.tobytes() for array in done[0].flat]
     made = evaluated(renamed(LEGACY), Path("/laws/beta1.py"), (nki_lab.spec(x.shape, "float32"),), "trn2",
-                     dialect="legacy")[0]  # fmt: skip
+                     dialect="beta1")[0]  # fmt: skip
     assert made.code == ""
 
 
@@ -296,9 +295,9 @@ def _limit(out: Any, ins: Any, use: Use, state: Any) -> None:
     np.multiply(np.minimum(ins.data, ins.most), ins.factor, out=out.dst)
 
 
-def _cost(arch: Arch, use: Use) -> Cost:
+def _cost(use: Use) -> Cost:
     columns = free_size(use, "dst") * (1 if use.value("most") == 0.25 else 2)
-    return engine_cost(arch, use, columns, source="this test", confidence="guess")
+    return engine_cost(use, columns, source="this test", confidence="guess")
 
 
 LIMITED_BODY: dict[str, Any] = {
@@ -311,7 +310,7 @@ LIMITED_BODY: dict[str, Any] = {
     "example": {"dst": "sbuf float32 128x64", "data": "sbuf float32 128x64", "most": 0.25},
     "numerics": _limit,
     "cost": _cost,
-    "legacy": Legacy(order=("data", "most", "factor")),
+    "beta1": Beta1(order=("data", "most", "factor")),
 }
 
 
@@ -378,7 +377,7 @@ def test_a_declared_elementwise_instruction_takes_either_form_in_beta_1(limited:
         "    part =", "    column = nl.full((nl.par_dim(128), 1), 0.25, dtype=nl.float32, buffer=nl.sbuf)\n    part ="
     )
     x = np.random.default_rng(4).standard_normal((PARTITIONS, 3, 3, 3, 3, 3)).astype(np.float32)
-    (output,) = session.execute(session.Launch(function_of(text), "trn2", dialect="legacy"), (x,), {}).flat
+    (output,) = session.execute(session.Launch(function_of(text), "trn2", dialect="beta1"), (x,), {}).flat
     wanted = x.copy()
     wanted[CORNER] = np.minimum(x[CORNER], np.float32(0.25)) * 2
     np.testing.assert_array_equal(output, wanted)
@@ -408,9 +407,9 @@ def kernel(x):
 def test_instructions_count_their_work_in_their_own_unit() -> None:
     program, _ = session.specialise(session.Launch(function_of(WORK), "trn2"), (nki_lab.spec((16, 64), "float32"),))
     found = {
-        variant.instruction.name: (face.work(variant.use), face.work_unit, face.flops(variant.use),
-                                   face.transpose_flops(variant.use))
-        for variant in program.variants for face in (variant.instruction,) if face.name != "memset"
+        variant.instruction.name: (declared.work(variant.use), declared.work_unit, declared.flops(variant.use),
+                                   declared.transpose_flops(variant.use))
+        for variant in program.variants for declared in (variant.instruction,) if declared.name != "memset"
     }  # fmt: skip
     assert found == {
         "nc_matmul": (128 * 64 * 32, "multiply-adds", 2 * 128 * 64 * 32, 0),

@@ -39,8 +39,8 @@ from nki_lab.isa.spec import (
     instruction,
     out,
 )
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.path import Path as ProgramPath
 from nki_lab.kernel_runtime.path import executed, known_path
 from nki_lab.kernel_runtime.recording import schema
@@ -53,7 +53,7 @@ CLONED = ("nc_matmul", "tensor_copy", "dma_copy", "memset", "iota", "register_mo
 def enter(patch: pytest.MonkeyPatch, made: Instruction) -> Instruction:
     """Put a declaration into the table, and its function into `nki.isa`, until the test ends."""
     patch.setitem(TABLE, made.name, made)
-    patch.setitem(vars(nki.isa), made.name, door_of(made.name))
+    patch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
     return made
 
 
@@ -230,7 +230,7 @@ def test_clones_of_matmul_are_grouped_into_as_many_slabs(cloned: Callable[[str],
     found = []
     for text in (PRODUCT, cloned(PRODUCT)):
         program, _ = traced(kernel_of(text), list(arrays()), ["float32"] * 2, "trn2", matmul_order=order)
-        machine = Machine(program, dict(enumerate(arrays())))
+        machine = Executor(program, dict(enumerate(arrays())))
         machine.run(final=True)
         found.append(([(item.shape, len(item.ops)) for item in machine.slabs], machine.elided))
     assert found[0] == found[1]
@@ -389,7 +389,7 @@ def test_clones_of_an_exchange_are_paired_between_the_cores(monkeypatch: pytest.
 # -- instructions that write registers -----------------------------------------------------------------------------
 
 
-def adding(**faces: Any) -> Instruction:
+def adding(**properties: Any) -> Instruction:
     """Declare an instruction that adds registers, with the result first or last in the call."""
 
     def numerics(out: Any, ins: Any, use: Any, state: Any) -> None:
@@ -404,10 +404,10 @@ def adding(**faces: Any) -> Instruction:
         "example": {"left": "register 1", "right": 2, "total": "register"},
         "numerics": numerics,
         "cost": register_move.cost,
-        "legacy": Unmodelled("Beta 1 has no registers"),
+        "beta1": Unmodelled("Beta 1 has no registers"),
         "precision": lambda use: "native",
     }
-    return instruction(engine="sync", see="this test")(type("register_add", (), body | faces))
+    return instruction(engine="sync", see="this test")(type("register_add", (), body | properties))
 
 
 def total_of(use: Use, values: RegisterValues) -> int | None:
@@ -431,9 +431,9 @@ def kernel(a):
 
 @pytest.fixture
 def register_add(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Instruction]]:
-    def declare(**faces: Any) -> Instruction:
-        made = adding(**faces)
-        monkeypatch.setitem(vars(nki.isa), made.name, door_of(made.name))
+    def declare(**properties: Any) -> Instruction:
+        made = adding(**properties)
+        monkeypatch.setitem(vars(nki.isa), made.name, instruction_function(made.name))
         return made
 
     yield declare
@@ -494,12 +494,12 @@ def test_every_register_that_an_instruction_reads_is_known_along_its_path(
         "example": {"dst": "hbm int32 1x1", "left": "register 1", "right": "register 2"},
         "numerics": numerics,
         "cost": register_move.cost,
-        "legacy": Unmodelled("Beta 1 has no registers"),
+        "beta1": Unmodelled("Beta 1 has no registers"),
         "precision": lambda use: "native",
     }
     try:
         declared = instruction(engine="sync", see="this test")(type("store_sum", (), body))
-        monkeypatch.setitem(vars(nki.isa), declared.name, door_of(declared.name))
+        monkeypatch.setitem(vars(nki.isa), declared.name, instruction_function(declared.name))
         run = nki_lab.run(Written(tmp_path / "one", STORED).function, np.zeros((1, 1), np.int32), target="trn2")
     finally:
         TABLE.pop("store_sum", None)
@@ -543,9 +543,9 @@ MODE = Accumulation(operand="src", mode=lambda use: None)
 
 
 @pytest.mark.parametrize(
-    ("faces", "complaint"),
+    ("properties", "complaint"),
     [
-        ({"accumulates": lambda use: True}, "unknown faces: accumulates"),
+        ({"accumulates": lambda use: True}, "unknown properties: accumulates"),
         ({"role": "move"}, "role is 'copy'"),
         ({"role": "copy", "more": arg("P F", ONCHIP, "another input")}, "role is 'copy'"),
         ({"contraction": PLAIN}, "'stationary' as an operand of role 'in'"),
@@ -558,21 +558,21 @@ MODE = Accumulation(operand="src", mode=lambda use: None)
     ],
     ids=lambda item: "-".join(item) if isinstance(item, dict) else "",
 )
-def test_a_face_that_does_not_fit_is_refused_at_import(faces: dict[str, Any], complaint: str) -> None:
+def test_a_property_that_does_not_fit_is_refused_at_import(properties: dict[str, Any], complaint: str) -> None:
     body = {
         "__doc__": "dst = src, for this test.",
         "dst": out("P F", ONCHIP, "destination"),
         "src": arg("P F", ONCHIP, "source"),
-        "example": {"dst": "sbuf float32 128x96", "src": "sbuf float32 128x96"} | {key: "register" for key in ("one", "two") if key in faces},
+        "example": {"dst": "sbuf float32 128x96", "src": "sbuf float32 128x96"} | {key: "register" for key in ("one", "two") if key in properties},
         "numerics": lambda out, ins, use, state: np.copyto(out.dst, ins.src),
-        "cost": lambda arch, use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
-        "legacy": Unmodelled("not in Beta 1"),
+        "cost": lambda use: Cost(interval=64.0, latency=64.0, source="none", confidence="guess"),
+        "beta1": Unmodelled("not in Beta 1"),
     }  # fmt: skip
-    if "more" in faces:
+    if "more" in properties:
         body["example"] = {**body["example"], "more": "sbuf float32 128x96"}  # type: ignore[dict-item]
     try:
         with pytest.raises(ValueError, match=complaint):
-            instruction(engine="vector", see="this test")(type("moves", (), body | faces))
+            instruction(engine="vector", see="this test")(type("moves", (), body | properties))
     finally:
         TABLE.pop("moves", None)
 

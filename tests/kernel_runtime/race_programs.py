@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
-from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.language.grid import GridBuilder
 from nki_lab.kernel_runtime.options import Options
@@ -83,7 +83,7 @@ def two_cores(steps: list[Step], *, apart: bool = False) -> Program:
     for core in range(2):
         builder.start((2,), (core,))
         trace(kernel, (), {}, builder)
-    join_cores(program)
+    synchronize_cores(program)
     verify(program)
     return program
 
@@ -108,7 +108,7 @@ class Access:
 
 def accesses_of(program: Program) -> list[Access]:
     """The ops that matter between cores, in the order of the program."""
-    met = dict(program.meetings) | {b: a for a, b in program.meetings}
+    met = dict(program.synchronizations) | {b: a for a, b in program.synchronizations}
     out = []
     for op in program.ops():
         touched: dict[bool, set[tuple[int, int]]] = {False: set(), True: set()}
@@ -212,7 +212,7 @@ def waits_of(program: Program) -> dict[int, set[int]]:
             places = {(view.buffer.id, at) for at in elements(view)}
             (writes if is_out or op.variant.instruction.only_orders else reads).update(places)
         touched[op.index] = reads, writes
-    met = dict(program.meetings) | {b: a for a, b in program.meetings}
+    met = dict(program.synchronizations) | {b: a for a, b in program.synchronizations}
     out: dict[int, set[int]] = {}
     for op in touched:
         both = (op, met[op]) if op in met else (op,)

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.coverage import Tracker, cover
 from nki_lab.kernel_runtime.footprint import WrittenPart
 from nki_lab.kernel_runtime.interpreter import ModuleSource, Signature, evaluate
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import OUTPUTS, Case, contents, kernel_of, source, traced
 from tests.draws import Drawn
 from tests.expected import Expected
@@ -217,20 +217,20 @@ def test_a_program_may_grow_between_two_looks() -> None:
     text = "def kernel(a):\n    x = nl.ndarray((8, 8), nl.float32)\n    y = nl.load(a)\n    return x, y\n"
     program, builder = traced(kernel_of(text), [a], ["float32"], "trn2")
     tracker = Tracker(program)
-    machine = Machine(program, {0: a}, tracker)
+    machine = Executor(program, {0: a}, tracker)
     machine.run(final=False)
     assert not tracker.result.diagnostics
     from nki_lab.kernel_runtime.issue.context import recording
-    from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+    from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 
     x, y = program.outputs
     with recording(builder):
-        door_of("memset")(x.view(np.uint8)[:, 0:5], 0)
+        instruction_function("memset")(x.view(np.uint8)[:, 0:5], 0)
         tracker.advance()
-        door_of("tensor_copy")(y, x)
+        instruction_function("tensor_copy")(y, x)
         tracker.advance()
-        door_of("memset")(x, 0.0)
-        door_of("tensor_copy")(y, x)
+        instruction_function("memset")(x, 0.0)
+        instruction_function("tensor_copy")(y, x)
     found = tracker.finish().diagnostics
     assert [item.code for item in found] == ["NKI302"]
     assert "56 element" in found[0].message

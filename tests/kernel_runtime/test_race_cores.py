@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.race import races
 from nki_lab.kernel_runtime.race.conflicts import Conflicts
-from nki_lab.kernel_runtime.race.order import Meetings
+from nki_lab.kernel_runtime.race.order import Synchronizations
 from nki_lab.kernel_runtime.race.reach import Reach
 from tests.kernel_runtime.race_programs import (
     ALIKE,
@@ -81,7 +81,7 @@ def test_a_kernel_that_does_all_of_its_work_twice_races_with_its_own_past_only(s
     assert found == ({"NKI407"} if again else set())
 
 
-# -- meetings over other tensors ---------------------------------------------------------------------------------------
+# -- synchronizations over other tensors ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=scaled(40), deadline=None)
@@ -109,10 +109,10 @@ def test_a_window_holds_what_the_closure_leaves_without_order(steps: list[Step])
     everything = [Access(item.op, item.core, frozenset({(0, 0)}), frozenset({(0, 0)}), item.meets)
                   for item in accesses_of(program)]  # fmt: skip
     wanted = conflicts_of(everything)
-    meetings = Meetings(program)
+    synchronizations = Synchronizations(program)
     for item in everything:
-        window = meetings.window(item.core, np.array([item.op]))
+        interval = synchronizations.interval(item.core, np.array([item.op]))
         for other in everything:
             if other.core != item.core and item.meets < 0 and other.meets < 0:
-                inside = bool(window.low[0] < other.op < window.high[0])
+                inside = bool(interval.low[0] < other.op < interval.high[0])
                 assert inside == ((min(item.op, other.op), max(item.op, other.op)) in wanted)

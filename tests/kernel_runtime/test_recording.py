@@ -70,7 +70,7 @@ def test_defaults_complete_what_is_given() -> None:
     recording = Recording(BASE)
     assert recording.rows["ready"][:].tolist() == [10, 15, 37]
     assert recording.rows["site"][:].tolist() == [-1, -1, -1]
-    assert recording.rows["pace"][:].tolist() == [schema.PACE] * 3
+    assert recording.rows["pace"][:].tolist() == [schema.FULL_EFFICIENCY] * 3
     assert recording.rows["confidence"][:].tolist() == [CONFIDENCES.index("guess")] * 3
     assert recording.makespan == 37
     assert recording.row(1).name == "nc_matmul"
@@ -140,7 +140,7 @@ def test_a_run_may_end_after_its_last_row() -> None:
         ({"edges": {"row": [1], "before": [1], "kind": [0]}}, r"edges: a row waits for itself: row 0"),
         ({"edges": {"row": [1], "kind": [0]}}, r"edges\.before is missing"),
         ({"patterns": {"dtype": ["f"], "dim": [0], "rank": [1]}}, r"patterns: dimensions beyond those of dims"),
-        ({"iterations": {"parent": [0], "loop": ["i"], "value": [0]}}, r"iterations: a pass within a later one: row 0"),
+        ({"iterations": {"parent": [0], "loop": ["i"], "value": [0]}}, r"iterations: an iteration within a later one: row 0"),
         ({"stalls": {"name": []}}, r"rows\.stall: 0"),
         ({"sources": {"path": [b"x"], "text": [""]}}, r"sources\.path: b'x' is not a text"),
         ({"sources": {"path": ["\ud800"], "text": [""]}}, r"sources\.path: .*surrogates"),
@@ -254,8 +254,8 @@ def test_the_critical_path_leads_back_from_the_last_end(recording: Recording) ->
         return
     ends = recording.rows["start"][:] + recording.rows["duration"][:]
     assert ends[path[-1]] == ends.max()
-    assert recording.row(path[0]).after == -1
-    assert all(recording.row(later).after == earlier for earlier, later in itertools.pairwise(path))
+    assert recording.row(path[0]).critical_pred == -1
+    assert all(recording.row(later).critical_pred == earlier for earlier, later in itertools.pairwise(path))
 
 
 @given(drawn())
@@ -289,8 +289,9 @@ def test_a_row_s_parts_are_those_given(given_tables: Tables) -> None:
     pairs = list(zip(edges["row"], edges["before"], [EDGE_KINDS[kind] for kind in edges["kind"]], strict=True))
     for number in range(len(recording)):
         row = recording.row(number)
-        for name in ("start", "duration", "ready", "setup", "after", "work", "bytes"):
+        for name in ("start", "duration", "ready", "setup", "work", "bytes"):
             assert getattr(row, name) == rows[name][number]
+        assert row.critical_pred == rows["after"][number]
         views = given_tables["accesses"]["view"][bounds[number] : bounds[number + 1]]
         assert [view for view, _ in recording.accesses(number)] == list(views)
         assert recording.predecessors(number) == [(before, kind) for after, before, kind in pairs if after == number]

@@ -93,7 +93,7 @@ def test_lines_share_the_critical_path() -> None:
 def test_what_is_told_adds_up_for_any_recording(recording: Recording) -> None:
     told = digest(recording)
     path = told.path
-    assert all((column >= 0).all() for column in (path.work, path.rest, path.setup, path.held_for))
+    assert all((column >= 0).all() for column in (path.work, path.rest, path.setup, path.throttled))
     assert sum(told.work.values()) + sum(told.waits.values()) == (recording.makespan if len(recording) else 0)
     assert sum(told.work.values()) == path.work.sum()
     for lane in told.lanes:

@@ -216,7 +216,7 @@ def test_an_interrupted_save_leaves_the_old_recording(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(folder, "seal_of", interrupted)
+    monkeypatch.setattr(folder, "checksums_of", interrupted)
     with pytest.raises(KeyboardInterrupt):
         recording.save(saved)
     assert files_of(saved) == before

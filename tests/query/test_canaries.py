@@ -45,7 +45,7 @@ print("STATUS", status)
 
 HEAD = {
     "current": "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\n",
-    "legacy": "from neuronxcc import nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n"
+    "beta1": "from neuronxcc import nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n"
     "import neuronxcc.nki.typing as nt\n",
 }
 KERNEL = """

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Stopped
-from nki_lab.query import Document, Examination, Question
+from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query import kernels as kernels_module
 from tests.scale import scaled
 
-QUESTION = Question(arch=arch_of("trn2"))
+QUESTION = EvaluationRequest(arch=arch_of("trn2"))
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\nimport numpy as np\n"
 MODULE = f"""{HEAD}
 SIZE = 64
@@ -166,7 +166,7 @@ def test_a_question_about_another_target_is_another_question(asked: list[str]) -
     document = Document("k.py")
     document.update(MODULE)
     document.examine(QUESTION)
-    document.examine(Question(arch=arch_of("trn3")))
+    document.examine(EvaluationRequest(arch=arch_of("trn3")))
     assert asked == ["first", "second"] * 2
 
 
@@ -174,8 +174,8 @@ def test_an_examination_can_be_stopped_and_asked_for_again() -> None:
     document = Document("k.py")
     document.update(f"{HEAD}@nki.jit\ndef k(x: nt.tensor[8, 8]):\n    for i in range(10**9):\n        pass\n")
     with pytest.raises(Stopped):
-        document.examine(Question(arch=arch_of("trn2"), budget=Budget(stop=lambda: True)))
-    (found,) = document.examine(Question(arch=arch_of("trn2"), budget=Budget(steps=5000))).findings
+        document.examine(EvaluationRequest(arch=arch_of("trn2"), budget=Budget(stop=lambda: True)))
+    (found,) = document.examine(EvaluationRequest(arch=arch_of("trn2"), budget=Budget(steps=5000))).findings
     assert found.code == "NKI120"
 
 
@@ -184,7 +184,7 @@ def test_a_file_has_a_time_of_its_own() -> None:
     document = Document("k.py")
     document.update(HEAD + "".join(loop.format(i) for i in range(20)))
     before = time.perf_counter()
-    found = document.examine(Question(arch=arch_of("trn2"), budget=Budget(seconds=0.2), seconds=0.5)).findings
+    found = document.examine(EvaluationRequest(arch=arch_of("trn2"), budget=Budget(seconds=0.2), seconds=0.5)).findings
     assert time.perf_counter() - before < 5
     assert [item.code for item in found] == ["NKI120"] * 20
     assert "took the 0.5 seconds of a file" in found[-1].message

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab import query
-from nki_lab.query.fixing import fixed
+from nki_lab.query.fixes.source_fixes import fixed
 from tests.scale import scaled
 
 HEAD = """import nki

@@ -27,7 +27,7 @@ DEPTH = 10_000
 
 HEADS = {
     "current": "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\n",
-    "legacy": "from neuronxcc import nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n"
+    "beta1": "from neuronxcc import nki\nimport neuronxcc.nki.isa as nisa\nimport neuronxcc.nki.language as nl\n"
     "import neuronxcc.nki.typing as nt\n",
 }
 KERNEL = """
@@ -96,7 +96,7 @@ OF_BETA_1 = {"subscripts", "sums", "comparisons", "conjunctions", "arguments", "
 @pytest.mark.parametrize("name", DEEP)
 def test_ten_thousand_of_anything_are_answered(name: str) -> None:
     body = "\n".join(f"    {line}" for line in DEEP[name].split("\n"))
-    answered(HEADS["legacy" if name in OF_BETA_1 else "current"] + KERNEL.format(body))
+    answered(HEADS["beta1" if name in OF_BETA_1 else "current"] + KERNEL.format(body))
 
 
 HUGE = {
@@ -123,7 +123,7 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 def test_huge_values_and_endless_work_are_bounded(name: str) -> None:
-    dialect = "legacy" if "range" in name or "rank" in name else "current"
+    dialect = "beta1" if "range" in name or "rank" in name else "current"
     answered(HEADS[dialect] + KERNEL.format(f"    {HUGE[name]}"))
 
 

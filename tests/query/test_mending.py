@@ -15,7 +15,7 @@ def mended(line: str, head: str = HEAD) -> list[str]:
     lines = source.split("\n")
     out = []
     for found in query.check(source=source, target="trn2"):
-        for edit in query.mendings(found, lines):
+        for edit in query.quick_fixes(found, lines):
             text = lines[edit.span.line - 1]
             out.append((text[: edit.span.column - 1] + edit.text + text[edit.span.end_column - 1 :]).strip())
     return out
@@ -41,7 +41,7 @@ def test_the_likeliest_edit_comes_first(line: str, first: str) -> None:
 
 def test_a_list_default_becomes_a_tuple() -> None:
     source = "import nki\n@nki.jit\ndef k(x, pads=[1], more=[1, 2], none=[]):\n    return x\n"
-    edits = [query.mendings(item, source.split("\n")) for item in query.check(source=source, target="trn2")]
+    edits = [query.quick_fixes(item, source.split("\n")) for item in query.check(source=source, target="trn2")]
     assert [edit.text for part in edits for edit in part] == ["(1,)", "(1, 2)", "()"]
 
 
@@ -53,4 +53,4 @@ def test_where_the_remedy_is_not_one_word_nothing_is_offered(line: str) -> None:
 def test_an_edit_is_sure_where_there_is_one() -> None:
     source = f"{HEAD}    y = tlie + 1\n    t = nl.ndarray((3, 4), nl.floot32)\n    return x\n"
     found = query.check(source=source, target="trn2")
-    assert [query.mendings(item, source.split("\n"))[0].sure for item in found] == [True, False]
+    assert [query.quick_fixes(item, source.split("\n"))[0].sure for item in found] == [True, False]

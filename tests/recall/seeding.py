@@ -337,13 +337,13 @@ def _escapes(kernel: Kernel, name: str) -> bool:
 
 
 def out_of_bounds(kernel: Kernel, choice: Choice) -> Seeded | None:
-    """A view that begins where its tensor has ended."""
+    """An assignment to columns that the tensor does not have."""
     tiles = _on_chip_tiles(kernel)
     found = [(name, place) for name, place in _after_making(kernel.function, kernel.function.body) if name in tiles]
     if not found:
         return None
     name, place = choice.pick(found)
-    text = kernel.insert(place, [f"beyond = {name}[0:1, 0:1000000]"])
+    text = kernel.insert(place, [f"{name}[0:1, 0:1000000] = 0.0"])
     return Seeded(text, "out of bounds", f"{name} to column 1000000", ("NKI303", "NKI304"), place.line, place.line)
 
 

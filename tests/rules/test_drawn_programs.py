@@ -64,7 +64,7 @@ def test_no_rule_fails_and_no_gain_exceeds_the_kernel(kernel: Drawn, target: str
         for found in check_timed(timed):
             assert found.severity == "information"
     assert timed.retimed() == timed.timing.makespan
-    assert timed.path_work.sum() + timed.path_wait.sum() <= timed.timing.makespan
+    assert timed.path_time.sum() <= timed.timing.makespan
 
 
 @given(drawn_kernels(most_calls=14), TARGETS)

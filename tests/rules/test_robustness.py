@@ -228,11 +228,11 @@ def test_facts_name_the_kernels_and_what_they_reach() -> None:
     facts = facts_of("import neuronxcc.nki as nki\ndef h(x): ...\n@nki.jit\ndef k(x): h(x)\ndef host(x): k(x)\n")
     assert [node.name for node in facts.kernels] == ["k"]
     assert [(item.node.name, item.dialect, item.is_entry, item.kernel.name) for item in facts.functions] == [
-        ("h", "legacy", False, "k"),
-        ("k", "legacy", True, "k"),
+        ("h", "beta1", False, "k"),
+        ("k", "beta1", True, "k"),
     ]
     assert facts.limited(["current"]).functions == ()
-    assert facts.limited(["current", "legacy"]) is facts
+    assert facts.limited(["current", "beta1"]) is facts
 
 
 def test_every_node_of_kernel_code_is_found_once() -> None:
@@ -257,8 +257,8 @@ def test_the_work_of_checking_grows_with_the_file_and_not_faster() -> None:
 
 
 def test_a_rule_on_kernel_code_judges_one_dialect() -> None:
-    both = {rule.code for rule in SYNTAX_RULES if set(rule.dialects) == {"current", "legacy"}}
+    both = {rule.code for rule in SYNTAX_RULES if set(rule.dialects) == {"current", "beta1"}}
     assert both == {"NKI005", "NKI101", "NKI603"}  # the host's side, and Python's own syntax
-    assert {rule.code for rule in SYNTAX_RULES if rule.dialects == ("legacy",)} == {
+    assert {rule.code for rule in SYNTAX_RULES if rule.dialects == ("beta1",)} == {
         "NKI334", "NKI335", "NKI336", "NKI337"
     }  # fmt: skip

@@ -16,7 +16,7 @@ import nki_lab
 from nki_lab import codes, session
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.coverage import Coverage
-from nki_lab.rules import PROGRAM_RULES, TIMED_RULES, ProgramFacts, ProgramRule, TimedRule, check_program, races
+from nki_lab.rules import PROGRAM_RULES, TIMED_RULES, ProgramFacts, ProgramRule, TimedRule, check_program
 from nki_lab.session.outcome import Execution
 from tests.snippets import HEADS, Snippet, expectations, findings, snippets
 from tests.verdicts import loaded
@@ -25,7 +25,6 @@ FOLDER: Final = Path(__file__).parent
 SPEC: Final = nki_lab.spec((128, 2048), "float32")
 EXTRA: Final = {"NKI127", "NKI333"}  # what the current dialect says about affine_range, and Beta 1 about blocks
 COMPLETE: Final = [rule for rule in PROGRAM_RULES if "@nki.jit" in codes.get(rule.code).body]
-RACES: Final = races.RULES.keys()
 _numbers = count()
 
 
@@ -64,15 +63,6 @@ def example_of(code: str) -> str:
 
 
 # The list of rules
-
-
-@pytest.mark.parametrize("rules", [PROGRAM_RULES, TIMED_RULES])
-def test_rules_are_named_after_their_codes(rules: tuple[ProgramRule | TimedRule, ...]) -> None:
-    for rule in rules:
-        if rule.code not in RACES:
-            assert rule.check.__module__.rpartition(".")[2].replace("_", "-") == codes.get(rule.code).slug
-    listed = [rule.code for rule in rules]
-    assert len(listed) == len(set(listed))
 
 
 @pytest.mark.parametrize("rule", TIMED_RULES, ids=lambda rule: rule.code)

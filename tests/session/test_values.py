@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import whole
 from nki_lab.session import RunValues
@@ -35,11 +35,11 @@ def history(program: Program, arrays: dict[int, Array], allocation: Allocation |
     grown = Program(program.name, program.arch, program.options, program.dialect)
     for name in ("variants", "views", "buffers", "sites", "inputs", "constants"):
         setattr(grown, name, getattr(program, name))
-    machine = Machine(grown, arrays, None, allocation)
+    machine = Executor(grown, arrays, None, allocation)
     machine.run(final=False)
     out = [[machine.read(whole(buffer)) for buffer in program.buffers]]
     for op in range(len(program)):
-        for name in ("op_variant", "op_access", "op_site", "op_pass"):
+        for name in ("op_variant", "op_access", "op_site", "op_iteration"):
             getattr(grown, name).append(getattr(program, name)[op])
         end = program.op_access[op + 1] if op + 1 < len(program) else len(program.access_view)
         grown.access_view.extend(array("I", program.access_view[program.op_access[op] : end]))

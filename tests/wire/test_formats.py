@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nki_lab.export import words
+from nki_lab.export import formatting
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "labextension"
@@ -25,7 +25,7 @@ def test_pages_write_numbers_as_reports_do(tmp_path: Path) -> None:
     if not (PAGE / "node_modules" / ".ready").exists():
         subprocess.run([ROOT / "scripts" / "node-modules"], check=True)
     given = {
-        "times": [0, 1000, *map(int, numbers(1e15, *(size for size, _ in words.TIMES)))],
+        "times": [0, 1000, *map(int, numbers(1e15, *(size for size, _ in formatting.TIMES)))],
         "sizes": [0, 1023, 1024, 1 << 20, *map(int, numbers(2.0**50, *(1024.0**power for power in range(1, 5))))],
         "shares": [0, 1, *(1 / part for part in numbers(1e5)), *numbers(0.1, 0.0995, 0.0005)],
     }
@@ -35,6 +35,10 @@ def test_pages_write_numbers_as_reports_do(tmp_path: Path) -> None:
     command = [PAGE / "node_modules/.bin/esbuild", PAGE / "tests/formats.ts", "--bundle", "--format=cjs"]
     subprocess.run([*command, "--platform=node", banner, f"--outfile={script}", "--log-level=error"], check=True)
     done = subprocess.run(["node", script, file], check=True, capture_output=True)
-    written: dict[str, Callable[..., str]] = {"times": words.duration, "sizes": words.size, "shares": words.share}
+    written: dict[str, Callable[..., str]] = {
+        "times": formatting.duration,
+        "sizes": formatting.size,
+        "shares": formatting.share,
+    }
     for shown, (name, write) in zip(json.loads(done.stdout), written.items(), strict=True):
         assert dict(zip(given[name], shown, strict=True)) == {value: write(value) for value in given[name]}

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.wire import Messages, compact, encode
 from nki_lab.wire.message import Delta, message, narrow
-from nki_lab.wire.whole import sums
+from nki_lab.wire.overview import sums
 from tests.recordings import drawn, synthetic, tables
 from tests.scale import scaled
 from tests.wire.reader import read

@@ -69,9 +69,9 @@ def test_rows_and_what_belongs_to_them(page: Read, recording: Recording) -> None
         assert told["ops"][step] == {"name": mine.name, "detail": mine.detail, "workUnit": unit}
         assert [tuple(item) for item in told["passes"][step]] == list(mine.iteration)
         assert [(view, role) for view, role in told["accesses"][step]] == recording.accesses(row)
-        after = step_of.get(mine.after, -1)
+        after = step_of.get(mine.critical_pred, -1)
         assert rows["after"][step] == after
-        assert rows["pace"][step] == pytest.approx(mine.pace, abs=1e-6)
+        assert rows["pace"][step] == pytest.approx(mine.efficiency, abs=1e-6)
         edges = [(step_of[other], kind, step_of[other] == after) for other, kind in recording.predecessors(row)]
         if after >= 0 and not any(binding for *_, binding in edges):
             edges.append((after, "lane", True))

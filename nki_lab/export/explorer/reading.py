@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.export.explorer.placing import critical_predecessors, lane_name, lanes_of, sites_of
 from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
+from nki_lab.export.explorer.row_lanes import critical_predecessors, lane_name, lanes_of, sites_of
 from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER, VERSION
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording, derive

@@ -6,18 +6,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from nki_lab.isa import enums
-from nki_lab.isa.alu import ALU, AluOp, identity_of
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.alu import ALU, AluOp, Array, identity_of
 from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2, INT8, INT16, INT32, TF32, UINT8, UINT16, UINT32
-from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size
+from nki_lab.isa.enums import reduce_cmd as commands
+from nki_lab.isa.ops.cycles import DOC_226, engine_cost, free_size, streaming
 from nki_lab.isa.ops.elementwise import stage
-from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
-from nki_lab.isa.spec import ONCHIP, Cost, Implicit, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started, summed, write_out
+from nki_lab.isa.ops.shapes import one_dtype, only
+from nki_lab.isa.spec import (
+    ONCHIP,
+    Arrays,
+    Beta1,
+    Cost,
+    EngineState,
+    Implicit,
+    Predicate,
+    Unmodelled,
+    Use,
+    arg,
+    attr,
+    choice,
+    column,
+    instruction,
+    out,
+)
 
 _COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
 """Columns that Beta 1 does not convert."""
@@ -25,9 +41,7 @@ _COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
 
 def _known_function(use: Use) -> str | None:
     op = use.attrs["op"]
-    if op.since > use.arch.generation:
-        return f"op=nl.{op.name} needs NeuronCore-v{op.since}, the target is {use.arch.name}"
-    return None
+    return use.before(op.since, f"op=nl.{op.name} needs")
 
 
 def _bias_kind(use: Use) -> str | None:
@@ -43,20 +57,13 @@ def _bias_kind(use: Use) -> str | None:
 
 
 def _bias_constant(use: Use) -> tuple[Implicit, ...]:
-    """Without a bias tile the engine adds a column of constants."""
-    if use.types["bias"] is not None:
-        return ()
-    text = f"{use.instruction.name} has no bias tile"
-    return (Implicit(operand="bias", text=text, help="pass a column of zeros as bias"),)
+    """Return the column of constants that the engine adds where a call gives no bias tile."""
+    zeros = Implicit(operand="bias", text=f"{use.name} has no bias tile", help="pass a column of zeros as bias")
+    return (zeros,) if use.types["bias"] is None else ()
 
 
-def _reduce_op(use: Use) -> str | None:
-    op = use.attrs["reduce_op"]
-    return None if op is None or op.name == "add" else f"reduce_op=nl.{op.name}, the accumulator adds"
-
-
-def _activate(dst: Any, ins: Any, use: Use) -> None:
-    """dst = op(data * scale + bias)."""
+def _activate(dst: Array, ins: Arrays, use: Use) -> None:
+    """Compute dst = op(data * scale + bias)."""
     source = ins.data
     if use.value("scale") != 1.0:
         np.multiply(source, ins.scale, out=dst)
@@ -67,38 +74,54 @@ def _activate(dst: Any, ins: Any, use: Use) -> None:
     use.attrs["op"].apply(source, dst)
 
 
-def _accumulate(out: Any, use: Use, state: Any, command: enums.reduce_cmd) -> None:
-    """Sum the results into the registers as told, and write the registers to reduce_res where it is given."""
-    dst = out.dst
+def _accumulate(out: Arrays, use: Use, state: EngineState, command: commands) -> None:
+    """Sum the results into the registers as the command says, and write these to reduce_res where it is given."""
     registers = lanes_of(state.scalar_accumulators, use, "data")
-    if command in (enums.reduce_cmd.reset, enums.reduce_cmd.reset_reduce):
+    if command in (commands.reset, commands.reset_reduce):
         registers[...] = 0
-    if command in (enums.reduce_cmd.reduce, enums.reduce_cmd.reset_reduce):
-        registers += dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
-    if out.reduce_res is not None:
-        out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
+    if command in (commands.reduce, commands.reset_reduce):
+        registers += summed(out.dst)
+    write_out(registers, out)
 
 
-_BIAS: Final = arg("P 1", ONCHIP, "tile of one column (NeuronCore-v3: or a number) added before the function",
-                   scalar=True, optional=True)  # fmt: skip
-_SCALE: Final = arg("P 1", ONCHIP, "number or float32 tile of one column multiplied first", scalar=True, dtypes=(F32,),
-                    default=1.0)  # fmt: skip
-_KNOWN: Final = predicate("NKI221", "op exists on the target", _known_function, operand="op", target="trn2",
-                          help="use a function that the target has", accepts={"op": "gelu"},
-                          refuses={"op": "prelu"})  # fmt: skip
-_BIAS_KIND: Final = predicate(
-    "NKI221", "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal", _bias_kind, operand="bias",
-    help="memset a tile of one column and pass that", target="trn1", accepts={"bias": "sbuf float32 128x1"},
+_BIAS: Final = column("tile of one column (NeuronCore-v3: or a number) added before the function", optional=True)
+_SCALE: Final = column("number or float32 tile of one column multiplied first", dtypes=(F32,), default=1.0)
+_KNOWN: Final = Predicate(
+    "NKI221",
+    "op exists on the target",
+    _known_function,
+    operand="op",
+    target="trn2",
+    help="use a function that the target has",
+    accepts={"op": "gelu"},
+    refuses={"op": "prelu"},
+)
+_BIAS_KIND: Final = Predicate(
+    "NKI221",
+    "bias: not tfloat32; on NeuronCore-v2 a tile, and none with reciprocal",
+    _bias_kind,
+    operand="bias",
+    help="memset a tile of one column and pass that",
+    target="trn1",
+    accepts={"bias": "sbuf float32 128x1"},
     refuses={"bias": 1.5},
-)  # fmt: skip
-_ADDS: Final = predicate("NKI215", "reduce_op is nl.add", _reduce_op, operand="reduce_op",
-                         help="use nisa.tensor_reduce for other reductions", accepts={"reduce_op": "add"},
-                         refuses={"reduce_op": "maximum"})  # fmt: skip
+)
+_ADDS: Final = Predicate(
+    "NKI215",
+    "reduce_op is nl.add",
+    only("reduce_op", "add", "None", why=", the accumulator adds"),
+    operand="reduce_op",
+    help="use nisa.tensor_reduce for other reductions",
+    accepts={"reduce_op": "add"},
+    refuses={"reduce_op": "maximum"},
+)
 
 
-def _read_out(arch: Arch, use: Use, base: Cost) -> Cost:
-    """The cost with the time in which the registers are written to reduce_res, where it is given."""
-    extra = 0 if use.types["reduce_res"] is None else arch.act_read_accumulator_cycles
+def _cost(use: Use, *, always: bool = False, confidence: str = "documented") -> Cost:
+    """Return the cost with the time in which the registers are written to reduce_res, where it is given."""
+    source = DOC_226 if confidence == "documented" else "as activation, " + DOC_226
+    base = engine_cost(use, free_size(use, "dst"), source=source, confidence=confidence)
+    extra = use.arch.act_read_accumulator_cycles if always or use.types["reduce_res"] is not None else 0
     return replace(base, interval=base.interval + extra, latency=base.latency + extra)
 
 
@@ -119,9 +142,7 @@ class activation:
     scale = _SCALE
     reduce_op = attr("alu", "nl.add, or None", default=None)
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the registers", optional=True)
-    reduce_cmd = attr(
-        "enum", "what happens to the accumulation registers", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd
-    )
+    reduce_cmd = choice("what happens to the accumulation registers", commands.idle)
 
     known = _KNOWN
     bias_kind = _BIAS_KIND
@@ -136,20 +157,18 @@ class activation:
     implicit_operands = _bias_constant
 
     def exact(use: Use) -> bool:
-        plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0)
-        plain = plain and use.types["reduce_res"] is None
+        plain = use.value("scale") == 1.0 and use.value("bias") in (None, 0) and use.types["reduce_res"] is None
         return plain and use.attrs["op"].name in ("copy", "relu", "abs")
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         _activate(out.dst, ins, use)
         command = use.attrs["reduce_cmd"]
-        if command is not enums.reduce_cmd.idle or out.reduce_res is not None:
+        if command is not commands.idle or out.reduce_res is not None:
             _accumulate(out, use, state, command)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return _read_out(arch, use, engine_cost(arch, use, free_size(use, "dst")))
+    cost = _cost
 
-    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -172,30 +191,37 @@ class activation_reduce:
     bias_kind = _BIAS_KIND
     adds = _ADDS
 
-    example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "reduce_op": "add",
-               "reduce_res": "sbuf float32 128x1"}  # fmt: skip
+    example = {
+        "dst": "sbuf float32 128x512",
+        "op": "exp",
+        "data": "sbuf float32 128x512",
+        "reduce_op": "add",
+        "reduce_res": "sbuf float32 128x1",
+    }
     history = {"activation_table": "op"}
 
     implicit_operands = _bias_constant
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         _activate(out.dst, ins, use)
-        _accumulate(out, use, state, enums.reduce_cmd.reset_reduce)
+        _accumulate(out, use, state, commands.reset_reduce)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        base = engine_cost(arch, use, free_size(use, "dst"))
-        extra = arch.act_read_accumulator_cycles  # even without a reduce_res
-        return replace(base, interval=base.interval + extra, latency=base.latency + extra)
+    def cost(use: Use) -> Cost:
+        return _cost(use, always=True)  # even without a reduce_res
 
-    legacy = Legacy(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(
     {
-        ("multiply", "add"), ("multiply", "subtract"), ("multiply", "bypass"), ("add", "bypass"),
-        ("subtract", "bypass"), ("bypass", "bypass"),
+        ("multiply", "add"),
+        ("multiply", "subtract"),
+        ("multiply", "bypass"),
+        ("add", "bypass"),
+        ("subtract", "bypass"),
+        ("bypass", "bypass"),
     }
-)  # fmt: skip
+)
 _REDUCTIONS2 = ("add", "maximum", "minimum", "abs_max", "abs_min")
 
 
@@ -216,16 +242,9 @@ def _swaps(use: Use) -> str | None:
     return None
 
 
-def _one_kind(use: Use) -> str | None:
-    first, second = use.dtypes["imm0"], use.dtypes["imm1"]
-    if first is None or second is None or first is second:
-        return None
-    return f"imm0 is {first.name} and imm1 is {second.name}"
-
-
 def _reduction2(use: Use) -> str | None:
     op: AluOp | None = use.attrs["reduce_op"]
-    reduces = use.attrs["reduce_cmd"] is not enums.reduce_cmd.idle
+    reduces = use.attrs["reduce_cmd"] is not commands.idle
     if op is None:
         return f"reduce_cmd.{use.attrs['reduce_cmd'].name} without reduce_op" if reduces else None
     return None if op.name in _REDUCTIONS2 else f"reduce_op=nl.{op.name}"
@@ -244,78 +263,97 @@ class activate2:
     dst = out("P F", ONCHIP, "result, cast on write", indirect=True)
     op = attr("activation", "activation function")
     data = arg("P F", ONCHIP, "input tile", indirect=True)
-    imm0 = arg("P 1", ONCHIP, "operand of op0: a number or a tile of one column", scalar=True, optional=True)
-    imm1 = arg("P 1", ONCHIP, "operand of op1: a number or a tile of one column", scalar=True, optional=True)
+    imm0 = column("operand of op0: a number or a tile of one column", optional=True)
+    imm1 = column("operand of op1: a number or a tile of one column", optional=True)
     op0 = attr("alu", "multiply, add, subtract or bypass", default=ALU["bypass"])
     op1 = attr("alu", "add, subtract or bypass", default=ALU["bypass"])
-    relu_param = arg("P 1", ONCHIP, "parameter of the function: a number or a tile of one column", scalar=True,
-                     default=0.0)  # fmt: skip
+    relu_param = column("parameter of the function: a number or a tile of one column", default=0.0)
     reverse0 = attr("bool", "compute imm0 op0 data", default=False)
     reverse1 = attr("bool", "compute imm1 op1 (result of op0)", default=False)
     reduce_op = attr("alu", "add, maximum, minimum, abs_max, abs_min, or None", default=None)
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the registers", optional=True)
-    reduce_cmd = attr("enum", "what happens to the registers", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd)
+    reduce_cmd = choice("what happens to the registers", commands.idle)
 
-    pair = predicate("NKI215", "op0 and op1 are one of the six combinations", _pair, operand="op0",
-                     help="use multiply-add, multiply-subtract, or one operator and nl.bypass",
-                     accepts={"op0": "add", "op1": "bypass"}, refuses={"op0": "add", "op1": "add"})  # fmt: skip
-    swaps = predicate("NKI218", "reverse0 and reverse1 belong to stages that run", _swaps, operand="reverse1",
-                      help="leave it out", accepts={"reverse0": True},
-                      refuses={"op1": "bypass", "reverse1": True})  # fmt: skip
-    one_kind = predicate("NKI207", "imm0 and imm1 tiles have one dtype", _one_kind, operand="imm1",
-                         help="keep both in float32", accepts={"imm0": "sbuf float32 128x1",
-                                                               "imm1": "sbuf float32 128x1"},
-                         refuses={"imm0": "sbuf float32 128x1", "imm1": "sbuf bfloat16 128x1"})  # fmt: skip
-    reduction = predicate("NKI215", "reduce_op is add, maximum, minimum, abs_max or abs_min", _reduction2,
-                          operand="reduce_op", help="use one of the five",
-                          accepts={"reduce_op": "maximum", "reduce_cmd": enums.reduce_cmd.reset_reduce},
-                          refuses={"reduce_op": "multiply", "reduce_cmd": enums.reduce_cmd.reset_reduce})  # fmt: skip
+    pair = Predicate(
+        "NKI215",
+        "op0 and op1 are one of the six combinations",
+        _pair,
+        operand="op0",
+        help="use multiply-add, multiply-subtract, or one operator and nl.bypass",
+        accepts={"op0": "add", "op1": "bypass"},
+        refuses={"op0": "add", "op1": "add"},
+    )
+    swaps = Predicate(
+        "NKI218",
+        "reverse0 and reverse1 belong to stages that run",
+        _swaps,
+        operand="reverse1",
+        help="leave it out",
+        accepts={"reverse0": True},
+        refuses={"op1": "bypass", "reverse1": True},
+    )
+    one_kind = Predicate(
+        "NKI207",
+        "imm0 and imm1 tiles have one dtype",
+        one_dtype("imm1", "imm0"),
+        operand="imm1",
+        help="keep both in float32",
+        accepts={"imm0": "sbuf float32 128x1", "imm1": "sbuf float32 128x1"},
+        refuses={"imm0": "sbuf float32 128x1", "imm1": "sbuf bfloat16 128x1"},
+    )
+    reduction = Predicate(
+        "NKI215",
+        "reduce_op is add, maximum, minimum, abs_max or abs_min",
+        _reduction2,
+        operand="reduce_op",
+        help="use one of the five",
+        accepts={"reduce_op": "maximum", "reduce_cmd": commands.reset_reduce},
+        refuses={"reduce_op": "multiply", "reduce_cmd": commands.reset_reduce},
+    )
     command = commanded("idle", "reset", "reduce", "reset_reduce", refuses={"reduce_op": "add"})
 
-    example = {"dst": "sbuf float32 128x512", "op": "exp", "data": "sbuf float32 128x512", "imm0": 0.5, "imm1": 1.0,
-               "op0": "multiply", "op1": "add"}  # fmt: skip
+    example = {
+        "dst": "sbuf float32 128x512",
+        "op": "exp",
+        "data": "sbuf float32 128x512",
+        "imm0": 0.5,
+        "imm1": 1.0,
+        "op0": "multiply",
+        "op1": "add",
+    }
     history = {"activation_table": "op"}
     keeps_state = commands_registers
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs, source, dst = use.attrs, ins.data, out.dst
         for place, given in (("0", ins.imm0), ("1", ins.imm1)):
             if _named(use, f"op{place}") != "bypass":
                 operand = np.float32(0) if given is None else given
                 source = stage(source, attrs[f"op{place}"], operand, attrs[f"reverse{place}"], dst)
-        if attrs["op"].parameter:
-            attrs["op"].apply(source, dst, ins.relu_param)
-        else:
-            attrs["op"].apply(source, dst)
+        parameters = (ins.relu_param,) if attrs["op"].parameter else ()
+        attrs["op"].apply(source, dst, *parameters)
         _reduce2(out, use, state)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        base = engine_cost(arch, use, free_size(use, "dst"), source="as activation, " + DOC_226, confidence="inferred")
-        return _read_out(arch, use, base)
+    def cost(use: Use) -> Cost:
+        return _cost(use, confidence="inferred")
 
-    legacy = Unmodelled("Beta 1 has no NeuronCore-v4")
+    beta1 = Unmodelled("Beta 1 has no NeuronCore-v4")
 
 
-def _reduce2(out: Any, use: Use, state: Any) -> None:
+def _reduce2(out: Arrays, use: Use, state: EngineState) -> None:
     op: AluOp | None = use.attrs["reduce_op"]
     command = use.attrs["reduce_cmd"]
     registers = lanes_of(state.scalar_accumulators, use, "data")
-    if op is not None and command is not enums.reduce_cmd.idle:
-        if command is not enums.reduce_cmd.reduce:
+    if op is not None and command is not commands.idle:
+        if command is not commands.reduce:
             # guess: abs_max starts from 0 and abs_min from infinity; the documentation names no identity for them.
             apart = {"abs_max": np.float32(0), "abs_min": np.float32(np.inf)}.get(op.name)
             registers[...] = identity_of(op, np.dtype(np.float32)) if apart is None else apart
-        if command is not enums.reduce_cmd.reset:
+        if command is not commands.reset:
             by_element = op.name.startswith("abs")
-            for column in out.dst.reshape(len(registers), -1).T if by_element else (_folded(op, out.dst),):
+            for column in out.dst.reshape(len(registers), -1).T if by_element else (op.folded(out.dst),):
                 op.apply(registers, column, registers)
-    if out.reduce_res is not None:
-        out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
-
-
-def _folded(op: AluOp, results: Any) -> Any:
-    reduced = np.empty(results.shape[0], np.float32)
-    return op.reduce(results, tuple(range(1, results.ndim)), reduced)
+    write_out(registers, out)
 
 
 _EXP_OUT = (FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32, INT8, INT16, INT32, UINT8, UINT16)
@@ -332,13 +370,16 @@ class exponential:
 
     dst = out("P F", ONCHIP, "result, cast on write", dtypes=_EXP_OUT, indirect=True)
     src = arg("P F", ONCHIP, "input tile", dtypes=_EXP_IN, indirect=True)
-    max_value = arg("P 1", ONCHIP, "subtracted first: a number or a float32 tile of one column", scalar=True,
-                    dtypes=(F32,), default=0.0)  # fmt: skip
-    reduce_res = out("P 1", ONCHIP, "tile of one column that receives the sum",
-                     dtypes=(FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32), optional=True)  # fmt: skip
-    reduce_cmd = attr("enum", "how the sum starts", default=enums.reduce_cmd.idle, enum=enums.reduce_cmd)
-    reduce_init = arg("P 1", ONCHIP, "start of the sum, with load_reduce only", scalar=True, dtypes=(F32,),
-                      default=0.0)  # fmt: skip
+    max_value = column("subtracted first: a number or a float32 tile of one column", dtypes=(F32,), default=0.0)
+    reduce_res = out(
+        "P 1",
+        ONCHIP,
+        "tile of one column that receives the sum",
+        dtypes=(FP8_E4M3, FP8_E5M2, F16, BF16, F32, TF32),
+        optional=True,
+    )
+    reduce_cmd = choice("how the sum starts", commands.idle)
+    reduce_init = column("start of the sum, with load_reduce only", dtypes=(F32,), default=0.0)
 
     command = commanded("idle", "reset_reduce", "reduce", "load_reduce")
     initial = initial_given("reduce_init", 0.0)
@@ -346,21 +387,17 @@ class exponential:
     example = {"dst": "sbuf float32 128x512", "src": "sbuf float32 128x512"}
     keeps_state = commands_registers
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs, dst = use.attrs, out.dst
         np.subtract(ins.src, ins.max_value, out=dst)
         np.exp(dst, out=dst)
         registers = lanes_of(state.vector_accumulators, use, "src")
-        if attrs["reduce_cmd"] is enums.reduce_cmd.idle:
+        if attrs["reduce_cmd"] is commands.idle:
             registers[...] = np.nan
         else:
-            first = started(registers, attrs["reduce_cmd"], 0, ins.reduce_init)
-            registers[...] = first + dst.sum(axis=tuple(range(1, dst.ndim)), dtype=np.float32)
-        if out.reduce_res is not None:
-            out.reduce_res[...] = registers.reshape(out.reduce_res.shape)
+            registers[...] = started(registers, attrs["reduce_cmd"], 0, ins.reduce_init) + summed(dst)
+        write_out(registers, out)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst") / 4, confidence="documented",
-                           source="Trainium3 architecture guide: four times the Scalar Engine's exp")  # fmt: skip
+    cost = streaming("dst", 1 / 4, source="Trainium3 architecture guide: four times the Scalar Engine's exp")
 
-    legacy = Unmodelled("Beta 1 has no NeuronCore-v4")
+    beta1 = Unmodelled("Beta 1 has no NeuronCore-v4")

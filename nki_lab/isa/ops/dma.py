@@ -13,49 +13,47 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
-from nki_lab.isa.alu import AluOp
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import INT32, UINT32
-from nki_lab.isa.ops.shapes import one_dtype
+from nki_lab.isa.ops.cycles import trust
+from nki_lab.isa.ops.shapes import native_or_float32, one_dtype, only
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
+    Arrays,
+    Beta1,
     Cost,
-    Legacy,
+    EngineState,
+    Predicate,
     Route,
     Unmodelled,
     Use,
     arg,
     attr,
+    choice,
     instruction,
     out,
-    predicate,
     several,
 )
 
 _MODES = enums.dge_mode
+_HARDWARE: Final = "dge_mode.hwdge needs"
+_OFFSETS: Final = "a vector_offset needs"
 
 
 def _priority(use: Use) -> str | None:
     priority = use.attrs["priority"]
     if priority is None:
         return None
-    if use.arch.generation < 4:
-        return f"priority={priority} needs NeuronCore-v4, the target is {use.arch.name}"
-    if priority not in (0, 1, 2, 3):
-        return f"priority is {priority!r}, it is 0 (highest) to 3"
-    return None
+    wrong = None if priority in (0, 1, 2, 3) else f"priority is {priority!r}, it is 0 (highest) to 3"
+    return use.before(4, f"priority={priority} needs") or wrong
 
 
 def _hardware_descriptors(use: Use) -> str | None:
     if use.attrs["dge_mode"] is not _MODES.hwdge:
         return None
-    if use.arch.generation < 3:
-        return f"dge_mode.hwdge needs NeuronCore-v3, the target is {use.arch.name}"
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is not src and dst is not None and src is not None:
-        return f"dge_mode.hwdge moves raw bytes and src is {src.name}, dst {dst.name}"
-    return None
+    raw = f"dge_mode.hwdge moves raw bytes and src is {use.dtypes['src']}, dst {use.dtypes['dst']}"
+    return use.before(3, _HARDWARE) or (raw if one_dtype("dst", "src")(use) else None)
 
 
 def _queue_engine(use: Use) -> str | None:
@@ -70,15 +68,13 @@ def _queue_engine(use: Use) -> str | None:
 
 
 def _row_gather(use: Use) -> str | None:
-    kinds = {use.types[name].indirect for name in ("dst", "src")}
-    if "vector" not in kinds:
+    if all(use.types[name].indirect != "vector" for name in ("dst", "src")):
         return None
-    if use.arch.generation < 3:
-        return f"a vector_offset needs NeuronCore-v3, the target is {use.arch.name}"
     mode = use.attrs["dge_mode"]
-    if mode not in (_MODES.unknown, _MODES.swdge):
-        return f"a vector_offset cannot be described by dge_mode.{mode.name}"
-    return None
+    described = mode in (_MODES.unknown, _MODES.swdge)
+    return use.before(3, _OFFSETS) or (
+        None if described else f"a vector_offset cannot be described by dge_mode.{mode.name}"
+    )
 
 
 def _many_rows(use: Use) -> str | None:
@@ -90,31 +86,31 @@ def _many_rows(use: Use) -> str | None:
 
 
 def copy_cost(arch: Arch, dst: Any, src: Any) -> Cost:
-    """Bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
+    """Return the bytes moved, and the time in which the busiest DMA engine moves its part at the full rate.
 
     Partitions are dealt to engines by eights; between HBM addresses all engines share the elements. Each contiguous
     run of a partition is a descriptor, and none takes less than a semaphore write.
     """
     size = max(dst.dtype.nbytes, src.dtype.nbytes)
-    onchip = dst if dst.on_chip else src if src.on_chip else None
+    onchip = next((view for view in (dst, src) if view.on_chip), None)
     if onchip is None:
         row, rows = -(-dst.free_size // arch.dma_engines), 1
     else:
-        row, rows = onchip.free_size, rows_of_busiest(arch, onchip)
+        row, rows = onchip.free_size, _rows_of_busiest(arch, onchip)
     run = min(_run(dst), _run(src), row)
-    descriptors = rows * -(-row // run)
+    smallest = rows * -(-row // run) * arch.dma_semaphore_write_ns
     transfer = rows * row * size / arch.dma_bytes_per_ns
     return Cost(
         bytes=dst.partitions * dst.free_size * size,
-        fixed_ns=max(transfer, descriptors * arch.dma_semaphore_write_ns),
+        fixed_ns=max(transfer, smallest),
         descriptor_bytes=run * size,
         source="NKI DMA bandwidth guide, sustained rate of an engine; DMA overview, smallest transfers",
-        confidence="documented" if transfer >= descriptors * arch.dma_semaphore_write_ns else "inferred",
+        confidence="documented" if transfer >= smallest else "inferred",
     )
 
 
 def route_of(use: Use) -> Route:
-    """How a transfer gets under way, by its addresses and the arguments that choose descriptors and trigger.
+    """Return the start of a transfer, by its addresses and the arguments that choose descriptors and trigger.
 
     Index vectors, and on targets without descriptor hardware registers too, need software (NKI descriptor generation
     guide); `dge_mode.none` cannot express run-time addresses (same page). Hardware descriptors have the queue of the
@@ -140,8 +136,8 @@ def route_of(use: Use) -> Route:
     return Route(direction if priority is None else f"priority {priority}", "hardware", "sync")
 
 
-def rows_of_busiest(arch: Arch, view: Any) -> int:
-    """Most partitions of an on-chip view that one DMA engine serves."""
+def _rows_of_busiest(arch: Arch, view: Any) -> int:
+    """Return the most partitions of an on-chip view that one DMA engine serves."""
     share = arch.dma_partitions_per_engine
     first, step, count = view.start_partition, view.partition_step, view.partitions
     if step != 1:
@@ -151,26 +147,30 @@ def rows_of_busiest(arch: Arch, view: Any) -> int:
 
 
 def _run(view: Any) -> int:
-    """Elements that lie one after the other."""
-    if not view.free_shape:
-        return 1
-    return int(view.free_shape[-1]) if view.innermost_stride == 1 else 1
+    """Return the number of elements that lie one after the other."""
+    return int(view.free_shape[-1]) if view.free_shape and view.innermost_stride == 1 else 1
 
 
 def _packed(use: Use) -> str | None:
-    dst, src = use.dtypes["dst"], use.dtypes["src"]
-    if dst is src or dst is None or src is None or "packed" not in (dst.kind, src.kind):
+    kinds = {dtype.kind for dtype in use.dtypes.values() if dtype is not None}
+    if "packed" not in kinds or one_dtype("dst", "src")(use) is None:
         return None
-    return f"src is {src.name} and dst {dst.name}: packed types are moved, never cast"
+    return f"src is {use.dtypes['src']} and dst {use.dtypes['dst']}: packed types are moved, never cast"
 
 
 _PRIORITY: Final = attr("any", "queue priority 0 (highest) to 3, NeuronCore-v4", default=None)
-_OOB_MODE: Final = attr("enum", "what an index outside the tensor does", default=enums.oob_mode.error,
-                        enum=enums.oob_mode)  # fmt: skip
-_DGE_MODE: Final = attr("enum", "who writes the descriptors", default=_MODES.unknown, enum=_MODES)
-_PRIORITY_RANGE: Final = predicate("NKI222", "priority is 0..3, from NeuronCore-v4", _priority, operand="priority",
-                                   help="leave priority out, or give 0 to 3 on trn3", accepts={"priority": 3},
-                                   refuses={"priority": 4}, target="trn3")  # fmt: skip
+_OOB_MODE: Final = choice("what an index outside the tensor does", enums.oob_mode.error)
+_DGE_MODE: Final = choice("who writes the descriptors", _MODES.unknown)
+_PRIORITY_RANGE: Final = Predicate(
+    "NKI222",
+    "priority is 0..3, from NeuronCore-v4",
+    _priority,
+    operand="priority",
+    help="leave priority out, or give 0 to 3 on trn3",
+    accepts={"priority": 3},
+    refuses={"priority": 4},
+    target="trn3",
+)
 
 
 @instruction(engine="dma", see="NKI API, nki.isa.dma_copy")
@@ -186,47 +186,75 @@ class dma_copy:
     priority = _PRIORITY
     oob_mode = _OOB_MODE
     dge_mode = _DGE_MODE
-    engine = attr("enum", "engine that triggers a hwdge transfer: sync or scalar", default=enums.engine.unknown,
-                  enum=enums.engine)  # fmt: skip
+    engine = choice("engine that triggers a hwdge transfer: sync or scalar", enums.engine.unknown)
 
     priority_range = _PRIORITY_RANGE
-    hwdge = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, no cast", _hardware_descriptors, operand="dge_mode",
-                      help="cast on the chip after the move, or use dge_mode.swdge", target="trn2",
-                      accepts={"dge_mode": _MODES.hwdge},
-                      refuses={"dge_mode": _MODES.hwdge, "dst": "sbuf bfloat16 128x512"})  # fmt: skip
-    queue = predicate("NKI222", "engine is sync or scalar, with dge_mode.hwdge", _queue_engine, operand="engine",
-                      help="leave engine out, or add dge_mode=nisa.dge_mode.hwdge", target="trn2",
-                      accepts={"dge_mode": _MODES.hwdge, "engine": enums.engine.sync},
-                      refuses={"engine": enums.engine.sync})  # fmt: skip
-    gather = predicate("NKI222", "vector offsets: NeuronCore-v3, dge_mode unknown or swdge", _row_gather,
-                       operand="dge_mode", help="drop dge_mode, or use dge_mode.swdge", target="trn2",
-                       accepts={"src": "hbm float32 128x512 rows"},
-                       refuses={"src": "hbm float32 128x512 rows", "dge_mode": _MODES.hwdge})  # fmt: skip
-    rows = predicate("NKI309", "one index per partition: up to 128 gathered rows", _many_rows, operand="src",
-                     help="gather 128 rows at a time", target="trn2", accepts={"src": "hbm float32 128x512 rows"},
-                     refuses={"src": "hbm float32 256x512 rows", "dst": "sbuf float32 128x1024"})  # fmt: skip
-    packed = predicate("NKI207", "packed dtypes are not cast", _packed, operand="dst", target="trn3",
-                       help="move with one dtype and use nisa.quantize_mx to convert",
-                       accepts={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float8_e5m2_x4 128x512"},
-                       refuses={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float32 128x512"})  # fmt: skip
+    hwdge = Predicate(
+        "NKI222",
+        "dge_mode.hwdge: NeuronCore-v3, no cast",
+        _hardware_descriptors,
+        operand="dge_mode",
+        help="cast on the chip after the move, or use dge_mode.swdge",
+        target="trn2",
+        accepts={"dge_mode": _MODES.hwdge},
+        refuses={"dge_mode": _MODES.hwdge, "dst": "sbuf bfloat16 128x512"},
+    )
+    queue = Predicate(
+        "NKI222",
+        "engine is sync or scalar, with dge_mode.hwdge",
+        _queue_engine,
+        operand="engine",
+        help="leave engine out, or add dge_mode=nisa.dge_mode.hwdge",
+        target="trn2",
+        accepts={"dge_mode": _MODES.hwdge, "engine": enums.engine.sync},
+        refuses={"engine": enums.engine.sync},
+    )
+    gather = Predicate(
+        "NKI222",
+        "vector offsets: NeuronCore-v3, dge_mode unknown or swdge",
+        _row_gather,
+        operand="dge_mode",
+        help="drop dge_mode, or use dge_mode.swdge",
+        target="trn2",
+        accepts={"src": "hbm float32 128x512 rows"},
+        refuses={"src": "hbm float32 128x512 rows", "dge_mode": _MODES.hwdge},
+    )
+    rows = Predicate(
+        "NKI309",
+        "one index per partition: up to 128 gathered rows",
+        _many_rows,
+        operand="src",
+        help="gather 128 rows at a time",
+        target="trn2",
+        accepts={"src": "hbm float32 128x512 rows"},
+        refuses={"src": "hbm float32 256x512 rows", "dst": "sbuf float32 128x1024"},
+    )
+    packed = Predicate(
+        "NKI207",
+        "packed dtypes are not cast",
+        _packed,
+        operand="dst",
+        target="trn3",
+        help="move with one dtype and use nisa.quantize_mx to convert",
+        accepts={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float8_e5m2_x4 128x512"},
+        refuses={"dst": "sbuf float8_e5m2_x4 128x512", "src": "hbm float32 128x512"},
+    )
 
     example = {"dst": "sbuf float32 128x512", "src": "hbm float32 128x512"}
     role = "copy"
 
-    def precision(use: Use) -> str:
-        return "native" if use.dtypes["dst"] is use.dtypes["src"] else "float32"
-
+    precision = native_or_float32("dst", "src")
     exact = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         np.copyto(out.dst, ins.src)
 
     dma_route = route_of
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return copy_cost(arch, use.types["dst"], use.types["src"])
+    def cost(use: Use) -> Cost:
+        return copy_cost(use.arch, use.types["dst"], use.types["src"])
 
-    legacy = Legacy(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
+    beta1 = Beta1(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
 
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -255,15 +283,15 @@ def _transpose_shape(use: Use) -> str | None:
 
 
 def _transpose_hardware(use: Use) -> str | None:
-    """The limits of descriptors that hardware or software generates."""
+    """Test the limits of descriptors that hardware or software generates."""
     mode, src = use.attrs["dge_mode"], use.types["src"]
     shape = tuple(src.shape)
     if mode is _MODES.hwdge:
-        if use.arch.generation < 3:
-            return f"dge_mode.hwdge needs NeuronCore-v3, the target is {use.arch.name}"
         first = (16,) if len(shape) == 2 else (1, 2, 4, 8, 16)
-        if shape[0] not in first or (len(shape) > 2 and shape[0] * shape[-2] % 16):
-            return f"dge_mode.hwdge with src {shape}"
+        fits = shape[0] in first and (len(shape) == 2 or shape[0] * shape[-2] % 16 == 0)
+        problem = use.before(3, _HARDWARE) or (None if fits else f"dge_mode.hwdge with src {shape}")
+        if problem:
+            return problem
     if mode in (_MODES.hwdge, _MODES.swdge) and src.dtype.nbytes != 2:
         return f"dge_mode.{mode.name} transposes elements of 2 bytes, src is {src.dtype.name}"
     if (mode is _MODES.hwdge or src.indirect == "vector") and shape[-1] > 128:
@@ -278,30 +306,35 @@ def _transpose_gather(use: Use) -> str | None:
     problem = _row_gather(use)
     if problem or src.space.value == "sbuf" or src.shape[0] % 16:
         return problem or f"src {tuple(src.shape)} in {src.space.value.upper()} is gathered"
-    index = src.index
-    return None if index.dtype in (UINT32, INT32) else f"the index of src is {index.dtype.name}, not uint32"
+    dtype = src.index.dtype
+    return None if dtype in (UINT32, INT32) else f"the index of src is {dtype.name}, not uint32"
 
 
 def _transpose_notes(use: Use) -> list[Diagnostic]:
-    """What kernels pass although the documentation asks for something else."""
-    found, src = [], use.types["src"]
-    if src.indirect == "vector" and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1:
-        found.append(
-            diagnose("NKI606", f"dma_transpose: src {tuple(src.shape)} is gathered with two middle dimensions",
-                     operand="src", limit="one of the middle dimensions of a gathered src is 1",
-                     help="gather and transpose one slice of a middle dimension at a time")
-        )  # fmt: skip
-    if src.indirect == "vector" and src.index.dtype is INT32:
-        found.append(
-            diagnose("NKI606", "dma_transpose: the index of src is int32", operand="src",
-                     limit="the index of a gathered transpose is uint32", help="allocate the index as uint32")
-        )  # fmt: skip
-    if src.indirect is None and use.attrs["dge_mode"] is _MODES.swdge:
-        found.append(
-            diagnose("NKI606", "dma_transpose: dge_mode.swdge and src has a static address", operand="dge_mode",
-                     limit="swdge gathers; others are unknown, hwdge or none", help="leave dge_mode out")
-        )  # fmt: skip
-    return found
+    """Return notes on calls that kernels make although the documentation asks for something else."""
+    src = use.types["src"]
+    gathers = src.indirect == "vector"
+    notes = (
+        (gathers and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1, "src",
+         f"src {tuple(src.shape)} is gathered with two middle dimensions",
+         "one of the middle dimensions of a gathered src is 1",
+         "gather and transpose one slice of a middle dimension at a time"),
+        (gathers and src.index.dtype is INT32, "src", "the index of src is int32",
+         "the index of a gathered transpose is uint32", "allocate the index as uint32"),
+        (src.indirect is None and use.attrs["dge_mode"] is _MODES.swdge, "dge_mode",
+         "dge_mode.swdge and src has a static address", "swdge gathers; others are unknown, hwdge or none",
+         "leave dge_mode out"),
+    )  # fmt: skip
+    return noted(use, "NKI606", notes)
+
+
+def noted(use: Use, code: str, notes: tuple[tuple[bool, str, str, str, str], ...]) -> list[Diagnostic]:
+    """Return a finding for each note that applies: whether it does, operand, message, limit and remedy."""
+    return [
+        diagnose(code, f"{use.name}: {message}", operand=operand, limit=rule, help=remedy)
+        for applies, operand, message, rule, remedy in notes
+        if applies
+    ]
 
 
 def _transpose_skip(use: Use) -> str | None:
@@ -325,29 +358,63 @@ class dma_transpose:
     dge_mode = _DGE_MODE
     oob_mode = _OOB_MODE
 
-    rank = predicate("NKI225", "2 to 4 dimensions, whose first and last are swapped", _transpose_rank, operand="axes",
-                     help="leave axes out, and reshape src to 2, 3 or 4 dimensions",
-                     accepts={"axes": (1, 0)}, refuses={"axes": (0, 1)})  # fmt: skip
-    shape = predicate("NKI225", "dst has the transposed shape of src", _transpose_shape, operand="dst",
-                      help="give dst src's shape with the first and last dimensions swapped",
-                      accepts={"dst": "sbuf bfloat16 32x128", "src": "hbm bfloat16 128x32"},
-                      refuses={"dst": "sbuf bfloat16 128x64"})  # fmt: skip
-    dtype = predicate("NKI207", "dst.dtype == src.dtype", one_dtype("dst", "src"), operand="dst",
-                      help="cast before or after the transpose", accepts={"dst": "sbuf bfloat16 64x128"},
-                      refuses={"dst": "sbuf float32 64x128"})  # fmt: skip
+    rank = Predicate(
+        "NKI225",
+        "2 to 4 dimensions, whose first and last are swapped",
+        _transpose_rank,
+        operand="axes",
+        help="leave axes out, and reshape src to 2, 3 or 4 dimensions",
+        accepts={"axes": (1, 0)},
+        refuses={"axes": (0, 1)},
+    )
+    shape = Predicate(
+        "NKI225",
+        "dst has the transposed shape of src",
+        _transpose_shape,
+        operand="dst",
+        help="give dst src's shape with the first and last dimensions swapped",
+        accepts={"dst": "sbuf bfloat16 32x128", "src": "hbm bfloat16 128x32"},
+        refuses={"dst": "sbuf bfloat16 128x64"},
+    )
+    dtype = Predicate(
+        "NKI207",
+        "dst.dtype == src.dtype",
+        one_dtype("dst", "src"),
+        operand="dst",
+        help="cast before or after the transpose",
+        refuses={"dst": "sbuf float32 64x128"},
+    )
     priority_range = _PRIORITY_RANGE
-    generated = predicate("NKI222", "dge_mode.hwdge: NeuronCore-v3, 16 rows, 128 columns; generated: 2-byte elements",
-                          _transpose_hardware, operand="dge_mode", help="leave dge_mode out", target="trn2",
-                          accepts={"dge_mode": _MODES.hwdge, "src": "hbm bfloat16 16x64", "dst": "sbuf bfloat16 64x16"},
-                          refuses={"dge_mode": _MODES.hwdge})  # fmt: skip
-    gather = predicate("NKI222", "gathered rows: from HBM, a multiple of 16, dge_mode unknown or swdge",
-                       _transpose_gather, operand="dge_mode", help="drop dge_mode, and pad the rows to 16",
-                       target="trn2", accepts={"src": "hbm bfloat16 128x64 rows"},
-                       refuses={"src": "hbm bfloat16 128x64 rows", "dge_mode": _MODES.none})  # fmt: skip
-    skips = predicate("NKI222", "oob_mode.skip with run-time addresses only", _transpose_skip, operand="oob_mode",
-                      help="leave oob_mode out", target="trn2",
-                      accepts={"src": "hbm bfloat16 128x64 rows", "oob_mode": enums.oob_mode.skip},
-                      refuses={"oob_mode": enums.oob_mode.skip})  # fmt: skip
+    generated = Predicate(
+        "NKI222",
+        "dge_mode.hwdge: NeuronCore-v3, 16 rows, 128 columns; generated: 2-byte elements",
+        _transpose_hardware,
+        operand="dge_mode",
+        help="leave dge_mode out",
+        target="trn2",
+        accepts={"dge_mode": _MODES.hwdge, "src": "hbm bfloat16 16x64", "dst": "sbuf bfloat16 64x16"},
+        refuses={"dge_mode": _MODES.hwdge},
+    )
+    gather = Predicate(
+        "NKI222",
+        "gathered rows: from HBM, a multiple of 16, dge_mode unknown or swdge",
+        _transpose_gather,
+        operand="dge_mode",
+        help="drop dge_mode, and pad the rows to 16",
+        target="trn2",
+        accepts={"src": "hbm bfloat16 128x64 rows"},
+        refuses={"src": "hbm bfloat16 128x64 rows", "dge_mode": _MODES.none},
+    )
+    skips = Predicate(
+        "NKI222",
+        "oob_mode.skip with run-time addresses only",
+        _transpose_skip,
+        operand="oob_mode",
+        help="leave oob_mode out",
+        target="trn2",
+        accepts={"src": "hbm bfloat16 128x64 rows", "oob_mode": enums.oob_mode.skip},
+        refuses={"oob_mode": enums.oob_mode.skip},
+    )
 
     example = {"dst": "sbuf bfloat16 64x128", "src": "hbm bfloat16 128x64"}
     history = {"index_order": "columns"}
@@ -358,35 +425,31 @@ class dma_transpose:
     def merges(use: Use) -> bool:
         return use.attrs["oob_mode"] is enums.oob_mode.skip
 
-    def warns(use: Use) -> list[Diagnostic]:
-        return _transpose_notes(use)
+    warns = _transpose_notes
 
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {name: tuple(use.types[name].shape) for name in ("dst", "src")}
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         moved = ins.src.transpose(_AXES[ins.src.ndim])
-        kept = getattr(ins, "kept", None)
-        if kept is None:
-            np.copyto(out.dst, moved)
-        else:
-            np.copyto(out.dst, moved, where=kept)
+        np.copyto(out.dst, moved, where=getattr(ins, "kept", True))
 
     dma_route = route_of
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        plain = copy_cost(arch, use.types["src"], use.types["src"])
+    def cost(use: Use) -> Cost:
+        plain = copy_cost(use.arch, use.types["src"], use.types["src"])
         share = 0.5 if use.space("src") == SBUF else 0.9
         source = "Trainium2 architecture guide, DMA transpose: 90 % of a copy from HBM, 50 % within SBUF"
-        if arch.generation == 2:
+        if use.arch.generation == 2:
             share, source = 0.5, "not published for NeuronCore-v2: 'low bandwidth'"
-        trust = {2: "guess", 3: "documented"}.get(arch.generation, "inferred")
-        return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust)
+        confidence = trust(use, v2="guess", v3="documented")
+        return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=confidence)
 
-    legacy = Legacy(
+    beta1 = Beta1(
         shape=lambda v: tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
-        order=("src",), without=("priority", "dge_mode", "oob_mode"),
-    )  # fmt: skip
+        order=("src",),
+        without=("priority", "dge_mode", "oob_mode"),
+    )
 
 
 _SOURCES: Final = tuple(f"src{place}" for place in range(16))
@@ -394,11 +457,6 @@ _SOURCES: Final = tuple(f"src{place}" for place in range(16))
 
 def _given(use: Use) -> list[str]:
     return [name for name in _SOURCES if use.types[name] is not None]
-
-
-def _adds(use: Use) -> str | None:
-    op: AluOp = use.attrs["reduce_op"]
-    return None if op.name == "add" else f"reduce_op=nl.{op.name}"
 
 
 def _no_scales(use: Use) -> str | None:
@@ -417,8 +475,8 @@ def _updates(use: Use) -> str | None:
     if not kinds:
         skips = use.attrs["oob_mode"] is enums.oob_mode.skip
         return "oob_mode.skip and all addresses are static" if skips else None
-    if use.arch.generation < 3:
-        return f"a vector_offset needs NeuronCore-v3, the target is {use.arch.name}"
+    if problem := use.before(3, _OFFSETS):
+        return problem
     if "scalar" in kinds.values():
         name = next(name for name, kind in kinds.items() if kind == "scalar")
         return f"{name} is addressed by a register"
@@ -454,53 +512,81 @@ class dma_compute:
 
     dst = out("E", (SBUF, HBM), "destination, cast on write", indirect=True)
     srcs = several(16, arg("E", (SBUF, HBM), "tensors to add, as many elements as dst each", indirect=True))
-    reduce_op = attr("alu", "nl.add", former="write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the "
-                     "last two")  # fmt: skip
+    reduce_op = attr(
+        "alu", "nl.add", former="write dma_compute(dst, srcs, reduce_op, scales): NKI 0.3 exchanged the last two"
+    )
     scales = attr("any", "a factor for each source: 1.0, or None", default=None)
     unique_indices = attr("bool", "no row is named twice", default=True)
     oob_mode = _OOB_MODE
 
-    adds = predicate("NKI215", "reduce_op is nl.add", _adds, operand="reduce_op",
-                     help="move the tensors to SBUF and use nisa.tensor_tensor", accepts={"reduce_op": "add"},
-                     refuses={"reduce_op": "multiply"})  # fmt: skip
-    unscaled = predicate("NKI012", "scales is None or 1.0 for each source", _no_scales, operand="scales",
-                         help="leave scales out", accepts={"scales": (1.0, 1.0)},
-                         refuses={"scales": (1.0, 0.5)})  # fmt: skip
-    updates = predicate("NKI222", "vector offsets: NeuronCore-v3, two sources, each row once", _updates, operand="dst",
-                        help="gather with nisa.dma_copy and add on the chip", target="trn2",
-                        accepts={"src1": "hbm float32 128x512 rows"},
-                        refuses={"src1": "hbm float32 128x512 rows", "unique_indices": False})  # fmt: skip
+    adds = Predicate(
+        "NKI215",
+        "reduce_op is nl.add",
+        only("reduce_op", "add"),
+        operand="reduce_op",
+        help="move the tensors to SBUF and use nisa.tensor_tensor",
+        accepts={"reduce_op": "add"},
+        refuses={"reduce_op": "multiply"},
+    )
+    unscaled = Predicate(
+        "NKI012",
+        "scales is None or 1.0 for each source",
+        _no_scales,
+        operand="scales",
+        help="leave scales out",
+        accepts={"scales": (1.0, 1.0)},
+        refuses={"scales": (1.0, 0.5)},
+    )
+    updates = Predicate(
+        "NKI222",
+        "vector offsets: NeuronCore-v3, two sources, each row once",
+        _updates,
+        operand="dst",
+        help="gather with nisa.dma_copy and add on the chip",
+        target="trn2",
+        accepts={"src1": "hbm float32 128x512 rows"},
+        refuses={"src1": "hbm float32 128x512 rows", "unique_indices": False},
+    )
 
-    example = {"dst": "sbuf float32 128x512", "src0": "sbuf float32 128x512", "src1": "hbm float32 128x512",
-               "reduce_op": "add"}  # fmt: skip
+    example = {
+        "dst": "sbuf float32 128x512",
+        "src0": "sbuf float32 128x512",
+        "src1": "hbm float32 128x512",
+        "reduce_op": "add",
+    }
 
     def warns(use: Use) -> list[Diagnostic]:
         problem = _both_sides(use)
         if problem is None:
             return []
         return [
-            diagnose("NKI606", f"dma_compute: {problem}", operand="dst",
-                     limit="rows += tile in SBUF, or tile in SBUF += rows: dst is one of srcs",
-                     help="gather or scatter with nisa.dma_copy, and add on the chip")
-        ]  # fmt: skip
+            diagnose(
+                "NKI606",
+                f"dma_compute: {problem}",
+                operand="dst",
+                limit="rows += tile in SBUF, or tile in SBUF += rows: dst is one of srcs",
+                help="gather or scatter with nisa.dma_copy, and add on the chip",
+            )
+        ]
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        first, *more = (getattr(ins, name) for name in _given(use))
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
+        first, *others = (getattr(ins, name) for name in _given(use))
         total = np.array(first, np.float32)
-        for term in more:
+        for term in others:
             total += np.asarray(term, np.float32).reshape(total.shape)
         np.copyto(out.dst, total.reshape(out.dst.shape))
 
     dma_route = route_of
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        views: list[Any] = [use.types[name] for name in _given(use)]
-        parts = [copy_cost(arch, use.types["dst"], view) for view in views]
-        share = 0.5 if arch.generation < 4 else 1.0
+    def cost(use: Use) -> Cost:
+        parts = [copy_cost(use.arch, use.types["dst"], use.types[name]) for name in _given(use)]
+        share = 0.5 if use.arch.generation < 4 else 1.0
         return replace(
-            parts[0], bytes=sum(part.bytes for part in parts), fixed_ns=sum(part.fixed_ns for part in parts) / share,
+            parts[0],
+            bytes=sum(part.bytes for part in parts),
+            fixed_ns=sum(part.fixed_ns for part in parts) / share,
             source="Trainium3 architecture guide: DMA compute at half a copy's rate before NeuronCore-v4",
-            confidence="documented" if arch.generation >= 3 else "inferred",
-        )  # fmt: skip
+            confidence="documented" if use.arch.generation >= 3 else "inferred",
+        )
 
-    legacy = Unmodelled("Beta 1 has no dma_compute")
+    beta1 = Unmodelled("Beta 1 has no dma_compute")

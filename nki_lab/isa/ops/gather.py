@@ -5,17 +5,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.alu import Array
 from nki_lab.isa.dtype import F32, INT32, UINT16, UINT32
-from nki_lab.isa.ops.cycles import engine_cost, free_size
-from nki_lab.isa.ops.shapes import by_partition, one_dtype
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.cycles import engine_cost, streaming
+from nki_lab.isa.ops.shapes import by_partition, partitions_of, same_dtype, sizes
+from nki_lab.isa.spec import (
+    ONCHIP,
+    SBUF,
+    Arrays,
+    Beta1,
+    Cost,
+    EngineState,
+    Predicate,
+    Unmodelled,
+    Use,
+    Values,
+    arg,
+    attr,
+    instruction,
+    out,
+)
 
 KEEP: Final = 255
 """Entry of a shuffle mask that leaves a partition of dst as it is."""
@@ -42,11 +56,6 @@ def _quadrants(use: Use) -> str | None:
     return None
 
 
-def _same_free(use: Use) -> str | None:
-    dst, src = use.types["dst"].free_size, use.types["src"].free_size
-    return None if dst == src else f"src has {src} elements per partition and dst has {dst}"
-
-
 @instruction(engine="vector", see="NKI API, nki.isa.nc_stream_shuffle")
 class nc_stream_shuffle:
     """dst[32 q + i] = src[32 q + shuffle_mask[i]]: moves whole partitions within each quadrant of 32.
@@ -59,20 +68,34 @@ class nc_stream_shuffle:
     src = arg("P G", ONCHIP, "source; may have fewer partitions")
     shuffle_mask = attr("integers", "32 numbers: source partition of each, or 255")
 
-    mask = predicate("NKI012", "shuffle_mask is 32 numbers from 0 to 31, or 255", _mask, operand="shuffle_mask",
-                     help="give a list of 32 partitions", accepts={"shuffle_mask": [255] * 32},
-                     refuses={"shuffle_mask": [32] * 32})  # fmt: skip
-    one_dtype = predicate("NKI207", "src and dst have one dtype", one_dtype("dst", "src"), operand="src",
-                          help="cast src with nisa.tensor_copy first", accepts={"src": "sbuf float32 32x512"},
-                          refuses={"src": "sbuf bfloat16 32x512"})  # fmt: skip
-    sizes = predicate("NKI203", "src and dst have as many elements in each partition", _same_free, operand="src",
-                      help="slice the longer one", accepts={"src": "sbuf float32 1x512"},
-                      refuses={"src": "sbuf float32 32x511"})  # fmt: skip
-    starts = predicate("NKI210", "32 active partitions start at a quadrant, 64 at a half, more at 0", _quadrants,
-                       operand="src", help="move the tile to a partition where so many may start",
-                       accepts={"src": "sbuf float32 32x512 of 64x512 row 32"},
-                       refuses={"src": "sbuf float32 32x512 of 64x512 row 32",
-                                "dst": "sbuf float32 64x512"})  # fmt: skip
+    mask = Predicate(
+        "NKI012",
+        "shuffle_mask is 32 numbers from 0 to 31, or 255",
+        _mask,
+        operand="shuffle_mask",
+        help="give a list of 32 partitions",
+        accepts={"shuffle_mask": [255] * 32},
+        refuses={"shuffle_mask": [32] * 32},
+    )
+    one_dtype = same_dtype("dst", "src", refuses="sbuf bfloat16 32x512")
+    sizes = Predicate(
+        "NKI203",
+        "src and dst have as many elements in each partition",
+        sizes("src", "dst"),
+        operand="src",
+        help="slice the longer one",
+        accepts={"src": "sbuf float32 1x512"},
+        refuses={"src": "sbuf float32 32x511"},
+    )
+    starts = Predicate(
+        "NKI210",
+        "32 active partitions start at a quadrant, 64 at a half, more at 0",
+        _quadrants,
+        operand="src",
+        help="move the tile to a partition where so many may start",
+        accepts={"src": "sbuf float32 32x512 of 64x512 row 32"},
+        refuses={"src": "sbuf float32 32x512 of 64x512 row 32", "dst": "sbuf float32 64x512"},
+    )
 
     example = {"dst": "sbuf float32 32x512", "src": "sbuf float32 32x512", "shuffle_mask": [0] * 32}
     shapes = by_partition
@@ -83,7 +106,7 @@ class nc_stream_shuffle:
     def merges(use: Use) -> bool:
         return KEEP in use.attrs["shuffle_mask"] or use.types["src"].shape[0] < use.types["dst"].shape[0]
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         rows = np.arange(out.dst.shape[0])
         mask = np.array(use.attrs["shuffle_mask"])[rows % 32]
         source = rows - rows % 32 + mask
@@ -91,27 +114,25 @@ class nc_stream_shuffle:
         moved = (mask != KEEP) & (source < ins.src.shape[0])
         out.dst[moved] = ins.src[source[moved]]
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst"))
+    cost = streaming("dst")
 
-    legacy = Legacy(returns="", order=("src", "dst", "shuffle_mask"))
-
-
-def _as_many(use: Use) -> str | None:
-    dst, indices = use.types["dst"].free_size, use.types["indices"].free_size
-    return None if dst == indices else f"dst has {dst} elements per partition and indices has {indices}"
+    beta1 = Beta1(returns="", order=("src", "dst", "shuffle_mask"))
 
 
-def _require_inside(indices: Any, size: int, operand: str, name: str) -> None:
-    """NKI310 where an index points beyond a row."""
+def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
+    """Raise NKI310 where an index points beyond a row."""
     wrong = indices >= size
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise error_of(
-            diagnose("NKI310", f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} "
-                     "elements", operand=operand, limit=f"0 <= index < {size}",
-                     help="clip the indices, or correct what computes them")
-        )  # fmt: skip
+            diagnose(
+                "NKI310",
+                f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} elements",
+                operand=operand,
+                limit=f"0 <= index < {size}",
+                help="clip the indices, or correct what computes them",
+            )
+        )
 
 
 @instruction(engine="gpsimd", see="NKI API, nki.isa.nc_n_gather")
@@ -125,12 +146,16 @@ class nc_n_gather:
     data = arg("P F", (SBUF,), "tile to pick from")
     indices = arg("P I", (SBUF,), "free index of each element", dtypes=(UINT32,))
 
-    one_dtype = predicate("NKI207", "data and dst have one dtype", one_dtype("dst", "data"), operand="data",
-                          help="cast data with nisa.tensor_copy first", accepts={"data": "sbuf float32 128x64"},
-                          refuses={"data": "sbuf bfloat16 128x512"})  # fmt: skip
-    sizes = predicate("NKI203", "dst has an element for each index", _as_many, operand="dst",
-                      help="give dst and indices as many elements in each partition",
-                      accepts={"dst": "sbuf float32 128x2x8"}, refuses={"dst": "sbuf float32 128x15"})  # fmt: skip
+    one_dtype = same_dtype("dst", "data", refuses="sbuf bfloat16 128x512")
+    sizes = Predicate(
+        "NKI203",
+        "dst has an element for each index",
+        sizes("dst", "indices"),
+        operand="dst",
+        help="give dst and indices as many elements in each partition",
+        accepts={"dst": "sbuf float32 128x2x8"},
+        refuses={"dst": "sbuf float32 128x15"},
+    )
 
     example = {"dst": "sbuf float32 128x16", "data": "sbuf float32 128x512", "indices": "sbuf uint32 128x16"}
     shapes = by_partition
@@ -138,22 +163,25 @@ class nc_n_gather:
     precision = "native"
     exact = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         _require_inside(ins.indices, ins.data.shape[1], "indices", "nc_n_gather")
         np.copyto(out.dst, np.take_along_axis(ins.data, ins.indices.astype(np.int64), axis=1), casting="unsafe")
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "indices") * _CORE, confidence="guess",
-                           source="not published: a core serves its 16 partitions one after the other")  # fmt: skip
+    cost = streaming(
+        "indices",
+        _CORE,
+        confidence="guess",
+        source="not published: a core serves its 16 partitions one after the other",
+    )
 
-    legacy = Unmodelled("Beta 1 has no nc_n_gather")
+    beta1 = Unmodelled("Beta 1 has no nc_n_gather")
 
 
 def _cores(use: Use) -> str | None:
     rows, indexed = use.types["src_buffer"].shape[0], use.types["index"].shape[0]
     if rows != indexed:
         return f"src_buffer has {rows} partitions and index has {indexed}"
-    return None if rows % _CORE == 0 else f"src_buffer has {rows} partitions"
+    return partitions_of("src_buffer", _CORE)(use)
 
 
 def _elements(use: Use) -> str | None:
@@ -162,7 +190,7 @@ def _elements(use: Use) -> str | None:
 
 
 def _valid(use: Use) -> int:
-    """Indices that each core uses."""
+    """Return the number of indices that each core uses."""
     given = use.attrs["num_valid_indices"]
     return int(use.types["index"].free_size * _CORE if given is None else given)
 
@@ -176,16 +204,15 @@ def _valid_count(use: Use) -> str | None:
 
 
 def _gathered(use: Use) -> str | None:
+    dst, rows = use.types["dst"], use.types["src_buffer"].shape[0]
+    if dst.shape[0] != rows:
+        return f"dst has {dst.shape[0]} partitions and src_buffer has {rows}"
     size = _valid(use) * int(use.attrs["num_elem_per_idx"])
-    have = use.types["dst"].free_size
-    rows = use.types["dst"].shape[0]
-    if rows != use.types["src_buffer"].shape[0]:
-        return f"dst has {rows} partitions and src_buffer has {use.types['src_buffer'].shape[0]}"
-    return None if size == have else f"dst has {have} elements per partition, the indices give {size}"
+    return None if size == dst.free_size else f"dst has {dst.free_size} elements per partition, the indices give {size}"
 
 
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """The tile of Beta 1: a row of elements, or a place for each of several elements of every index of a core."""
+def _beta1_shape(values: Values) -> tuple[int, ...]:
+    """Return the shape of Beta 1's tile: a row, or a place for each element of every index of a core."""
     rows, columns = values["src_buffer"].shape[0], values["index"].shape[-1]
     each = values.get("num_elem_per_idx") or 1
     valid = values.get("num_valid_indices") or columns * _CORE
@@ -207,23 +234,43 @@ class local_gather:
     num_elem_per_idx = attr("number", "elements picked from each index on", default=1)
     num_valid_indices = attr("any", "indices that each core uses; None for all", default=None)
 
-    one_dtype = predicate("NKI207", "src_buffer and dst have one dtype", one_dtype("dst", "src_buffer"),
-                          operand="src_buffer", help="cast src_buffer with nisa.tensor_copy first",
-                          accepts={"src_buffer": "sbuf float32 128x512"},
-                          refuses={"src_buffer": "sbuf bfloat16 128x512"})  # fmt: skip
-    cores = predicate("NKI203", "src_buffer and index have the same partitions, a multiple of 16", _cores,
-                      operand="src_buffer", help="use whole groups of 16 partitions",
-                      accepts={"src_buffer": "sbuf float32 128x64"},
-                      refuses={"src_buffer": "sbuf float32 120x512", "index": "sbuf uint16 120x4"})  # fmt: skip
-    elements = predicate("NKI012", "num_elem_per_idx is 1, 2, 4, 8, 16 or 32", _elements, operand="num_elem_per_idx",
-                         help="use one of these", accepts={"num_elem_per_idx": 2, "dst": "sbuf float32 128x128"},
-                         refuses={"num_elem_per_idx": 3, "dst": "sbuf float32 128x192"})  # fmt: skip
-    count = predicate("NKI220", "a core uses up to 4096 indices, and those it has", _valid_count,
-                      operand="num_valid_indices", help="gather in several calls",
-                      accepts={"num_valid_indices": 64}, refuses={"num_valid_indices": 65})  # fmt: skip
-    sizes = predicate("NKI203", "dst holds what the indices pick", _gathered, operand="dst",
-                      help="give dst num_valid_indices * num_elem_per_idx elements in each partition",
-                      accepts={"dst": "sbuf float32 128x8x8"}, refuses={"dst": "sbuf float32 128x63"})  # fmt: skip
+    one_dtype = same_dtype("dst", "src_buffer", refuses="sbuf bfloat16 128x512")
+    cores = Predicate(
+        "NKI203",
+        "src_buffer and index have the same partitions, a multiple of 16",
+        _cores,
+        operand="src_buffer",
+        help="use whole groups of 16 partitions",
+        accepts={"src_buffer": "sbuf float32 128x64"},
+        refuses={"src_buffer": "sbuf float32 120x512", "index": "sbuf uint16 120x4"},
+    )
+    elements = Predicate(
+        "NKI012",
+        "num_elem_per_idx is 1, 2, 4, 8, 16 or 32",
+        _elements,
+        operand="num_elem_per_idx",
+        help="use one of these",
+        accepts={"num_elem_per_idx": 2, "dst": "sbuf float32 128x128"},
+        refuses={"num_elem_per_idx": 3, "dst": "sbuf float32 128x192"},
+    )
+    count = Predicate(
+        "NKI220",
+        "a core uses up to 4096 indices, and those it has",
+        _valid_count,
+        operand="num_valid_indices",
+        help="gather in several calls",
+        accepts={"num_valid_indices": 64},
+        refuses={"num_valid_indices": 65},
+    )
+    sizes = Predicate(
+        "NKI203",
+        "dst holds what the indices pick",
+        _gathered,
+        operand="dst",
+        help="give dst num_valid_indices * num_elem_per_idx elements in each partition",
+        accepts={"dst": "sbuf float32 128x8x8"},
+        refuses={"dst": "sbuf float32 128x63"},
+    )
 
     example = {"dst": "sbuf float32 128x64", "src_buffer": "sbuf float32 128x512", "index": "sbuf uint16 128x4"}
     shapes = by_partition
@@ -231,7 +278,7 @@ class local_gather:
     precision = "native"
     exact = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         each, valid = int(use.attrs["num_elem_per_idx"]), _valid(use)
         rows, size = ins.src_buffer.shape
         groups = ins.index.reshape(rows // _CORE, _CORE, -1).transpose(0, 2, 1).reshape(rows // _CORE, -1)
@@ -241,19 +288,14 @@ class local_gather:
         taken = np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1)
         np.copyto(out.dst, taken, casting="unsafe")
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         each, dtype = int(use.attrs["num_elem_per_idx"]), use.dtypes["src_buffer"]
         assert dtype is not None
         rate = ((28 + 4 * each) / (4 * each)) / min(4 / dtype.nbytes, each)
         # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
-        return engine_cost(arch, use, _valid(use) * each * rate, confidence="inferred")
+        return engine_cost(use, _valid(use) * each * rate, confidence="inferred")
 
-    legacy = Legacy(shape=_legacy_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
-
-
-def _one_more(use: Use) -> str | None:
-    dst, src = use.types["dst"].free_size, use.types["src"].free_size
-    return None if dst == src + 1 else f"dst has {dst} elements per partition and src has {src}"
+    beta1 = Beta1(shape=_beta1_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
 
 
 def _whole_numbers(use: Use) -> str | None:
@@ -276,12 +318,23 @@ class nonzero_with_count:
     index_offset = attr("number", "added to each index", default=0)
     padding_val = attr("number", "written after the last index", default=-1)
 
-    sizes = predicate("NKI203", "dst has one element more than src", _one_more, operand="dst",
-                      help="allocate dst with a place for the count", accepts={"dst": "sbuf int32 128x65"},
-                      refuses={"dst": "sbuf int32 128x64"})  # fmt: skip
-    numbers = predicate("NKI012", "index_offset and padding_val are int32", _whole_numbers, operand="index_offset",
-                        help="add what is larger afterwards", accepts={"index_offset": 2**31 - 1},
-                        refuses={"index_offset": 2**31})  # fmt: skip
+    sizes = Predicate(
+        "NKI203",
+        "dst has one element more than src",
+        sizes("dst", "src", lambda size: size + 1),
+        operand="dst",
+        help="allocate dst with a place for the count",
+        refuses={"dst": "sbuf int32 128x64"},
+    )
+    numbers = Predicate(
+        "NKI012",
+        "index_offset and padding_val are int32",
+        _whole_numbers,
+        operand="index_offset",
+        help="add what is larger afterwards",
+        accepts={"index_offset": 2**31 - 1},
+        refuses={"index_offset": 2**31},
+    )
 
     example = {"dst": "sbuf int32 128x65", "src": "sbuf float32 128x64"}
     shapes = by_partition
@@ -290,7 +343,7 @@ class nonzero_with_count:
     exact = True
     merges = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         first = -use.types["src"].start_partition % _CORE
         for row in range(first, ins.src.shape[0], _CORE):
             found = np.flatnonzero(ins.src[row] != 0)
@@ -298,16 +351,9 @@ class nonzero_with_count:
             out.dst[row, : len(found)] = found + use.attrs["index_offset"]
             out.dst[row, -1] = len(found)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "src"), source="not published: one element a cycle",
-                           confidence="guess")  # fmt: skip
+    cost = streaming("src", source="not published: one element a cycle", confidence="guess")
 
-    legacy = Unmodelled("Beta 1 has no nonzero_with_count")
-
-
-def _bounds_size(use: Use) -> str | None:
-    dst, ids = use.types["dst"].free_size, use.types["segment_ids"].free_size
-    return None if dst == 2 * ids else f"dst has {dst} elements, segment_ids has {ids}"
+    beta1 = Unmodelled("Beta 1 has no nonzero_with_count")
 
 
 @instruction(engine="gpsimd", see="NKI API, nki.isa.sequence_bounds")
@@ -320,27 +366,28 @@ class sequence_bounds:
     dst = out("1 B", (SBUF,), "starts, then ends: (1, 2, N)", dtypes=(F32, INT32))
     segment_ids = arg("1 N", (SBUF,), "ids that are not negative", dtypes=(F32, INT32))
 
-    sizes = predicate("NKI203", "dst has two elements for each id", _bounds_size, operand="dst",
-                      help="allocate dst as (1, 2, N)", accepts={"dst": "sbuf int32 1x2x64"},
-                      refuses={"dst": "sbuf int32 1x64"})  # fmt: skip
+    sizes = Predicate(
+        "NKI203",
+        "dst has two elements for each id",
+        sizes("dst", "segment_ids", lambda size: 2 * size),
+        operand="dst",
+        help="allocate dst as (1, 2, N)",
+        refuses={"dst": "sbuf int32 1x64"},
+    )
 
     example = {"dst": "sbuf int32 1x2x64", "segment_ids": "sbuf int32 1x64"}
     shapes = by_partition
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         ids = ins.segment_ids[0]
         count = len(ids)
         changes = np.flatnonzero(ids[1:] != ids[:-1]) + 1
         begins = np.concatenate(([0], changes))
         ends = np.concatenate((changes, [count]))
-        run = np.zeros(count, np.int64)
-        run[changes] = 1
-        run = np.cumsum(run)
+        run = np.repeat(np.arange(len(begins)), ends - begins)
         out.dst[0, :count] = np.where(ids == 0, count, begins[run])
         out.dst[0, count:] = np.where(ids == 0, -1, ends[run])
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "segment_ids"), source="not published: one element a cycle",
-                           confidence="guess")  # fmt: skip
+    cost = streaming("segment_ids", source="not published: one element a cycle", confidence="guess")
 
-    legacy = Legacy(shape=lambda v: (1, 2, v["segment_ids"].shape[-1]))
+    beta1 = Beta1(shape=lambda v: (1, 2, v["segment_ids"].shape[-1]))

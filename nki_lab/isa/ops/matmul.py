@@ -5,33 +5,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
 from nki_lab.isa import enums
-from nki_lab.isa.arch import Arch
-from nki_lab.isa.dtype import BF16, F16, F32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
+from nki_lab.isa.alu import Array
+from nki_lab.isa.dtype import BF16, F16, F32, FP8, FP8_E4M3, FP8_E4M3FN, FP8_E5M2, PACKED, TF32, DType
 from nki_lab.isa.enums import matmul_perf_mode
-from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost
-from nki_lab.isa.ops.shapes import one_dtype
+from nki_lab.isa.ops.cycles import DOC_226, PROFILES_V3, engine_cost, trust
+from nki_lab.isa.ops.shapes import Test, one_dtype
 from nki_lab.isa.spec import (
     ONCHIP,
     PSUM,
     SBUF,
     Accumulation,
+    Arrays,
+    Beta1,
     Contraction,
     Cost,
+    EngineState,
     Implicit,
-    Legacy,
+    Predicate,
     Use,
+    Values,
     arg,
     attr,
+    choice,
     instruction,
     limit,
     out,
-    predicate,
 )
 
 _PE_DTYPES = (F32, TF32, BF16, F16, FP8_E4M3, FP8_E5M2, FP8_E4M3FN)
@@ -42,7 +46,7 @@ MULTIPLY_ADDS: Final = "multiply-adds"
 
 
 def multiply_adds(use: Use) -> int:
-    """Each number of the stationary tile meets each column of dst once, in the double-row mode too."""
+    """Return the multiply-adds: one for each stationary number and column of dst, in the double-row mode too."""
     stationary, result = use.types["stationary"], use.types["dst"]
     numbers = stationary.partitions * stationary.free_size * (4 if stationary.dtype in PACKED else 1)
     return int(numbers * result.free_size)
@@ -61,8 +65,8 @@ def _same_width_class(use: Use) -> str | None:
 
 def _fp8_kinds(use: Use) -> str | None:
     kinds = {use.dtypes["stationary"], use.dtypes["moving"]}
-    if FP8_E4M3FN in kinds and use.arch.generation < 4:
-        return f"float8_e4m3fn operands need NeuronCore-v4, the target is {use.arch.name}"
+    if FP8_E4M3FN in kinds and (problem := use.before(4, "float8_e4m3fn operands need")):
+        return problem
     if {FP8_E4M3, FP8_E4M3FN} <= kinds:
         return "float8_e4m3 and float8_e4m3fn cannot be mixed in one matmul"
     return None
@@ -70,31 +74,26 @@ def _fp8_kinds(use: Use) -> str | None:
 
 def _result_dtype(use: Use) -> str | None:
     dst = use.dtypes["dst"]
-    if use.attrs["is_transpose"]:
+    allowed = (F32, BF16) if use.arch.generation >= 4 else (F32,)
+    if use.attrs["is_transpose"] or dst in allowed:
         return None
-    if dst is F32 or (dst is BF16 and use.arch.generation >= 4):
-        return None
-    allowed = "float32 or bfloat16" if use.arch.generation >= 4 else "float32"
-    name = dst.name if dst else "?"
-    return f"dst is {name}, the tensor engine of {use.arch.name} accumulates into {allowed}"
+    names = " or ".join(dtype.name for dtype in allowed)
+    return f"dst is {dst}, the tensor engine of {use.arch.name} accumulates into {names}"
 
 
 def _inside_bank(use: Use) -> str | None:
-    view: Any = use.types["dst"]
-    size = use.arch.psum_bank_bytes
-    if use.arch.generation >= 4 or view.bank_offset + view.span_bytes <= size:
+    view, size = use.types["dst"], use.arch.psum_bank_bytes
+    end = view.bank_offset + view.span_bytes
+    if use.arch.generation >= 4 or end <= size:
         return None
-    return (
-        f"dst covers bytes {view.bank_offset}..{view.bank_offset + view.span_bytes} of its PSUM bank, "
-        f"a bank has {size} bytes per partition"
-    )
+    return f"dst covers bytes {view.bank_offset}..{end} of its PSUM bank, a bank has {size} bytes per partition"
 
 
 def _tiling_pair(use: Use) -> str | None:
-    given = bool(use.attrs["tile_position"]), bool(use.attrs["tile_size"])
-    if given[0] == given[1]:
+    given = [name for name in ("tile_position", "tile_size") if use.attrs[name]]
+    if len(given) != 1:
         return None
-    return f"{('tile_position', 'tile_size')[given[1]]} is given without {('tile_size', 'tile_position')[given[1]]}"
+    return f"{given[0]} is given without {'tile_size' if given[0] == 'tile_position' else 'tile_position'}"
 
 
 def _tiling(use: Use) -> str | None:
@@ -114,19 +113,18 @@ def _tiling(use: Use) -> str | None:
 
 
 def _is_plain(use: Use) -> bool:
-    """Whether a call is neither a transpose nor packs contraction rows."""
+    """Check that a call is neither a transpose nor packs contraction rows."""
     return not use.attrs["is_transpose"] and use.attrs["perf_mode"] is matmul_perf_mode.none
 
 
 def _double_row_rules(use: Use) -> str | None:
     if not _double_row(use):
         return None
-    if use.arch.generation < 3:
-        return f"double_row needs NeuronCore-v3, the target is {use.arch.name}"
-    wrong = [n for n in ("stationary", "moving") if use.dtypes[n] not in (FP8_E4M3, FP8_E5M2, FP8_E4M3FN)]
+    if problem := use.before(3, "double_row needs"):
+        return problem
+    wrong = next((n for n in ("stationary", "moving") if use.dtypes[n] not in FP8), None)
     if wrong:
-        dtype = use.dtypes[wrong[0]]
-        return f"double_row multiplies 8-bit floats, {wrong[0]} is {dtype.name if dtype else '?'}"
+        return f"double_row multiplies 8-bit floats, {wrong} is {use.dtypes[wrong]}"
     for name in ("stationary", "moving"):
         shape = use.types[name].shape
         if len(shape) < 3 or shape[1] != 2:
@@ -139,7 +137,7 @@ def _double_row_rules(use: Use) -> str | None:
 
 
 def _picks(use: Use) -> str | None:
-    """What tensor indirection is not combined with."""
+    """Test the modes that exclude tensor indirection."""
     gathered = [name for name, view in use.types.items() if view is not None and view.indirect == "gather"]
     if not gathered:
         return None
@@ -152,17 +150,47 @@ def _picks(use: Use) -> str | None:
 
 
 def _dims(use: Use) -> dict[str, int]:
-    """Columns of the operands: a double-row operand holds two contraction rows a partition."""
+    """Return the columns of the operands: a double-row operand holds two contraction rows a partition."""
     pair = 2 if _double_row(use) else 1
     return {"M": use.dims["M"] // pair, "N": use.dims["N"] // pair}
 
 
+def _most_columns(operand: str, letter: str, most: Callable[[Use], int]) -> Test:
+    def test(use: Use) -> str | None:
+        columns = _dims(use)[letter]
+        if columns <= most(use):
+            return None
+        return f"{operand} has {columns} columns, the tensor engine takes at most {most(use)}"
+
+    return test
+
+
+def _moving_fmax(use: Use) -> int:
+    dst = use.dtypes["dst"]
+    if use.arch.generation < 4:
+        return use.arch.gemm_moving_fmax
+    return use.arch.matmul_dst_bytes // (dst.nbytes if dst else 4)
+
+
 def _result_shape(use: Use) -> str | None:
-    want = (_dims(use)["M"], _dims(use)["N"])
-    have = (use.types["dst"].shape[0], use.types["dst"].free_size)
-    if want == have:
+    dst, (rows, columns) = use.types["dst"], _dims(use).values()
+    if (rows, columns) == (dst.shape[0], dst.free_size):
         return None
-    return f"dst is {tuple(use.types['dst'].shape)}, stationary and moving give ({want[0]}, {want[1]})"
+    return f"dst is {tuple(dst.shape)}, stationary and moving give ({rows}, {columns})"
+
+
+ACCUMULATE: Final = attr(
+    "any",
+    "True adds to dst, False overwrites, None decides element by element",
+    default=None,
+    choices=(None, True, False),
+)
+DEPTH: Final = limit(
+    "K <= pmax",
+    "NKI211",
+    operand="stationary",
+    help="split K into tiles of 128 partitions and accumulate them in one PSUM tile",
+)
 
 
 @instruction(engine="tensor", see="NKI API, nki.isa.nc_matmul")
@@ -174,84 +202,136 @@ class nc_matmul:
     elsewhere, element by element. Free dimensions beyond the first are flattened.
     """
 
-    dst = out("R C", (PSUM,), "result of M partitions and N columns; float32, on NeuronCore-v4 also bfloat16",
-              indirect=True)  # fmt: skip
+    dst = out(
+        "R C", (PSUM,), "result of M partitions and N columns; float32, on NeuronCore-v4 also bfloat16", indirect=True
+    )
     stationary = arg("K M", (SBUF,), "tile held in the array: K rows, M columns", dtypes=_PE_DTYPES, indirect=True)
-    moving = arg("K N", (SBUF,), "tile streamed through the array: K rows, N columns", dtypes=_PE_DTYPES,
-                 indirect=True)  # fmt: skip
+    moving = arg("K N", (SBUF,), "tile streamed through the array: K rows, N columns", dtypes=_PE_DTYPES, indirect=True)
     is_stationary_onezero = attr("bool", "hint: the stationary tile holds only ones and zeros", default=False)
     is_moving_onezero = attr("bool", "hint: the moving tile holds only ones and zeros", default=False)
     is_transpose = attr("bool", "transpose mode: moving is an identity; bit-exact from NeuronCore-v3", default=False)
-    accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
-                      choices=(None, True, False))  # fmt: skip
+    accumulate = ACCUMULATE
     tile_position = attr("pair", "(row, column) where the array tile starts; with tile_size", default=())
     tile_size = attr("pair", "(rows, columns) of the array tile: 32, 64 or 128 each", default=())
-    perf_mode = attr("enum", "double_row multiplies two 8-bit rows a cycle", default=matmul_perf_mode.none,
-                     enum=matmul_perf_mode)  # fmt: skip
+    perf_mode = choice("double_row multiplies two 8-bit rows a cycle", matmul_perf_mode.none)
 
-    depth = limit("K <= pmax", "NKI211", operand="stationary",
-                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
-    double_row = predicate("NKI221", "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
-                           _double_row_rules, operand="perf_mode", target="trn2",
-                           help="pack two contraction rows a partition, or drop perf_mode",
-                           accepts={"stationary": "sbuf float8_e4m3 128x2x64", "moving": "sbuf float8_e4m3 128x2x512",
-                                    "perf_mode": matmul_perf_mode.double_row},
-                           refuses={"perf_mode": matmul_perf_mode.double_row})  # fmt: skip
-    stationary_columns = predicate(
-        "NKI212", "M <= gemm_stationary_fmax (128)",
-        lambda use: None if _dims(use)["M"] <= use.arch.gemm_stationary_fmax else
-        f"stationary has {_dims(use)['M']} columns, the tensor engine takes at most {use.arch.gemm_stationary_fmax}",
-        operand="stationary", help="split the stationary tile along its free dimension",
+    depth = DEPTH
+    double_row = Predicate(
+        "NKI221",
+        "double_row: NeuronCore-v3, 8-bit floats, operands [K, 2, free]",
+        _double_row_rules,
+        operand="perf_mode",
+        target="trn2",
+        help="pack two contraction rows a partition, or drop perf_mode",
+        accepts={
+            "stationary": "sbuf float8_e4m3 128x2x64",
+            "moving": "sbuf float8_e4m3 128x2x512",
+            "perf_mode": matmul_perf_mode.double_row,
+        },
+        refuses={"perf_mode": matmul_perf_mode.double_row},
+    )
+    stationary_columns = Predicate(
+        "NKI212",
+        "M <= gemm_stationary_fmax (128)",
+        _most_columns("stationary", "M", lambda use: use.arch.gemm_stationary_fmax),
+        operand="stationary",
+        help="split the stationary tile along its free dimension",
         accepts={"stationary": "sbuf bfloat16 128x128", "dst": "psum float32 128x512"},
         refuses={"stationary": "sbuf bfloat16 128x129", "dst": "psum float32 129x512"},
-    )  # fmt: skip
-    moving_columns = predicate(
-        "NKI213", "N <= gemm_moving_fmax (512 on v2 and v3; 4096 float32 or 8192 bfloat16 columns of dst on v4)",
-        lambda use: None if _dims(use)["N"] <= _moving_fmax(use) else
-        f"moving has {_dims(use)['N']} columns, the tensor engine takes at most {_moving_fmax(use)}",
-        operand="moving", help="loop over N in steps of 512",
-        accepts={"moving": "sbuf bfloat16 128x512", "dst": "psum float32 64x512"},
-        refuses={"moving": "sbuf bfloat16 128x513", "dst": "psum float32 64x513"}, target="trn2",
-    )  # fmt: skip
-    result_shape = predicate("NKI203", "dst is (M, N)", _result_shape, operand="dst",
-                             help="allocate dst with as many partitions as stationary has columns and as many columns "
-                                  "as moving has",
-                             accepts={"dst": "psum float32 64x512"},
-                             refuses={"dst": "psum float32 64x511"})  # fmt: skip
-    width_class = predicate("NKI207", "float32/tfloat32 only with float32/tfloat32", _same_width_class,
-                            operand="moving", help="cast one operand with nisa.tensor_copy so that both have one width",
-                            accepts={"stationary": "sbuf float32 128x64", "moving": "sbuf tfloat32 128x512"},
-                            refuses={"stationary": "sbuf float32 128x64",
-                                     "moving": "sbuf bfloat16 128x512"})  # fmt: skip
-    fp8_kinds = predicate("NKI207", "float8_e4m3fn needs NeuronCore-v4 and never meets float8_e4m3", _fp8_kinds,
-                          operand="moving", help="use one float8 kind that the target has", target="trn3",
-                          accepts={"stationary": "sbuf float8_e4m3fn 128x64", "moving": "sbuf float8_e4m3fn 128x512"},
-                          refuses={"stationary": "sbuf float8_e4m3 128x64",
-                                   "moving": "sbuf float8_e4m3fn 128x512"})  # fmt: skip
-    result_dtype = predicate("NKI202", "dst is float32 (NeuronCore-v4: or bfloat16)", _result_dtype, operand="dst",
-                             help="accumulate in float32 and cast while copying out of PSUM", target="trn2",
-                             accepts={"dst": "psum float32 64x512"},
-                             refuses={"dst": "psum bfloat16 64x512"})  # fmt: skip
-    one_bank = predicate("NKI214", "dst lies in one PSUM bank on NeuronCore-v2 and v3", _inside_bank, operand="dst",
-                         help="write each bank of 2048 bytes per partition with its own nc_matmul", target="trn2",
-                         accepts={"dst": "psum float32 64x512"},
-                         refuses={"dst": "psum float32 64x512 of 64x768 at 256"})  # fmt: skip
-    tiling_pair = predicate("NKI218", "tile_position and tile_size come together", _tiling_pair,
-                            operand="tile_position", help="give both, or neither for the whole array",
-                            accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
-                            refuses={"tile_position": (0, 0)})  # fmt: skip
-    tiling = predicate("NKI210", "array tiles are 32 (v3+), 64 or 128 rows and columns at multiples of their size",
-                       _tiling, operand="tile_size", help="choose a tile that holds the stationary operand",
-                       accepts={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
-                                "tile_position": (64, 64), "tile_size": (64, 64)},
-                       refuses={"stationary": "sbuf bfloat16 64x64", "moving": "sbuf bfloat16 64x512",
-                                "tile_position": (32, 0), "tile_size": (64, 64)})  # fmt: skip
+    )
+    moving_columns = Predicate(
+        "NKI213",
+        "N <= gemm_moving_fmax (512 on v2 and v3; 4096 float32 or 8192 bfloat16 columns of dst on v4)",
+        _most_columns("moving", "N", _moving_fmax),
+        operand="moving",
+        help="loop over N in steps of 512",
+        refuses={"moving": "sbuf bfloat16 128x513", "dst": "psum float32 64x513"},
+        target="trn2",
+    )
+    result_shape = Predicate(
+        "NKI203",
+        "dst is (M, N)",
+        _result_shape,
+        operand="dst",
+        help="allocate dst with as many partitions as stationary has columns and as many columns as moving has",
+        refuses={"dst": "psum float32 64x511"},
+    )
+    width_class = Predicate(
+        "NKI207",
+        "float32/tfloat32 only with float32/tfloat32",
+        _same_width_class,
+        operand="moving",
+        help="cast one operand with nisa.tensor_copy so that both have one width",
+        accepts={"stationary": "sbuf float32 128x64", "moving": "sbuf tfloat32 128x512"},
+        refuses={"stationary": "sbuf float32 128x64", "moving": "sbuf bfloat16 128x512"},
+    )
+    fp8_kinds = Predicate(
+        "NKI207",
+        "float8_e4m3fn needs NeuronCore-v4 and never meets float8_e4m3",
+        _fp8_kinds,
+        operand="moving",
+        help="use one float8 kind that the target has",
+        target="trn3",
+        accepts={"stationary": "sbuf float8_e4m3fn 128x64", "moving": "sbuf float8_e4m3fn 128x512"},
+        refuses={"stationary": "sbuf float8_e4m3 128x64", "moving": "sbuf float8_e4m3fn 128x512"},
+    )
+    result_dtype = Predicate(
+        "NKI202",
+        "dst is float32 (NeuronCore-v4: or bfloat16)",
+        _result_dtype,
+        operand="dst",
+        help="accumulate in float32 and cast while copying out of PSUM",
+        target="trn2",
+        refuses={"dst": "psum bfloat16 64x512"},
+    )
+    one_bank = Predicate(
+        "NKI214",
+        "dst lies in one PSUM bank on NeuronCore-v2 and v3",
+        _inside_bank,
+        operand="dst",
+        help="write each bank of 2048 bytes per partition with its own nc_matmul",
+        target="trn2",
+        refuses={"dst": "psum float32 64x512 of 64x768 at 256"},
+    )
+    tiling_pair = Predicate(
+        "NKI218",
+        "tile_position and tile_size come together",
+        _tiling_pair,
+        operand="tile_position",
+        help="give both, or neither for the whole array",
+        accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
+        refuses={"tile_position": (0, 0)},
+    )
+    tiling = Predicate(
+        "NKI210",
+        "array tiles are 32 (v3+), 64 or 128 rows and columns at multiples of their size",
+        _tiling,
+        operand="tile_size",
+        help="choose a tile that holds the stationary operand",
+        accepts={
+            "stationary": "sbuf bfloat16 64x64",
+            "moving": "sbuf bfloat16 64x512",
+            "tile_position": (64, 64),
+            "tile_size": (64, 64),
+        },
+        refuses={
+            "stationary": "sbuf bfloat16 64x64",
+            "moving": "sbuf bfloat16 64x512",
+            "tile_position": (32, 0),
+            "tile_size": (64, 64),
+        },
+    )
 
-    picks = predicate("NKI309", "tensor indirection: 8- and 16-bit floats, no array tile but the first, no transpose",
-                      _picks, operand="moving", help="gather with nisa.tensor_copy first", target="trn3",
-                      accepts={"moving": "sbuf bfloat16 128x512 picked"},
-                      refuses={"moving": "sbuf float32 128x512 picked",
-                               "stationary": "sbuf float32 128x64"})  # fmt: skip
+    picks = Predicate(
+        "NKI309",
+        "tensor indirection: 8- and 16-bit floats, no array tile but the first, no transpose",
+        _picks,
+        operand="moving",
+        help="gather with nisa.tensor_copy first",
+        target="trn3",
+        accepts={"moving": "sbuf bfloat16 128x512 picked"},
+        refuses={"moving": "sbuf float32 128x512 picked", "stationary": "sbuf float32 128x64"},
+    )
 
     example = {"dst": "psum float32 64x512", "stationary": "sbuf bfloat16 128x64", "moving": "sbuf bfloat16 128x512"}
     history = {"stationary": "stationary"}
@@ -275,7 +355,7 @@ class nc_matmul:
         m, n = _dims(use)["M"], _dims(use)["N"]
         return {"dst": (m, n), "stationary": (rows, m), "moving": (rows, n)}
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
         if use.attrs["is_transpose"] and use.arch.generation >= 3 and ins.moving.shape[0] == ins.moving.shape[1]:
             np.copyto(out.dst, ins.stationary.T)
@@ -285,62 +365,47 @@ class nc_matmul:
             np.matmul(stationary.T, moving, out=out.dst)
             return
         product = stationary.T @ moving
-        if state.add is True:
-            np.add(out.dst, product, out=out.dst)
-        else:
-            former = np.where(state.add.reshape(product.shape), out.dst, np.float32(0))
-            np.add(former, product, out=out.dst)
+        former = out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0))
+        np.add(former, product, out=out.dst)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        columns = _dims(use)
-        cycles = max(min(arch.matmul_min_cycles, columns["M"]), columns["N"])
-        if use.dtypes["moving"] is not F32:
-            return _array_cost(arch, cycles, DOC_226, "documented" if arch.generation == 2 else "inferred")
-        if use.attrs["is_transpose"]:
-            return _array_cost(arch, cycles * arch.fp32_transpose_factor, _TRANSPOSES, "inferred")
-        whole = cycles * arch.fp32_matmul_factor + arch.fp32_matmul_overhead_cycles
-        if arch.generation == 2:
-            return _array_cost(arch, whole, DOC_226, "documented")
-        trust = "measured" if arch.generation == 3 else "inferred"
-        return _array_cost(arch, whole, f"{PROFILES_V3}: float32 matmuls", trust)
+    def cost(use: Use) -> Cost:
+        return _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))
 
-    legacy = Legacy(
-        result=lambda v: (
-            (_free(v["stationary"], v.get("perf_mode")), _free(v["moving"], v.get("perf_mode"))), F32, PSUM
-        ),
-        order=("stationary", "moving"), without=("accumulate",),
-    )  # fmt: skip
+    beta1 = Beta1(
+        result=lambda v: ((_columns(v, "stationary"), _columns(v, "moving")), F32, PSUM),
+        order=("stationary", "moving"),
+        without=("accumulate",),
+    )
 
 
-_TRANSPOSES = DOC_226 + "; factor of float32 by the Trainium2 architecture guide"
+def _array_cost(use: Use, dtype: DType | None, *, transposes: bool, M: int, N: int) -> Cost:
+    """Return the cost of streaming N columns through the array; results come `matmul_latency_cycles` later."""
+    arch, source, confidence = use.arch, DOC_226, trust(use, v2="documented")
+    cycles: float = max(min(arch.matmul_min_cycles, M), N)
+    if dtype is F32 and transposes:
+        cycles *= arch.fp32_transpose_factor
+        source, confidence = f"{DOC_226}; factor of float32 by the Trainium2 architecture guide", "inferred"
+    elif dtype is F32:
+        cycles = cycles * arch.fp32_matmul_factor + arch.fp32_matmul_overhead_cycles
+        if arch.generation > 2:
+            source, confidence = f"{PROFILES_V3}: float32 matmuls", trust(use, v3="measured")
+    return Cost(interval=cycles, latency=cycles + arch.matmul_latency_cycles, source=source, confidence=confidence)
 
 
-def _array_cost(arch: Arch, cycles: float, source: str, confidence: str) -> Cost:
-    """Cost of streaming through the systolic array: the result is written `matmul_latency_cycles` behind its input."""
-    interval = float(cycles)
-    latency = interval + arch.matmul_latency_cycles
-    return Cost(interval=interval, latency=latency, source=source, confidence=confidence)
+def _dense(operand: Array) -> Array:
+    """Return a matrix whose product does not depend on where it lies.
 
-
-def _dense(operand: Any) -> Any:
-    """A matrix whose product does not depend on where it lies: strided ones would go round BLAS, single columns
-    through its matrix-vector product, whose sums depend on the step."""
+    Strided ones would go round BLAS, single columns through its matrix-vector product, whose sums depend on the step.
+    """
     row, column = operand.strides
     fine = column == operand.itemsize and row >= column * operand.shape[1] and operand.shape[1] > 1
     return operand if fine else np.ascontiguousarray(operand)
 
 
-def _free(tensor: Any, mode: Any) -> int:
+def _columns(values: Values, operand: str) -> int:
+    mode = values.get("perf_mode")
     paired = mode is not None and "double_row" in str(getattr(mode, "value", mode))
-    return int(np.prod(tensor.shape[1:], dtype=int)) // (2 if paired else 1)
-
-
-def _moving_fmax(use: Use) -> int:
-    arch = use.arch
-    if arch.generation < 4:
-        return int(arch.gemm_moving_fmax)
-    dst: DType | None = use.dtypes["dst"]
-    return int(arch.matmul_dst_bytes // (dst.nbytes if dst else 4))
+    return int(np.prod(values[operand].shape[1:], dtype=int)) // (2 if paired else 1)
 
 
 def _transpose_engine(use: Use) -> str:
@@ -372,29 +437,36 @@ class nc_transpose:
 
     dst = out("F P", ONCHIP, "transposed tile, dtype of data; in PSUM for the Tensor Engine")
     data = arg("P F", ONCHIP, "tile to transpose; in SBUF for the Tensor Engine")
-    engine = attr(
-        "enum", "tensor, vector, or unknown: by the place of dst", default=enums.engine.unknown, enum=enums.engine
-    )
+    engine = choice("tensor, vector, or unknown: by the place of dst", enums.engine.unknown)
 
-    size = predicate("NKI225", "128 x 128 on the Tensor Engine, 32 x 32 on the Vector Engine", _transpose_size,
-                     operand="data", help="transpose block by block",
-                     accepts={"data": "sbuf bfloat16 128x128", "dst": "psum bfloat16 128x128"},
-                     refuses={"data": "sbuf bfloat16 128x129", "dst": "psum bfloat16 129x128"})  # fmt: skip
-    dtype = predicate("NKI207", "dst.dtype == data.dtype", one_dtype("dst", "data"), operand="dst",
-                      help="allocate dst with the dtype of data and cast when copying it out",
-                      accepts={}, refuses={"dst": "psum float32 128x64"})  # fmt: skip
+    size = Predicate(
+        "NKI225",
+        "128 x 128 on the Tensor Engine, 32 x 32 on the Vector Engine",
+        _transpose_size,
+        operand="data",
+        help="transpose block by block",
+        accepts={"data": "sbuf bfloat16 128x128", "dst": "psum bfloat16 128x128"},
+        refuses={"data": "sbuf bfloat16 128x129", "dst": "psum bfloat16 129x128"},
+    )
+    dtype = Predicate(
+        "NKI207",
+        "dst.dtype == data.dtype",
+        one_dtype("dst", "data"),
+        operand="dst",
+        help="allocate dst with the dtype of data and cast when copying it out",
+        refuses={"dst": "psum float32 128x64"},
+    )
 
     example = {"dst": "psum bfloat16 128x64", "data": "sbuf bfloat16 64x128"}
     history = {"stationary": "data"}
 
-    def choose(use: Use) -> str:
-        return _transpose_engine(use)
+    choose = _transpose_engine
 
     def implicit_operands(use: Use) -> tuple[Implicit, ...]:
         return (_IDENTITY,) if use.engine == "tensor" else ()
 
     def transpose_flops(use: Use) -> int:
-        """As the Tensor Engine does it: a product with an identity."""
+        """Return those of the Tensor Engine: a product with an identity."""
         return 2 * use.dims["P"] ** 2 * use.dims["F"] if use.engine == "tensor" else 0
 
     precision = "native"
@@ -403,7 +475,7 @@ class nc_transpose:
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": (use.dims["F"], use.dims["P"]), "data": (use.dims["P"], use.dims["F"])}
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         kind = use.dtypes["data"]
         if use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float:
             flat = np.asarray(ins.data, np.float32)
@@ -413,18 +485,16 @@ class nc_transpose:
                 return
         np.copyto(out.dst, ins.data.T)
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         if use.engine == "vector":
-            return engine_cost(arch, use, use.dims["F"])
-        cycles = max(use.dims["P"], min(arch.matmul_min_cycles, use.dims["F"]))
-        if use.dtypes["data"] is F32:
-            return _array_cost(arch, cycles * arch.fp32_transpose_factor, _TRANSPOSES, "inferred")
-        return _array_cost(arch, cycles, DOC_226, "inferred" if arch.generation > 2 else "documented")
+            return engine_cost(use, use.dims["F"])
+        return _array_cost(use, use.dtypes["data"], transposes=True, M=use.dims["F"], N=use.dims["P"])
 
-    legacy = Legacy(
+    beta1 = Beta1(
         result=lambda v: (
-            (int(np.prod(v["data"].shape[1:], dtype=int)), v["data"].shape[0]), v["data"].dtype,
+            (int(np.prod(v["data"].shape[1:], dtype=int)), v["data"].shape[0]),
+            v["data"].dtype,
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
         order=("data",),
-    )  # fmt: skip
+    )

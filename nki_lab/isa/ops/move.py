@@ -6,38 +6,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.alu import Array
 from nki_lab.isa.dtype import BF16, BOOL, F16, INTEGERS, dtype_of
 from nki_lab.isa.ops.cycles import (
     ARCH_V3,
-    DOC_226,
     PROFILES_V3,
+    are_dense,
     copy_factor,
     engine_cost,
     free_size,
     in_sbuf,
-    is_dense,
     scalar_factor,
+    streaming,
+    trust,
 )
 from nki_lab.isa.ops.register import integer_of
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Fill, Legacy, Register, Use, arg, attr, instruction, out, predicate
-
-
-def same_dtype(use: Use, dst: str, src: str) -> bool:
-    return use.dtypes[dst] is use.dtypes[src]
+from nki_lab.isa.ops.shapes import by_partition, native_or_float32
+from nki_lab.isa.spec import (
+    ONCHIP,
+    SBUF,
+    Arrays,
+    Beta1,
+    Cost,
+    EngineState,
+    Fill,
+    Predicate,
+    Register,
+    Use,
+    arg,
+    attr,
+    choice,
+    instruction,
+    out,
+)
 
 
 def _scalar_engine(use: Use) -> str | None:
-    if use.engine == "scalar" and use.arch.generation < 3:
-        return f"the Scalar Engine has tensor_copy from NeuronCore-v3, the target is {use.arch.name}"
-    return None
+    return use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None
 
 
 def _picks(use: Use) -> str | None:
@@ -53,16 +64,28 @@ class tensor_copy:
 
     dst = out("P F", ONCHIP, "destination, cast on write", indirect=True)
     src = arg("P F", ONCHIP, "source", indirect=True)
-    engine = attr("enum", "vector, scalar, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+    engine = choice("vector, scalar, gpsimd or unknown", enums.engine.unknown)
 
-    scalar_engine = predicate("NKI221", "engine=scalar from NeuronCore-v3", _scalar_engine, operand="engine",
-                              help="use nisa.activation(op=nl.copy) there", target="trn1",
-                              accepts={"engine": enums.engine.vector},
-                              refuses={"engine": enums.engine.scalar})  # fmt: skip
-    picks = predicate("NKI208", "tensor indirection runs on the Vector and Scalar Engines", _picks, operand="engine",
-                      help="leave engine out", target="trn3",
-                      accepts={"src": "sbuf float32 128x512 picked", "engine": enums.engine.scalar},
-                      refuses={"src": "sbuf float32 128x512 picked", "engine": enums.engine.gpsimd})  # fmt: skip
+    scalar_engine = Predicate(
+        "NKI221",
+        "engine=scalar from NeuronCore-v3",
+        _scalar_engine,
+        operand="engine",
+        help="use nisa.activation(op=nl.copy) there",
+        target="trn1",
+        accepts={"engine": enums.engine.vector},
+        refuses={"engine": enums.engine.scalar},
+    )
+    picks = Predicate(
+        "NKI208",
+        "tensor indirection runs on the Vector and Scalar Engines",
+        _picks,
+        operand="engine",
+        help="leave engine out",
+        target="trn3",
+        accepts={"src": "sbuf float32 128x512 picked", "engine": enums.engine.scalar},
+        refuses={"src": "sbuf float32 128x512 picked", "engine": enums.engine.gpsimd},
+    )
 
     example = {"dst": "sbuf float32 128x512", "src": "psum float32 128x512"}
     role = "copy"
@@ -72,32 +95,30 @@ class tensor_copy:
 
     choose = "vector"
 
-    def precision(use: Use) -> str:
-        return "native" if same_dtype(use, "dst", "src") else "float32"
-
+    precision = native_or_float32("dst", "src")
     exact = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         np.copyto(out.dst, ins.src)
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         n = free_size(use, "dst")
         if use.engine == "gpsimd":
-            return engine_cost(arch, use, n)
+            return engine_cost(use, n)
         if use.engine == "scalar":
-            return engine_cost(arch, use, n * scalar_factor(arch, use, "dst", "src"))
-        factor = copy_factor(arch, use, "dst", "src")
+            return engine_cost(use, n * scalar_factor(use, "dst", "src"))
+        factor = copy_factor(use, "dst", "src")
         if factor < 1:
-            return engine_cost(arch, use, n * factor, source=ARCH_V3)
-        if arch.generation >= 3 and in_sbuf(use) and all(is_dense(use.types[name]) for name in ("dst", "src")):
-            trust = "measured" if arch.generation == 3 else "inferred"
+            return engine_cost(use, n * factor, source=ARCH_V3)
+        if use.arch.generation >= 3 and in_sbuf(use) and are_dense(use, "dst", "src"):
             source = f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table"
-            return engine_cost(arch, use, n / arch.vector_fp32_copy, source=source, confidence=trust)
-        if arch.generation == 3:
-            return engine_cost(arch, use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
-        return engine_cost(arch, use, n, source=DOC_226)
+            cycles = n / use.arch.vector_fp32_copy
+            return engine_cost(use, cycles, source=source, confidence=trust(use, v3="measured"))
+        if use.arch.generation == 3:
+            return engine_cost(use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
+        return engine_cost(use, n)
 
-    legacy = Legacy(order=("src",))
+    beta1 = Beta1(order=("src",))
 
 
 def _value_kind(use: Use) -> str | None:
@@ -130,12 +151,17 @@ class memset:
 
     dst = out("P F", ONCHIP, "tile to fill; GpSimd reaches SBUF only")
     value = attr("number", "constant: an int for integer tiles, 0 for packed ones")
-    engine = attr("enum", "vector, gpsimd or unknown", default=enums.engine.unknown, enum=enums.engine)
+    engine = choice("vector, gpsimd or unknown", enums.engine.unknown)
 
-    value_kind = predicate("NKI224", "the constant has dst's kind and fits it", _value_kind, operand="value",
-                           help="write the constant as the tile's dtype has it",
-                           accepts={"dst": "sbuf int32 128x512", "value": 2},
-                           refuses={"dst": "sbuf int32 128x512", "value": 2.5})  # fmt: skip
+    value_kind = Predicate(
+        "NKI224",
+        "the constant has dst's kind and fits it",
+        _value_kind,
+        operand="value",
+        help="write the constant as the tile's dtype has it",
+        accepts={"dst": "sbuf int32 128x512", "value": 2},
+        refuses={"dst": "sbuf int32 128x512", "value": 2.5},
+    )
 
     example = {"dst": "sbuf float32 128x512", "value": 0.0}
     fills = Fill(operand="value", bounds=lambda use: (use.attrs["value"], use.attrs["value"]))
@@ -149,9 +175,14 @@ class memset:
         if dtype is None or dtype.kind not in ("int", "uint", "packed") or not isinstance(value, float):
             return []
         return [
-            diagnose("NKI606", f"memset: value={value!r} stands for {int(value)}", operand="value",
-                     limit=f"{dtype.name} tiles are filled with integers", help=f"write {int(value)}")
-        ]  # fmt: skip
+            diagnose(
+                "NKI606",
+                f"memset: value={value!r} stands for {int(value)}",
+                operand="value",
+                limit=f"{dtype.name} tiles are filled with integers",
+                help=f"write {int(value)}",
+            )
+        ]
 
     def precision(use: Use) -> str:
         dtype = use.dtypes["dst"]
@@ -160,45 +191,83 @@ class memset:
     def exact(use: Use) -> bool:
         return use.attrs["value"] in (0, 1)
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = bool(use.attrs["value"]) if use.dtypes["dst"] is BOOL else use.attrs["value"]
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         n = free_size(use, "dst")
         half = use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)
-        return engine_cost(arch, use, n / 2 if half else n)
+        return engine_cost(use, n / 2 if half else n)
 
-    legacy = Legacy(
-        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("shape", "value", "dtype"),
-        forms={"shape": "shape"}, adapt=_plain_number,
-    )  # fmt: skip
+    beta1 = Beta1(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
+        order=("shape", "value", "dtype"),
+        forms={"shape": "shape"},
+        adapt=_plain_number,
+    )
 
 
-def _pattern(use: Use) -> str | None:
+def _counts(use: Use) -> str | None:
+    """Test that a pattern has 1 to 4 entries and as many elements as a partition of dst."""
     pattern = use.attrs["pattern"]
     if not 1 <= len(pattern) <= 4:
-        return f"pattern has {len(pattern)} entries, iota takes 1 to 4"
+        return f"pattern has {len(pattern)} entries, {use.name} takes 1 to 4"
     count = math.prod(num for _, num in pattern)
     free = use.types["dst"].free_size
-    if count != free:
-        return f"pattern counts {count} elements, dst has {free} per partition"
-    return None
+    return None if count == free else f"pattern counts {count} elements, dst has {free} per partition"
 
 
-def _int32(use: Use) -> str | None:
+def _affine_int32(use: Use) -> str | None:
+    """Test that the numbers of an affine function are int32; a register's content is not known."""
     numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:
         if isinstance(number, Register):
             continue
-        if not isinstance(number, int):
+        if not isinstance(number, int) or isinstance(number, bool):
             return f"{number} is no integer"
         if not -(2**31) <= number < 2**31:
             return f"{number} does not fit int32"
     return None
 
 
+def affine_values(out: Arrays, use: Use, state: EngineState) -> Array:
+    """Return the affine function of each element of dst, partitions by elements, in int32."""
+    attrs = use.attrs
+    values = np.zeros((1,), np.int64)
+    for step, num in attrs["pattern"]:
+        values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
+    lanes = attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
+    first = integer_of(state.values, attrs["offset"], f"{use.name}'s offset")
+    affine: Array = (first + lanes[:, None] + values[None, :]).astype(np.int32)
+    return affine
+
+
+def affine_limits(remedy: str) -> tuple[Predicate, Predicate]:
+    """Limits: the pattern counts dst's elements, and the numbers of the affine function are int32."""
+    return (
+        Predicate(
+            "NKI216",
+            "1 to 4 entries whose counts multiply to dst's elements per partition",
+            _counts,
+            operand="pattern",
+            help="give one [step, num] for each free dimension of dst",
+            accepts={"pattern": [[8, 64], [1, 8]]},
+            refuses={"pattern": [[1, 511]]},
+        ),
+        Predicate(
+            "NKI216",
+            "steps, offset and channel_multiplier are int32",
+            _affine_int32,
+            operand="pattern",
+            help=remedy,
+            accepts={"channel_multiplier": 2**31 - 1},
+            refuses={"channel_multiplier": 2**31},
+        ),
+    )
+
+
 def _counted(use: Use) -> tuple[int, int] | None:
-    """The least and the largest number that `iota` counts to."""
+    """Return the least and the largest number that `iota` counts to."""
     offset = use.attrs["offset"]
     if isinstance(offset, Register):
         return None
@@ -220,12 +289,7 @@ class iota:
     offset = attr("register_or_int", "first value, or a register that holds it", default=0)
     channel_multiplier = attr("number", "step from one partition to the next", default=0)
 
-    counts = predicate("NKI216", "1 to 4 entries whose counts multiply to dst's elements per partition", _pattern,
-                       operand="pattern", help="give one [step, num] for each free dimension of dst",
-                       accepts={"pattern": [[8, 64], [1, 8]]}, refuses={"pattern": [[1, 511]]})  # fmt: skip
-    fits = predicate("NKI216", "steps, offset and channel_multiplier are int32", _int32, operand="pattern",
-                     help="compute larger values in float32 from a smaller pattern",
-                     accepts={"channel_multiplier": 2**31 - 1}, refuses={"channel_multiplier": 2**31})  # fmt: skip
+    counts, fits = affine_limits("compute larger values in float32 from a smaller pattern")
 
     example = {"dst": "sbuf int32 128x512", "pattern": [[1, 512]]}
     fills = Fill(operand="pattern", bounds=_counted)
@@ -234,16 +298,10 @@ class iota:
         dtype = use.dtypes["dst"]
         return "native" if dtype is BOOL or dtype in INTEGERS else "float32"
 
-    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
-        return {"dst": (use.dims["P"], use.dims["F"])}
+    shapes = by_partition
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        values = np.zeros((1,), np.int64)
-        for step, num in use.attrs["pattern"]:
-            values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
-        lanes = use.attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
-        first = integer_of(state.values, use.attrs["offset"], "iota's offset")
-        grid = (first + lanes[:, None] + values[None, :]).astype(np.int32)
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
+        grid = affine_values(out, use, state)
         if use.dtypes["dst"] is BOOL:
             np.not_equal(grid, 0, out=out.dst, casting="unsafe")
         elif out.dst.dtype.kind in "iu":
@@ -252,10 +310,11 @@ class iota:
         else:
             np.copyto(out.dst, grid, casting="unsafe")
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst"))
+    cost = streaming("dst")
 
-    legacy = Legacy(
-        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF), order=("expr", "dtype"), forms={"expr": "index"},
+    beta1 = Beta1(
+        result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
+        order=("expr", "dtype"),
+        forms={"expr": "index"},
         without=("pattern", "offset", "channel_multiplier"),
-    )  # fmt: skip
+    )

@@ -12,12 +12,12 @@ where the scale operand is a slice that begins there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import ml_dtypes
 import numpy as np
 
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.alu import Array
 from nki_lab.isa.dtype import (
     BF16,
     F16,
@@ -26,18 +26,20 @@ from nki_lab.isa.dtype import (
     FP8_E4M3FN_X4,
     FP8_E5M2_X4,
     FP8_E8M0,
-    PACKED,
     UINT8,
     DType,
 )
-from nki_lab.isa.ops.cycles import engine_cost, free_size
-from nki_lab.isa.ops.matmul import MULTIPLY_ADDS, multiply_adds
-from nki_lab.isa.ops.shapes import by_partition
+from nki_lab.isa.ops.cycles import streaming
+from nki_lab.isa.ops.matmul import ACCUMULATE, DEPTH, MULTIPLY_ADDS, multiply_adds
+from nki_lab.isa.ops.shapes import by_partition, partitions_of
 from nki_lab.isa.spec import (
     PSUM,
     SBUF,
     Accumulation,
+    Arrays,
     Cost,
+    EngineState,
+    Predicate,
     Unmodelled,
     Use,
     arg,
@@ -45,7 +47,6 @@ from nki_lab.isa.spec import (
     instruction,
     limit,
     out,
-    predicate,
 )
 
 _FORMATS: Final = (FP8_E5M2_X4, FP8_E4M3FN_X4, FP4_E2M1FN_X4)
@@ -57,56 +58,65 @@ _LARGEST: Final = {FP8_E5M2_X4: 15, FP8_E4M3FN_X4: 8}
 _FP4: Final = np.arange(16, dtype=np.uint8).view(ml_dtypes.float4_e2m1fn).astype(np.float32)
 _BIAS: Final = 127
 _GUIDE: Final = "Trainium3 architecture guide"
+_PASS: Final = "pass the scale tile that nisa.quantize_mx wrote"
+
+Rows = TypeVar("Rows", int, Array)
 
 
-def unpacked(packed: Any, dtype: DType) -> Any:
-    """The numbers of packed elements as float32, with a last dimension of four."""
+def unpacked(packed: Array, dtype: DType) -> Array:
+    """Return the numbers of packed elements as float32, with a last dimension of four."""
+    numbers: Array
     packed = np.ascontiguousarray(packed)
     if dtype is FP4_E2M1FN_X4:
         bits = packed.view(np.uint16)[..., None] >> np.array([0, 4, 8, 12], np.uint16)
-        return _FP4[bits & 15]
-    return packed.view(np.uint8).reshape(*packed.shape, 4).view(_ELEMENT[dtype]).astype(np.float32)
+        numbers = _FP4[bits & 15]
+    else:
+        numbers = packed.view(np.uint8).reshape(*packed.shape, 4).view(_ELEMENT[dtype]).astype(np.float32)
+    return numbers
 
 
-def scale_row(partition: Any) -> Any:
-    """The row of a scale tile that belongs to a partition of the data."""
-    return partition // 32 * 32 + partition % 32 // 8
+def scale_row(partition: Rows) -> Rows:
+    """Return the row of a scale tile that belongs to a partition of the data."""
+    row: Rows = partition // 32 * 32 + partition % 32 // 8
+    return row
 
 
-def _factors(scales: Any, rows: int) -> Any:
-    """The scale of each partition and packed element, as float32; byte 255 is NaN."""
+def _factors(scales: Array, rows: int) -> Array:
+    """Return the scale of each partition and packed element, as float32; byte 255 is NaN."""
     taken = scales[scale_row(np.arange(rows))]
     if taken.dtype != np.uint8:
         return taken.astype(np.float32)
     return np.where(taken == 255, np.float32(np.nan), np.ldexp(np.float32(1), taken.astype(np.int32) - _BIAS))
 
 
-def _rows_needed(data: str, scale: str) -> Callable[[Use], str | None]:
+def _reaches(data: str, scale: str, remedy: str, *, columns: int) -> Predicate:
+    """Limit: a scale tile has the rows of all partitions of its data, which are 128 in the example."""
+
     def test(use: Use) -> str | None:
         rows, have = use.types[data].shape[0], use.types[scale].shape[0]
-        need = int(scale_row(rows - 1)) + 1
-        if have < need:
-            return f"{scale} has {have} partitions, the scales of {rows} partitions of {data} take {need}"
-        return None
+        need = scale_row(rows - 1) + 1
+        if have >= need:
+            return None
+        return f"{scale} has {have} partitions, the scales of {rows} partitions of {data} take {need}"
 
-    return test
-
-
-def _quadrants(operand: str) -> Callable[[Use], str | None]:
-    def test(use: Use) -> str | None:
-        rows = use.types[operand].shape[0]
-        return None if rows % 32 == 0 or rows > use.arch.pmax else f"{operand} has {rows} partitions"
-
-    return test
+    return Predicate(
+        "NKI203",
+        f"{scale} reaches the last quadrant's four rows",
+        test,
+        operand=scale,
+        help=remedy,
+        accepts={scale: f"sbuf uint8 100x{columns}"},
+        refuses={scale: f"sbuf uint8 99x{columns}"},
+    )
 
 
 def _four_to_one(use: Use) -> str | None:
     src, dst, scale = (use.types[name].free_size for name in ("src", "dst", "dst_scale"))
     if src % 4:
         return f"src has {src} elements per partition"
-    if dst != src // 4 or scale != src // 4:
-        return f"src has {src} elements per partition, dst {dst} and dst_scale {scale}"
-    return None
+    if dst == scale == src // 4:
+        return None
+    return f"src has {src} elements per partition, dst {dst} and dst_scale {scale}"
 
 
 @instruction(engine="vector", since=4, see="NKI API, nki.isa.quantize_mx")
@@ -124,32 +134,46 @@ class quantize_mx:
 
     dst = out("P G", (SBUF,), "packed elements, a quarter of src's", dtypes=(FP8_E5M2_X4, FP8_E4M3FN_X4))
     src = arg("P F", (SBUF,), "tile to quantize", dtypes=(F16, BF16))
-    dst_scale = out("S H", (SBUF,), "scales: rows 0 to 3 of each quadrant, a column for each packed element",
-                    dtypes=_SCALES, offsets=_OFFSETS)  # fmt: skip
+    dst_scale = out(
+        "S H",
+        (SBUF,),
+        "scales: rows 0 to 3 of each quadrant, a column for each packed element",
+        dtypes=_SCALES,
+        offsets=_OFFSETS,
+    )
 
-    quadrants = predicate("NKI210", "src has whole quadrants of 32 partitions", _quadrants("src"), operand="src",
-                          help="pad the tile to a multiple of 32 partitions",
-                          accepts={"src": "sbuf bfloat16 32x512", "dst": "sbuf float8_e4m3fn_x4 32x128",
-                                   "dst_scale": "sbuf uint8 4x128"},
-                          refuses={"src": "sbuf bfloat16 16x512", "dst": "sbuf float8_e4m3fn_x4 16x128"})  # fmt: skip
-    sizes = predicate("NKI203", "dst and dst_scale have a quarter of src's elements per partition", _four_to_one,
-                      operand="dst", help="allocate dst and dst_scale with a quarter of src's columns",
-                      accepts={"dst": "sbuf float8_e5m2_x4 128x128"},
-                      refuses={"dst": "sbuf float8_e5m2_x4 128x129"})  # fmt: skip
-    rows = predicate("NKI203", "dst_scale reaches the last quadrant's four rows", _rows_needed("src", "dst_scale"),
-                     operand="dst_scale", help="allocate it with as many partitions as src",
-                     accepts={"dst_scale": "sbuf uint8 100x128"},
-                     refuses={"dst_scale": "sbuf uint8 99x128"})  # fmt: skip
+    quadrants = Predicate(
+        "NKI210",
+        "src has whole quadrants of 32 partitions",
+        partitions_of("src", 32),
+        operand="src",
+        help="pad the tile to a multiple of 32 partitions",
+        accepts={"src": "sbuf bfloat16 32x512", "dst": "sbuf float8_e4m3fn_x4 32x128", "dst_scale": "sbuf uint8 4x128"},
+        refuses={"src": "sbuf bfloat16 16x512", "dst": "sbuf float8_e4m3fn_x4 16x128"},
+    )
+    sizes = Predicate(
+        "NKI203",
+        "dst and dst_scale have a quarter of src's elements per partition",
+        _four_to_one,
+        operand="dst",
+        help="allocate dst and dst_scale with a quarter of src's columns",
+        accepts={"dst": "sbuf float8_e5m2_x4 128x128"},
+        refuses={"dst": "sbuf float8_e5m2_x4 128x129"},
+    )
+    rows = _reaches("src", "dst_scale", "allocate it with as many partitions as src", columns=128)
 
-    example = {"dst": "sbuf float8_e4m3fn_x4 128x128", "src": "sbuf bfloat16 128x512",
-               "dst_scale": "sbuf uint8 128x128"}  # fmt: skip
+    example = {
+        "dst": "sbuf float8_e4m3fn_x4 128x128",
+        "src": "sbuf bfloat16 128x512",
+        "dst_scale": "sbuf uint8 128x128",
+    }
     shapes = by_partition
 
     precision = "native"
     merges = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        kind: Any = use.dtypes["dst"]
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
+        kind = use.types["dst"].dtype
         data = np.ascontiguousarray(ins.src).astype(np.float32)
         rows, columns = data.shape
         blocks = data.reshape(rows // 8, 8, columns // 4, 4)
@@ -168,14 +192,13 @@ class quantize_mx:
         else:
             out.dst_scale[target] = np.where(broken, np.float32(np.nan), np.ldexp(np.float32(1), power))
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "src") / 4, source=_GUIDE, confidence="documented")
+    cost = streaming("src", 1 / 4, source=_GUIDE)
 
-    legacy = Unmodelled("Beta 1 has no MX formats")
+    beta1 = Unmodelled("Beta 1 has no MX formats")
 
 
-def _scale_rows(data: str) -> Callable[[Use], Any]:
-    """The rows of a scale tile that belong to the partitions of `data`; what the others hold does not matter."""
+def _scale_rows(data: str) -> Callable[[Use], Array]:
+    """Return the rows of a scale tile that belong to the partitions of `data`; others do not matter."""
     return lambda use: np.unique(scale_row(np.arange(use.types[data].shape[0])))
 
 
@@ -198,7 +221,7 @@ def _tile(use: Use) -> str | None:
 
 
 def _picks(use: Use) -> str | None:
-    """A gathered operand and its scales are gathered by one index, on the whole array."""
+    """Test that a gathered operand and its scales are gathered by one index, on the whole array."""
     for name in ("stationary", "moving"):
         data, scale = use.types[name], use.types[f"{name}_scale"]
         gathers = data.indirect == "gather", scale.indirect == "gather"
@@ -223,60 +246,91 @@ class nc_matmul_mx:
     dst = out("M N", (PSUM,), "result of M partitions and N columns", dtypes=(F32, BF16), indirect=True)
     stationary = arg("K M", (SBUF,), "packed tile held in the array", dtypes=_FORMATS, indirect=True)
     moving = arg("K N", (SBUF,), "packed tile streamed through the array", dtypes=_FORMATS, indirect=True)
-    stationary_scale = arg("S M", (SBUF,), "scales of stationary, as nisa.quantize_mx lays them out", dtypes=_SCALES,
-                           offsets=_OFFSETS, indirect=True, rows=_scale_rows("stationary"))  # fmt: skip
-    moving_scale = arg("T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS, indirect=True,
-                       rows=_scale_rows("moving"))  # fmt: skip
+    stationary_scale = arg(
+        "S M",
+        (SBUF,),
+        "scales of stationary, as nisa.quantize_mx lays them out",
+        dtypes=_SCALES,
+        offsets=_OFFSETS,
+        indirect=True,
+        rows=_scale_rows("stationary"),
+    )
+    moving_scale = arg(
+        "T N", (SBUF,), "scales of moving", dtypes=_SCALES, offsets=_OFFSETS, indirect=True, rows=_scale_rows("moving")
+    )
     tile_position = attr("pair", "(row, 0) where the array tile starts; with tile_size", default=())
     tile_size = attr("pair", "(rows, 128) of the array tile: 32, 64 or 128 rows", default=())
-    accumulate = attr("any", "True adds to dst, False overwrites, None decides element by element", default=None,
-                      choices=(None, True, False))  # fmt: skip
+    accumulate = ACCUMULATE
 
-    depth = limit("K <= pmax", "NKI211", operand="stationary",
-                  help="split K into tiles of 128 partitions and accumulate them in one PSUM tile")  # fmt: skip
-    quadrants = predicate("NKI211", "K is a multiple of 32 partitions", _quadrants("stationary"),
-                          operand="stationary", help="pad the operands to whole quadrants",
-                          accepts={"stationary": "sbuf float8_e4m3fn_x4 32x64",
-                                   "moving": "sbuf float8_e4m3fn_x4 32x512",
-                                   "stationary_scale": "sbuf uint8 4x64", "moving_scale": "sbuf uint8 4x512"},
-                          refuses={"stationary": "sbuf float8_e4m3fn_x4 16x64",
-                                   "moving": "sbuf float8_e4m3fn_x4 16x512"})  # fmt: skip
-    columns = limit("M <= gemm_stationary_fmax", "NKI212", operand="stationary",
-                    help="split the stationary tile along its free dimension")  # fmt: skip
-    even = predicate("NKI212", "M is even", _even, operand="stationary", help="pad stationary by a column",
-                     accepts={"dst": "psum bfloat16 64x512"},
-                     refuses={"dst": "psum float32 63x512", "stationary": "sbuf float8_e4m3fn_x4 128x63",
-                              "stationary_scale": "sbuf uint8 128x63"})  # fmt: skip
-    held = predicate("NKI203", "stationary_scale reaches the last quadrant's four rows",
-                     _rows_needed("stationary", "stationary_scale"), operand="stationary_scale",
-                     help="pass the scale tile that nisa.quantize_mx wrote",
-                     accepts={"stationary_scale": "sbuf uint8 100x64"},
-                     refuses={"stationary_scale": "sbuf uint8 99x64"})  # fmt: skip
-    streamed = predicate("NKI203", "moving_scale reaches the last quadrant's four rows",
-                         _rows_needed("moving", "moving_scale"), operand="moving_scale",
-                         help="pass the scale tile that nisa.quantize_mx wrote",
-                         accepts={"moving_scale": "sbuf uint8 100x512"},
-                         refuses={"moving_scale": "sbuf uint8 99x512"})  # fmt: skip
-    tile = predicate("NKI210", "array tiles are (32, 64 or 128 rows, 128) at (multiple of the rows, 0)", _tile,
-                     operand="tile_size", help="give tile_position=(row, 0) and tile_size=(rows, 128), or neither",
-                     accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
-                     refuses={"tile_position": (0, 0), "tile_size": (64, 128)})  # fmt: skip
-    picks = predicate("NKI309", "tensor indirection: an operand and its scales by one index, on the whole array",
-                      _picks, operand="stationary", help="make both views with the same index tensor",
-                      accepts={"moving": "sbuf float8_e4m3fn_x4 128x512 picked",
-                               "moving_scale": "sbuf uint8 128x512 picked"},
-                      refuses={"moving": "sbuf float8_e4m3fn_x4 128x512 picked"})  # fmt: skip
+    depth = DEPTH
+    quadrants = Predicate(
+        "NKI211",
+        "K is a multiple of 32 partitions",
+        partitions_of("stationary", 32),
+        operand="stationary",
+        help="pad the operands to whole quadrants",
+        accepts={
+            "stationary": "sbuf float8_e4m3fn_x4 32x64",
+            "moving": "sbuf float8_e4m3fn_x4 32x512",
+            "stationary_scale": "sbuf uint8 4x64",
+            "moving_scale": "sbuf uint8 4x512",
+        },
+        refuses={"stationary": "sbuf float8_e4m3fn_x4 16x64", "moving": "sbuf float8_e4m3fn_x4 16x512"},
+    )
+    columns = limit(
+        "M <= gemm_stationary_fmax",
+        "NKI212",
+        operand="stationary",
+        help="split the stationary tile along its free dimension",
+    )
+    even = Predicate(
+        "NKI212",
+        "M is even",
+        _even,
+        operand="stationary",
+        help="pad stationary by a column",
+        accepts={"dst": "psum bfloat16 64x512"},
+        refuses={
+            "dst": "psum float32 63x512",
+            "stationary": "sbuf float8_e4m3fn_x4 128x63",
+            "stationary_scale": "sbuf uint8 128x63",
+        },
+    )
+    held = _reaches("stationary", "stationary_scale", _PASS, columns=64)
+    streamed = _reaches("moving", "moving_scale", _PASS, columns=512)
+    tile = Predicate(
+        "NKI210",
+        "array tiles are (32, 64 or 128 rows, 128) at (multiple of the rows, 0)",
+        _tile,
+        operand="tile_size",
+        help="give tile_position=(row, 0) and tile_size=(rows, 128), or neither",
+        accepts={"tile_position": (0, 0), "tile_size": (128, 128)},
+        refuses={"tile_position": (0, 0), "tile_size": (64, 128)},
+    )
+    picks = Predicate(
+        "NKI309",
+        "tensor indirection: an operand and its scales by one index, on the whole array",
+        _picks,
+        operand="stationary",
+        help="make both views with the same index tensor",
+        accepts={"moving": "sbuf float8_e4m3fn_x4 128x512 picked", "moving_scale": "sbuf uint8 128x512 picked"},
+        refuses={"moving": "sbuf float8_e4m3fn_x4 128x512 picked"},
+    )
 
-    example = {"dst": "psum float32 64x512", "stationary": "sbuf float8_e4m3fn_x4 128x64",
-               "moving": "sbuf float8_e4m3fn_x4 128x512", "stationary_scale": "sbuf uint8 128x64",
-               "moving_scale": "sbuf uint8 128x512"}  # fmt: skip
+    example = {
+        "dst": "psum float32 64x512",
+        "stationary": "sbuf float8_e4m3fn_x4 128x64",
+        "moving": "sbuf float8_e4m3fn_x4 128x512",
+        "stationary_scale": "sbuf uint8 128x64",
+        "moving_scale": "sbuf uint8 128x512",
+    }
     history = {"stationary": "stationary"}
     accumulation = Accumulation(mode=lambda use: use.attrs["accumulate"])
     shapes = by_partition
 
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         """`state.add`: False, True, or a mask in the shape of dst's view, of the elements that are added to."""
         product = _scaled(ins, use, "stationary").T @ _scaled(ins, use, "moving")
         former = out.dst.astype(np.float32)
@@ -286,10 +340,14 @@ class nc_matmul_mx:
             product += np.where(state.add.reshape(product.shape), former, np.float32(0))
         np.copyto(out.dst, product, casting="unsafe")
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        cycles = max(min(arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
-        return Cost(interval=float(cycles), latency=cycles + arch.matmul_latency_cycles, source=_GUIDE,
-                    confidence="documented")  # fmt: skip
+    def cost(use: Use) -> Cost:
+        cycles = max(min(use.arch.matmul_min_cycles, use.dims["M"]), use.dims["N"])
+        return Cost(
+            interval=float(cycles),
+            latency=cycles + use.arch.matmul_latency_cycles,
+            source=_GUIDE,
+            confidence="documented",
+        )
 
     work_unit = MULTIPLY_ADDS
     work = multiply_adds
@@ -297,14 +355,12 @@ class nc_matmul_mx:
     def flops(use: Use) -> int:
         return 2 * multiply_adds(use)
 
-    legacy = Unmodelled("Beta 1 has no MX formats")
+    beta1 = Unmodelled("Beta 1 has no MX formats")
 
 
-def _scaled(ins: Any, use: Use, operand: str) -> Any:
-    """An operand's numbers with their scales: (4 K, columns) float32."""
-    kind = use.dtypes[operand]
-    assert kind in PACKED
+def _scaled(ins: Arrays, use: Use, operand: str) -> Array:
+    """Return an operand's numbers with their scales: (4 K, columns) float32."""
     packed = getattr(ins, operand)
     rows, columns = packed.shape
-    values = unpacked(packed, kind) * _factors(getattr(ins, f"{operand}_scale"), rows)[..., None]
+    values = unpacked(packed, use.types[operand].dtype) * _factors(getattr(ins, f"{operand}_scale"), rows)[..., None]
     return np.ascontiguousarray(values.transpose(0, 2, 1)).reshape(4 * rows, columns)

@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from nki_lab.isa.arch import Arch
-from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.cycles import engine_cost, free_size, streaming
 from nki_lab.isa.ops.shapes import by_partition
-from nki_lab.isa.spec import ONCHIP, Cost, Legacy, Use, arg, instruction, limit, out, predicate
+from nki_lab.isa.spec import (
+    ONCHIP,
+    Arrays,
+    Beta1,
+    Cost,
+    EngineState,
+    Predicate,
+    Use,
+    arg,
+    instruction,
+    limit,
+    out,
+)
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.bn_stats")
@@ -25,13 +34,17 @@ class bn_stats:
     dst = out("P 6", ONCHIP, "six statistics of each partition, cast on write")
     data = arg("P F", ONCHIP, "input tile")
 
-    width = limit("F <= bn_stats_fmax", "NKI220", operand="data",
-                  help="call it for parts of the tile and merge their triples with nisa.bn_aggr")  # fmt: skip
+    width = limit(
+        "F <= bn_stats_fmax",
+        "NKI220",
+        operand="data",
+        help="call it for parts of the tile and merge their triples with nisa.bn_aggr",
+    )
 
     example = {"dst": "sbuf float32 128x6", "data": "sbuf float32 128x512"}
     shapes = by_partition
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         for first in (0, 1):
             part = ins.data[:, first::2]
             at = 3 * first
@@ -44,10 +57,9 @@ class bn_stats:
             apart = part - mean[:, None]
             out.dst[:, at + 2] = np.einsum("pf,pf->p", apart, apart)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "data"))
+    cost = streaming("data")
 
-    legacy = Legacy(shape=lambda v: (v["data"].shape[0], 6), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order=("data",))
 
 
 def _triples(use: Use) -> str | None:
@@ -65,14 +77,20 @@ class bn_aggr:
     dst = out("P 2", ONCHIP, "mean and variance of each partition, cast on write")
     data = arg("P F", ONCHIP, "triples as nisa.bn_stats writes them")
 
-    triples = predicate("NKI220", "data holds whole triples", _triples, operand="data",
-                        help="pass what nisa.bn_stats wrote: six elements for each call",
-                        accepts={"data": "sbuf float32 128x6"}, refuses={"data": "sbuf float32 128x7"})  # fmt: skip
+    triples = Predicate(
+        "NKI220",
+        "data holds whole triples",
+        _triples,
+        operand="data",
+        help="pass what nisa.bn_stats wrote: six elements for each call",
+        accepts={"data": "sbuf float32 128x6"},
+        refuses={"data": "sbuf float32 128x7"},
+    )
 
     example = {"dst": "sbuf float32 128x2", "data": "sbuf float32 128x12"}
     shapes = by_partition
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         triples = ins.data.reshape(ins.data.shape[0], -1, 3)
         count, mean, spread = triples[..., 0], triples[..., 1], triples[..., 2]
         total = count.sum(axis=1, dtype=np.float32)
@@ -81,7 +99,7 @@ class bn_aggr:
         out.dst[:, 0] = middle
         out.dst[:, 1] = (spread.sum(axis=1, dtype=np.float32) + np.einsum("pk,pk,pk->p", count, apart, apart)) / total
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, 13 * free_size(use, "data") / 3)
+    def cost(use: Use) -> Cost:
+        return engine_cost(use, 13 * free_size(use, "data") / 3)
 
-    legacy = Legacy(shape=lambda v: (v["data"].shape[0], 2), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 2), order=("data",))

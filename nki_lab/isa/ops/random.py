@@ -12,13 +12,12 @@ same numbers here at each run and on each target, and other numbers than on the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa import enums
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import (
     BF16,
     F16,
@@ -34,9 +33,24 @@ from nki_lab.isa.dtype import (
     UINT16,
     UINT32,
 )
-from nki_lab.isa.ops.cycles import engine_cost, free_size
+from nki_lab.isa.ops.cycles import free_size, streaming
+from nki_lab.isa.ops.registers import lanes_of
 from nki_lab.isa.ops.shapes import one_dtype
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Unmodelled, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.spec import (
+    ONCHIP,
+    SBUF,
+    Arrays,
+    Beta1,
+    EngineState,
+    Predicate,
+    Unmodelled,
+    Use,
+    arg,
+    choice,
+    column,
+    instruction,
+    out,
+)
 
 Words = NDArray[np.uint32]
 
@@ -50,7 +64,7 @@ _NOT_TIMED: Final = "not published: one element a cycle"
 
 
 def seeded(seed: int, lanes: int, engine: str) -> Words:
-    """The words of each lane's generators, (lanes, generators * 6), for one 32-bit seed.
+    """Return the words of each lane's generators, (lanes, generators * 6), for one 32-bit seed.
 
     guess: how a seed fills the lanes is not published. Word k of all lanes' words in order is the upper half of
     splitmix64's number k after the seed.
@@ -65,7 +79,7 @@ def seeded(seed: int, lanes: int, engine: str) -> Words:
 
 
 def xorwow(words: Words, count: int) -> Words:
-    """The next `count` numbers of generators whose words are rows, (generators, count); the words move on."""
+    """Return the next `count` numbers of generators whose words are rows, (generators, count); the words move on."""
     first = words[:, :5].T
     history = np.empty((count + 5, len(words)), np.uint32)
     history[:5] = first
@@ -87,28 +101,21 @@ def xorwow(words: Words, count: int) -> Words:
     return numbers
 
 
-def _generators(state: Any, engine: str) -> Words:
-    """The words of an engine's generators. guess: after power-up they are those of seed 0."""
-    known = state.random.get(engine)
-    if known is None:
-        known = state.random[engine] = seeded(0, len(state.vector_accumulators), engine)
-    words: Words = known
-    return words
+def _generators(state: EngineState, engine: str) -> Words:
+    """Return the words of an engine's generators. guess: after power-up they are those of seed 0."""
+    if engine not in state.random:
+        state.random[engine] = seeded(0, len(state.vector_accumulators), engine)
+    return state.random[engine]
 
 
-def _lanes(use: Use, operand: str) -> slice:
-    view: Any = use.types[operand]
-    return slice(view.start_partition, view.start_partition + view.shape[0])
-
-
-def _bits(state: Any, use: Use) -> Words:
-    """32 random bits for each element of dst: (partitions, elements).
+def _bits(state: EngineState, use: Use) -> Words:
+    """Return 32 random bits for each element of dst: (partitions, elements).
 
     guess: a lane's generators take turns, element by element, and move on together: an instruction whose elements are
     no multiple of four leaves the rest of the last four unused.
     """
-    streams, lanes = STREAMS[use.engine], _lanes(use, "dst")
-    words = _generators(state, use.engine)[lanes]
+    streams = STREAMS[use.engine]
+    words = lanes_of(_generators(state, use.engine), use, "dst")
     elements = free_size(use, "dst")
     steps = -(-elements // streams)
     numbers = xorwow(words.reshape(-1, WORDS), steps)  # whole rows: a view, whose words move on
@@ -116,14 +123,27 @@ def _bits(state: Any, use: Use) -> Words:
 
 
 def _uniform(bits: Words) -> NDArray[np.float32]:
-    """Numbers in [0, 1). guess: the upper 24 bits of each word, since float32 holds as many."""
+    """Return numbers in [0, 1). guess: the upper 24 bits of each word, since float32 holds as many."""
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
-def _generators_of(use: Use) -> str | None:
-    if use.attrs["engine"] is enums.engine.gpsimd and use.arch.generation < 3:
-        return f"GpSimd makes random numbers from NeuronCore-v3, the target is {use.arch.name}"
-    return None
+def _from(generation: int, engine: enums.engine, what: str, remedy: str, **refuses: str) -> Predicate:
+    """Limit: an engine does `what` from a generation on; the other one always does."""
+
+    def test(use: Use) -> str | None:
+        return use.before(generation, f"{what} from") if use.attrs["engine"] is engine else None
+
+    other = enums.engine.gpsimd if engine is enums.engine.vector else enums.engine.vector
+    return Predicate(
+        "NKI221",
+        f"engine={engine.name} from NeuronCore-v{generation}",
+        test,
+        operand="engine",
+        help=remedy,
+        target=f"trn{generation - 2}",
+        accepts={"engine": other},
+        refuses={"engine": engine, **refuses},
+    )
 
 
 @instruction(engine=("vector", "gpsimd"), see="NKI API, nki.isa.rng")
@@ -134,24 +154,21 @@ class rng:
     """
 
     dst = out("P F", ONCHIP, "tile of integers to fill; GpSimd reaches SBUF only", dtypes=_INTEGERS)
-    engine = attr("enum", "vector or gpsimd", default=enums.engine.vector, enum=enums.engine)
+    engine = choice("vector or gpsimd", enums.engine.vector)
 
-    from_v3 = predicate("NKI221", "engine=gpsimd from NeuronCore-v3", _generators_of, operand="engine",
-                        help="leave engine= out", target="trn1", accepts={"engine": enums.engine.vector},
-                        refuses={"engine": enums.engine.gpsimd})  # fmt: skip
+    from_v3 = _from(3, enums.engine.gpsimd, "GpSimd makes random numbers", "leave engine= out")
 
     example = {"dst": "sbuf uint32 128x64"}
 
     choose = "vector"
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         out.dst[...] = _bits(state, use).reshape(out.dst.shape).astype(out.dst.dtype)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst"), source=_NOT_TIMED, confidence="guess")
+    cost = streaming("dst", source=_NOT_TIMED, confidence="guess")
 
-    legacy = Unmodelled("Beta 1 has no rng")
+    beta1 = Unmodelled("Beta 1 has no rng")
 
 
 def _range(use: Use) -> str | None:
@@ -168,31 +185,29 @@ class rand2:
     dst = out(
         "P F", ONCHIP, "tile to fill, cast on write", dtypes=(F32, BF16, F16, TF32, FP8_E4M3, FP8_E5M2, *_INTEGERS)
     )
-    min = arg("P 1", ONCHIP, "lower end: a number, or a float32 tile of one column", scalar=True, dtypes=(F32,))
-    max = arg("P 1", ONCHIP, "upper end: a number, or a float32 tile of one column", scalar=True, dtypes=(F32,))
+    min = column("lower end: a number, or a float32 tile of one column", dtypes=(F32,))
+    max = column("upper end: a number, or a float32 tile of one column", dtypes=(F32,))
 
-    ordered = predicate("NKI012", "min < max", _range, operand="min", help="swap them", accepts={"min": -1.0},
-                        refuses={"min": 2.0})  # fmt: skip
+    ordered = Predicate(
+        "NKI012", "min < max", _range, operand="min", help="swap them", accepts={"min": -1.0}, refuses={"min": 2.0}
+    )
 
     example = {"dst": "sbuf float32 128x64", "min": 0.0, "max": 1.0}
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
         out.dst[...] = (ins.max - ins.min) * u + ins.min
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst") / STREAMS["vector"],
-                           source="Trainium3 architecture guide: four numbers a cycle in each lane")  # fmt: skip
+    cost = streaming(
+        "dst", 1 / STREAMS["vector"], source="Trainium3 architecture guide: four numbers a cycle in each lane"
+    )
 
-    legacy = Unmodelled("Beta 1 has no rand2")
+    beta1 = Unmodelled("Beta 1 has no rand2")
 
 
 def _probability(use: Use) -> str | None:
-    data, prob = use.dtypes["data"], use.dtypes["prob"]
-    assert data is not None
-    if prob is None or prob is F32 or data.is_float:
-        return None
-    return f"data is {data.name} and prob is {prob.name}"
+    data, prob = use.types["data"].dtype, use.dtypes["prob"]
+    return None if prob in (None, F32) or data.is_float else f"data is {data} and prob is {prob}"
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.dropout")
@@ -202,36 +217,46 @@ class dropout:
     What is kept is not scaled. 0 keeps every element and 1 none.
     """
 
-    one_dtype = predicate("NKI207", "dst has the dtype of data", one_dtype("dst", "data"), operand="dst",
-                          help="cast the result with nisa.tensor_copy", accepts={"data": "psum float32 128x64"},
-                          refuses={"data": "sbuf bfloat16 128x64"})  # fmt: skip
-    wide = predicate("NKI207", "prob is float32 where data are integers", _probability, operand="prob",
-                     help="copy prob to a float32 tile",
-                     accepts={"dst": "sbuf int32 128x64", "data": "sbuf int32 128x64", "prob": "sbuf float32 128x1"},
-                     refuses={"dst": "sbuf int32 128x64", "data": "sbuf int32 128x64",
-                              "prob": "sbuf bfloat16 128x1"})  # fmt: skip
+    one_dtype = Predicate(
+        "NKI207",
+        "dst has the dtype of data",
+        one_dtype("dst", "data"),
+        operand="dst",
+        help="cast the result with nisa.tensor_copy",
+        accepts={"data": "psum float32 128x64"},
+        refuses={"data": "sbuf bfloat16 128x64"},
+    )
+    wide = Predicate(
+        "NKI207",
+        "prob is float32 where data are integers",
+        _probability,
+        operand="prob",
+        help="copy prob to a float32 tile",
+        accepts={"dst": "sbuf int32 128x64", "data": "sbuf int32 128x64", "prob": "sbuf float32 128x1"},
+        refuses={"dst": "sbuf int32 128x64", "data": "sbuf int32 128x64", "prob": "sbuf bfloat16 128x1"},
+    )
 
     dst = out("P F", ONCHIP, "what is left of data")
     data = arg("P F", ONCHIP, "tile to drop elements of")
-    prob = arg("P 1", ONCHIP, "probability of zero: a number, or a tile of one column", scalar=True,
-               dtypes=(F32, BF16, F16, TF32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2))  # fmt: skip
+    prob = column(
+        "probability of zero: a number, or a tile of one column",
+        dtypes=(F32, BF16, F16, TF32, FP8_E4M3, FP8_E4M3FN, FP8_E5M2),
+    )
 
     example = {"dst": "sbuf float32 128x64", "data": "sbuf float32 128x64", "prob": 0.5}
 
     def precision(use: Use) -> str:
-        dtype = use.dtypes["data"]
-        return "native" if dtype is not None and dtype.kind in ("int", "uint", "bool") else "float32"
+        return "native" if use.types["data"].dtype.kind in ("int", "uint", "bool") else "float32"
 
     exact = True
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         u = _uniform(_bits(state, use)).reshape(out.dst.shape)
         np.copyto(out.dst, np.where(u < ins.prob, ins.data.dtype.type(0), ins.data))
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "data"))
+    cost = streaming("data")
 
-    legacy = Legacy(order=("data", "prob"))
+    beta1 = Beta1(order=("data", "prob"))
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.set_rng_seed")
@@ -244,30 +269,37 @@ class set_rng_seed:
 
     precision = "bits"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         state.random["vector"] = seeded(int(ins.src_seeds.reshape(-1)[0]), len(state.vector_accumulators), "vector")
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, 1, source="not published", confidence="guess")
+    cost = streaming("src_seeds", source="not published", confidence="guess")
 
-    legacy = Unmodelled("Beta 1 has no set_rng_seed")
+    beta1 = Unmodelled("Beta 1 has no set_rng_seed")
 
 
-def _state_size(operand: str) -> Any:
+def _state_size(operand: str, remedy: str) -> tuple[Predicate, Predicate]:
+    """Limits: a state has the words of the engine's lanes, and that of the Vector Engine is accessible."""
+
     def test(use: Use) -> str | None:
-        view: Any = use.types[operand]
-        words = STREAMS[use.engine] * WORDS
-        if tuple(view.shape[1:]) == (words,):
+        shape, words = tuple(use.types[operand].shape), STREAMS[use.engine] * WORDS
+        if shape[1:] == (words,):
             return None
-        return f"{operand} is {tuple(view.shape)}, a lane of the {use.engine} engine has {words} words"
+        return f"{operand} is {shape}, a lane of the {use.engine} engine has {words} words"
 
-    return test
-
-
-def _state_engine(use: Use) -> str | None:
-    if use.attrs["engine"] is enums.engine.vector and use.arch.generation < 4:
-        return f"the Vector Engine's state is accessible from NeuronCore-v4, the target is {use.arch.name}"
-    return None
+    return (
+        Predicate(
+            "NKI203",
+            "6 words for each lane of GpSimd, 24 of the Vector Engine",
+            test,
+            operand=operand,
+            help=f"give {operand} the shape (partitions, 6), with engine=vector (.., 24)",
+            accepts={operand: "sbuf uint32 64x6"},
+            refuses={operand: "sbuf uint32 128x24"},
+        ),
+        _from(
+            4, enums.engine.vector, "the Vector Engine's state is accessible", remedy, **{operand: "sbuf uint32 128x24"}
+        ),
+    )
 
 
 @instruction(engine=("gpsimd", "vector"), since=3, see="NKI API, nki.isa.rand_set_state")
@@ -280,29 +312,21 @@ class rand_set_state:
 
     # guess: the order of the words; the documentation gives their number.
     src_seeds = arg("P W", (SBUF,), "words of each lane: 6, of the Vector Engine 24", dtypes=(UINT32,))
-    engine = attr("enum", "gpsimd or vector", default=enums.engine.gpsimd, enum=enums.engine)
+    engine = choice("gpsimd or vector", enums.engine.gpsimd)
 
-    sizes = predicate("NKI203", "6 words for each lane of GpSimd, 24 of the Vector Engine", _state_size("src_seeds"),
-                      operand="src_seeds", help="give src_seeds the shape (partitions, 6), with engine=vector (.., 24)",
-                      accepts={"src_seeds": "sbuf uint32 64x6"},
-                      refuses={"src_seeds": "sbuf uint32 128x24"})  # fmt: skip
-    from_v4 = predicate("NKI221", "engine=vector from NeuronCore-v4", _state_engine, operand="engine",
-                        help="use engine=gpsimd, or nisa.set_rng_seed", target="trn2",
-                        accepts={"engine": enums.engine.gpsimd},
-                        refuses={"engine": enums.engine.vector, "src_seeds": "sbuf uint32 128x24"})  # fmt: skip
+    sizes, from_v4 = _state_size("src_seeds", "use engine=gpsimd, or nisa.set_rng_seed")
 
     example = {"src_seeds": "sbuf uint32 128x6"}
 
     choose = "gpsimd"
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        _generators(state, use.engine)[_lanes(use, "src_seeds")] = ins.src_seeds
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
+        lanes_of(_generators(state, use.engine), use, "src_seeds")[...] = ins.src_seeds
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "src_seeds"), source=_NOT_TIMED, confidence="guess")
+    cost = streaming("src_seeds", source=_NOT_TIMED, confidence="guess")
 
-    legacy = Unmodelled("Beta 1 has no rand_set_state")
+    beta1 = Unmodelled("Beta 1 has no rand_set_state")
 
 
 @instruction(engine=("gpsimd", "vector"), since=3, see="NKI API, nki.isa.rand_get_state")
@@ -310,27 +334,21 @@ class rand_get_state:
     """dst[p] = the words of the generators of lane p of an engine, in the order of nisa.rand_set_state."""
 
     dst = out("P W", ONCHIP, "words of each lane: 6, of the Vector Engine 24", dtypes=(UINT32,))
-    engine = attr("enum", "gpsimd or vector", default=enums.engine.gpsimd, enum=enums.engine)
+    engine = choice("gpsimd or vector", enums.engine.gpsimd)
 
-    sizes = predicate("NKI203", "6 words for each lane of GpSimd, 24 of the Vector Engine", _state_size("dst"),
-                      operand="dst", help="give dst the shape (partitions, 6), with engine=vector (.., 24)",
-                      accepts={"dst": "sbuf uint32 64x6"}, refuses={"dst": "sbuf uint32 128x24"})  # fmt: skip
-    from_v4 = predicate("NKI221", "engine=vector from NeuronCore-v4", _state_engine, operand="engine",
-                        help="use engine=gpsimd", target="trn2", accepts={"engine": enums.engine.gpsimd},
-                        refuses={"engine": enums.engine.vector, "dst": "sbuf uint32 128x24"})  # fmt: skip
+    sizes, from_v4 = _state_size("dst", "use engine=gpsimd")
 
     example = {"dst": "sbuf uint32 128x6"}
 
     choose = "gpsimd"
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
-        out.dst[...] = _generators(state, use.engine)[_lanes(use, "dst")]
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
+        out.dst[...] = lanes_of(_generators(state, use.engine), use, "dst")
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, free_size(use, "dst"), source=_NOT_TIMED, confidence="guess")
+    cost = streaming("dst", source=_NOT_TIMED, confidence="guess")
 
-    legacy = Unmodelled("Beta 1 has no rand_get_state")
+    beta1 = Unmodelled("Beta 1 has no rand_get_state")
 
 
 __all__ = ["dropout", "rand2", "rand_get_state", "rand_set_state", "rng", "seeded", "set_rng_seed", "xorwow"]

@@ -6,30 +6,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from nki_lab.isa import enums
 from nki_lab.isa.alu import AluOp, identity_of
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import BF16, F32, INTEGERS
+from nki_lab.isa.enums import reduce_cmd as commands
 from nki_lab.isa.ops.cycles import engine_cost, free_size
 from nki_lab.isa.ops.elementwise import alu_ops, operand_given, stage, unary_stage
-from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started
-from nki_lab.isa.spec import ONCHIP, SBUF, Cost, Legacy, Use, arg, attr, instruction, out, predicate
+from nki_lab.isa.ops.registers import commanded, commands_registers, initial_given, lanes_of, started, write_out
+from nki_lab.isa.ops.shapes import by_partition, float32_or_bits, only
+from nki_lab.isa.spec import (
+    ONCHIP,
+    SBUF,
+    Arrays,
+    Beta1,
+    Cost,
+    EngineState,
+    Predicate,
+    Use,
+    Values,
+    arg,
+    attr,
+    choice,
+    column,
+    instruction,
+    out,
+)
 
 
-def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
-    """The reduced axes, sorted and non-negative."""
-    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+def _axes_of(axis: int | tuple[int, ...] | list[int], rank: int) -> tuple[int, ...]:
+    """Return the reduced axes, sorted and non-negative."""
+    given = axis if isinstance(axis, tuple | list) else (axis,)
     return tuple(sorted(a + rank if a < 0 else a for a in given))
 
 
 def _axes(use: Use) -> str | None:
     shape = use.types["data"].shape
     rank = len(shape)
-    axes = axes_of(use.attrs["axis"], rank)
+    axes = _axes_of(use.attrs["axis"], rank)
     if not axes:
         return "axis is empty"
     if axes[0] <= 0:
@@ -41,41 +56,52 @@ def _axes(use: Use) -> str | None:
 
 def _kept(use: Use) -> tuple[int, ...]:
     shape = use.types["data"].shape
-    return tuple(shape[: axes_of(use.attrs["axis"], len(shape))[0]])
+    return tuple(shape[: _axes_of(use.attrs["axis"], len(shape))[0]])
 
 
 def _reduction(use: Use) -> str | None:
     op = use.attrs["op"]
-    if op.reduction and op.name != "average":  # that one belongs to tensor_partition_reduce
-        return None
-    return f"op=nl.{op.name} is not a reduction operator"
+    # nl.average belongs to tensor_partition_reduce.
+    return None if op.reduction and op.name != "average" else f"op=nl.{op.name} is not a reduction operator"
 
 
 def _result_size(use: Use) -> str | None:
     if _axes(use):
         return None
-    kept = int(np.prod(_kept(use)[1:], dtype=int))
-    have = use.types["dst"].free_size
-    if kept == have and use.types["dst"].shape[0] == use.dims["P"]:
+    kept, dst = int(np.prod(_kept(use)[1:], dtype=int)), use.types["dst"]
+    if kept == dst.free_size and dst.shape[0] == use.dims["P"]:
         return None
     return (
-        f"dst is {tuple(use.types['dst'].shape)}, reducing data {tuple(use.types['data'].shape)} over axis "
+        f"dst is {tuple(dst.shape)}, reducing data {tuple(use.types['data'].shape)} over axis "
         f"{use.attrs['axis']} gives {use.dims['P']} partitions of {kept} element(s)"
     )
 
 
-def _integers(use: Use) -> str | None:
-    if use.attrs["op"].category != "bitvec":
-        return None
-    for name, dtype in use.dtypes.items():
-        if dtype is not None and dtype not in INTEGERS:
-            return f"op=nl.{use.attrs['op'].name} works on bits of integers, {name} is {dtype.name}"
-    return "negate is arithmetic and op is a bit operator" if use.attrs.get("negate") else None
+def _integers(text: str, result: str) -> Predicate:
+    """Limit: bit operators work on integers; `result` is a dst of the example in int32."""
+
+    def test(use: Use) -> str | None:
+        if use.attrs["op"].category != "bitvec":
+            return None
+        for name, dtype in use.dtypes.items():
+            if dtype is not None and dtype not in INTEGERS:
+                return f"op=nl.{use.attrs['op'].name} works on bits of integers, {name} is {dtype.name}"
+        return "negate is arithmetic and op is a bit operator" if use.attrs.get("negate") else None
+
+    return Predicate(
+        "NKI202",
+        text,
+        test,
+        operand="op",
+        help="reinterpret the tile with .view(nl.int32), or use an arithmetic operator",
+        accepts={"op": "bitwise_or", "data": "sbuf int32 128x512", "dst": result},
+        refuses={"op": "bitwise_or"},
+    )
 
 
-def _legacy_shape(values: Mapping[str, Any]) -> tuple[int, ...]:
+def _beta1_shape(values: Values) -> tuple[int, ...]:
     shape = tuple(values["data"].shape)
-    axes = [axis for axis in axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
+    axes = [axis for axis in _axes_of(values["axis"], len(shape)) if axis]  # the partition dimension is refused later
     if values.get("keepdims"):
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)
@@ -97,24 +123,37 @@ class tensor_reduce:
     negate = attr("bool", "multiply the result by -1", default=False)
     keepdims = attr("bool", "keep reduced dimensions at size 1", default=False)
 
-    trailing = predicate("NKI217", "axis names the last free dimensions in a row", _axes, operand="axis",
-                         help="permute the free dimensions so that the reduced ones come last",
-                         accepts={"axis": [1]}, refuses={"axis": 0})  # fmt: skip
-    reduction = predicate("NKI215", "op is a reduction operator", _reduction, operand="op",
-                          help="use add, subtract, multiply, maximum, minimum or a logical or bit and/or/xor",
-                          accepts={"op": "minimum"}, refuses={"op": "equal"})  # fmt: skip
-    result = predicate("NKI203", "dst holds the kept elements", _result_size, operand="dst",
-                       help="allocate dst with one element for each kept one", accepts={},
-                       refuses={"dst": "sbuf float32 128x2"})  # fmt: skip
-    integers = predicate("NKI202", "bit operators reduce integers, without negate", _integers, operand="op",
-                         help="reinterpret the tile with .view(nl.int32), or use an arithmetic operator",
-                         accepts={"op": "bitwise_or", "data": "sbuf int32 128x512", "dst": "sbuf int32 128x1"},
-                         refuses={"op": "bitwise_or"})  # fmt: skip
+    trailing = Predicate(
+        "NKI217",
+        "axis names the last free dimensions in a row",
+        _axes,
+        operand="axis",
+        help="permute the free dimensions so that the reduced ones come last",
+        accepts={"axis": [1]},
+        refuses={"axis": 0},
+    )
+    reduction = Predicate(
+        "NKI215",
+        "op is a reduction operator",
+        _reduction,
+        operand="op",
+        help="use add, subtract, multiply, maximum, minimum or a logical or bit and/or/xor",
+        accepts={"op": "minimum"},
+        refuses={"op": "equal"},
+    )
+    result = Predicate(
+        "NKI203",
+        "dst holds the kept elements",
+        _result_size,
+        operand="dst",
+        help="allocate dst with one element for each kept one",
+        refuses={"dst": "sbuf float32 128x2"},
+    )
+    integers = _integers("bit operators reduce integers, without negate", "sbuf int32 128x1")
 
     example = {"dst": "sbuf float32 128x1", "op": "add", "data": "sbuf float32 128x512", "axis": 1}
 
-    def precision(use: Use) -> str:
-        return "bits" if use.attrs["op"].category == "bitvec" else "float32"
+    precision = float32_or_bits("op")
 
     def exact(use: Use) -> bool:
         return use.attrs["op"].selects and not use.attrs["negate"]
@@ -122,7 +161,7 @@ class tensor_reduce:
     def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
         return {"dst": _kept(use), "data": tuple(use.types["data"].shape)}
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         axes = tuple(range(out.dst.ndim, ins.data.ndim))
         if out.dst.dtype.kind != "f" and ins.data.dtype != out.dst.dtype:
             # guess: a bit reduction works at the width of data; dst takes its low bits, or zeros in front.
@@ -133,27 +172,21 @@ class tensor_reduce:
         if use.attrs["negate"]:
             np.multiply(out.dst, np.float32(-1), out=out.dst)
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         n = free_size(use, "data")
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "maximum")
-        return engine_cost(arch, use, n / 2 if fast else n)
+        return engine_cost(use, n / 2 if fast else n)
 
-    legacy = Legacy(shape=_legacy_shape, order=("op", "data", "axis"))
+    beta1 = Beta1(shape=_beta1_shape, order=("op", "data", "axis"))
 
 
 _FOLDS = ("add", "multiply", "maximum", "minimum")
 
 
-def _fold(use: Use) -> str | None:
-    op: AluOp = use.attrs["reduce_op"]
-    return None if op.name in _FOLDS else f"reduce_op=nl.{op.name} is not what the registers can do"
-
-
 def _no_bits(use: Use) -> str | None:
     op: AluOp | None = use.attrs["op0"]
-    if op is not None and (op.category == "bitvec" or op.name in ("average", "bypass")):
-        return f"op0=nl.{op.name} is no arithmetic operator"
-    return None
+    bits = op is not None and (op.category == "bitvec" or op.name in ("average", "bypass"))
+    return f"op0=nl.{op} is no arithmetic operator" if bits else None
 
 
 def _forward(use: Use) -> str | None:
@@ -174,41 +207,66 @@ class tensor_scalar_reduce:
     dst = out("P F", ONCHIP, "element-wise result, cast on write", indirect=True)
     data = arg("P F", ONCHIP, "input tile", indirect=True)
     op0 = attr("alu", "arithmetic operator")
-    operand0 = arg("P 1", ONCHIP, "a number, or a float32 tile of one column", scalar=True, dtypes=(F32,),
-                   optional=True, explicit=True)  # fmt: skip
+    operand0 = column("a number, or a float32 tile of one column", dtypes=(F32,), optional=True, explicit=True)
     reduce_op = attr("alu", "add, multiply, maximum or minimum")
     reduce_res = out("P 1", ONCHIP, "tile of one column that receives the reduction", optional=True)
     reverse0 = attr("bool", "not supported by the hardware yet: False", default=False)
-    reduce_cmd = attr("enum", "how the registers start", default=enums.reduce_cmd.reset_reduce, enum=enums.reduce_cmd)
-    reduce_init = arg("P 1", ONCHIP, "start of the reduction, with load_reduce only", scalar=True, dtypes=(F32,),
-                      optional=True)  # fmt: skip
+    reduce_cmd = choice("how the registers start", commands.reset_reduce)
+    reduce_init = column("start of the reduction, with load_reduce only", dtypes=(F32,), optional=True)
     reduce_res_negate = attr("bool", "write the reduction times -1", default=False)
 
-    arithmetic = predicate("NKI215", "op0 is an arithmetic operator", _no_bits, operand="op0",
-                           help="use nisa.tensor_scalar for bit operators", accepts={"op0": "subtract"},
-                           refuses={"op0": "bitwise_and"})  # fmt: skip
-    given = predicate("NKI218", "op0 comes with operand0", operand_given("op0", "operand0"), operand="operand0",
-                      help="give the operand of an operator with two inputs", accepts={"operand0": 1.0},
-                      refuses={"operand0": None})  # fmt: skip
+    arithmetic = Predicate(
+        "NKI215",
+        "op0 is an arithmetic operator",
+        _no_bits,
+        operand="op0",
+        help="use nisa.tensor_scalar for bit operators",
+        accepts={"op0": "subtract"},
+        refuses={"op0": "bitwise_and"},
+    )
+    given = Predicate(
+        "NKI218",
+        "op0 comes with operand0",
+        operand_given("op0", "operand0"),
+        operand="operand0",
+        help="give the operand of an operator with two inputs",
+        accepts={"operand0": 1.0},
+        refuses={"operand0": None},
+    )
     known = alu_ops("op0")
-    unary = predicate("NKI221", "square and relu as op0 need NeuronCore-v4", unary_stage, operand="op0",
-                      help="use nisa.activation with reduce_op=nl.add", target="trn2",
-                      accepts={"op0": "abs", "operand0": None},
-                      refuses={"op0": "square", "operand0": None})  # fmt: skip
-    fold = predicate("NKI215", "reduce_op is add, multiply, maximum or minimum", _fold, operand="reduce_op",
-                     help="use one of the four", accepts={"reduce_op": "maximum"},
-                     refuses={"reduce_op": "subtract"})  # fmt: skip
-    forward = predicate("NKI221", "reverse0 is not supported yet", _forward, operand="reverse0",
-                        help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce", accepts={"reverse0": False},
-                        refuses={"reverse0": True})  # fmt: skip
+    unary = unary_stage("use nisa.activation with reduce_op=nl.add", "square")
+    fold = Predicate(
+        "NKI215",
+        "reduce_op is add, multiply, maximum or minimum",
+        only("reduce_op", *_FOLDS, why=" is not what the registers can do"),
+        operand="reduce_op",
+        help="use one of the four",
+        accepts={"reduce_op": "maximum"},
+        refuses={"reduce_op": "subtract"},
+    )
+    forward = Predicate(
+        "NKI221",
+        "reverse0 is not supported yet",
+        _forward,
+        operand="reverse0",
+        help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce",
+        accepts={"reverse0": False},
+        refuses={"reverse0": True},
+    )
     command = commanded("reset_reduce", "reduce", "load_reduce")
     initial = initial_given("reduce_init")
 
-    example = {"dst": "sbuf float32 128x512", "data": "sbuf float32 128x512", "op0": "multiply", "operand0": 2.0,
-               "reduce_op": "add", "reduce_res": "sbuf float32 128x1"}  # fmt: skip
+    example = {
+        "dst": "sbuf float32 128x512",
+        "data": "sbuf float32 128x512",
+        "op0": "multiply",
+        "operand0": 2.0,
+        "reduce_op": "add",
+        "reduce_res": "sbuf float32 128x1",
+    }
     keeps_state = commands_registers
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         attrs = use.attrs
         result = stage(ins.data, attrs["op0"], ins.operand0, False, out.dst)
         if result is not out.dst:
@@ -216,27 +274,17 @@ class tensor_scalar_reduce:
         op: AluOp = attrs["reduce_op"]
         registers = lanes_of(state.vector_accumulators, use, "data")
         first = started(registers, attrs["reduce_cmd"], identity_of(op, np.dtype(np.float32)), ins.reduce_init)
-        reduced = np.empty(len(first), np.float32)
-        op.reduce(out.dst, tuple(range(1, out.dst.ndim)), reduced)
-        op.apply(first, reduced, first)
-        registers[...] = first
-        if out.reduce_res is not None:
-            kept = first * np.float32(-1) if attrs["reduce_res_negate"] else first
-            out.reduce_res[...] = kept.reshape(out.reduce_res.shape)
+        registers[...] = op.apply(first, op.folded(out.dst), first)
+        write_out(first * np.float32(-1) if attrs["reduce_res_negate"] else first, out)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return engine_cost(arch, use, max(free_size(use, "dst"), arch.min_initiation_interval)
-                           + arch.min_initiation_interval)  # fmt: skip
+    def cost(use: Use) -> Cost:
+        least = use.arch.min_initiation_interval
+        return engine_cost(use, max(free_size(use, "dst"), least) + least)
 
-    legacy = Legacy(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
+    beta1 = Beta1(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
 
 
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
-
-
-def _across(use: Use) -> str | None:
-    op: AluOp = use.attrs["op"]
-    return None if op.name in _ACROSS else f"op=nl.{op.name} does not reduce across partitions"
 
 
 @instruction(engine="gpsimd", see="NKI API, nki.isa.tensor_partition_reduce")
@@ -250,35 +298,35 @@ class tensor_partition_reduce:
     op = attr("alu", "add, average, maximum, bitwise_or or bitwise_and")
     data = arg("P F", (SBUF,), "input tile")
 
-    across = predicate("NKI215", "op is add, average, maximum, bitwise_or or bitwise_and", _across, operand="op",
-                       help="use one of the five", accepts={"op": "maximum"}, refuses={"op": "minimum"})  # fmt: skip
-    integers = predicate("NKI202", "bit operators fold integers", _integers, operand="op",
-                         help="reinterpret the tile with .view(nl.int32), or use an arithmetic operator",
-                         accepts={"op": "bitwise_or", "data": "sbuf int32 128x512", "dst": "sbuf int32 1x512"},
-                         refuses={"op": "bitwise_or"})  # fmt: skip
+    across = Predicate(
+        "NKI215",
+        "op is add, average, maximum, bitwise_or or bitwise_and",
+        only("op", *_ACROSS, why=" does not reduce across partitions"),
+        operand="op",
+        help="use one of the five",
+        accepts={"op": "maximum"},
+        refuses={"op": "minimum"},
+    )
+    integers = _integers("bit operators fold integers", "sbuf int32 1x512")
 
     example = {"dst": "sbuf float32 1x512", "op": "add", "data": "sbuf float32 128x512"}
 
-    def precision(use: Use) -> str:
-        return "bits" if use.attrs["op"].category == "bitvec" else "float32"
+    precision = float32_or_bits("op")
 
     def exact(use: Use) -> bool:
         return bool(use.attrs["op"].selects)
 
-    def shapes(use: Use) -> Mapping[str, tuple[int, ...]]:
-        return {name: (use.types[name].shape[0], use.types[name].free_size) for name in ("dst", "data")}
+    shapes = by_partition
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         op: AluOp = use.attrs["op"]
-        folded = {"average": np.add}.get(op.name) or getattr(np, op.name)
-        result = folded.reduce(ins.data, axis=0)
+        result = getattr(np, "add" if op.name == "average" else op.name).reduce(ins.data, axis=0)
         if op.name == "average":
             result = result / np.float32(ins.data.shape[0])
         np.copyto(out.dst[0], result, casting="unsafe")
 
-    def cost(arch: Arch, use: Use) -> Cost:
+    def cost(use: Use) -> Cost:
         cycles = use.types["data"].shape[0] * free_size(use, "data")
-        return engine_cost(arch, use, cycles, source="not published, 'very slow': one element a cycle",
-                           confidence="guess")  # fmt: skip
+        return engine_cost(use, cycles, source="not published, 'very slow': one element a cycle", confidence="guess")
 
-    legacy = Legacy(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))
+    beta1 = Beta1(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))

@@ -10,17 +10,20 @@ it can be stored and tested, and as a loop bound or an address it is refused.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from nki_lab.diagnostic import diagnose, error_of
-from nki_lab.isa.arch import Arch
 from nki_lab.isa.dtype import F32, INT8, INT16, INT32, UINT8, UINT16, UINT32
 from nki_lab.isa.spec import (
     HBM,
     SBUF,
+    Arrays,
     Cost,
+    EngineState,
+    Predicate,
     Register,
     RegisterValues,
     Unmodelled,
@@ -31,7 +34,6 @@ from nki_lab.isa.spec import (
     instruction,
     limit,
     out,
-    predicate,
 )
 
 _DTYPES: Final = (INT32, UINT32, INT16, UINT16, INT8, UINT8, F32)
@@ -42,14 +44,14 @@ _BARS: Final = "published profiles: bars of sequencer instructions, whose role i
 _NANOSECONDS: Final = 36  # _BARS
 
 
-def value_of(values: Any, source: Register | int) -> int | float:
-    """The number in a register, or the constant itself; NKI301 where nothing has been written to it.
+def value_of(values: Mapping[int, int | float], source: Register | int) -> int | float:
+    """Return the number in a register, or the constant itself; NKI301 where nothing has been written to it.
 
     `values` are the registers' contents by number, where there is any.
     """
     if not isinstance(source, Register):
         return source
-    value: int | float | None = values.get(source.number)
+    value = values.get(source.number)
     if value is None:
         raise error_of(
             diagnose(
@@ -62,8 +64,8 @@ def value_of(values: Any, source: Register | int) -> int | float:
     return value
 
 
-def integer_of(values: Any, source: Register | int, what: str) -> int:
-    """The same where a loop bound or an address needs an integer; NKI319 for a number with another meaning there."""
+def integer_of(values: Mapping[int, int | float], source: Register | int, what: str) -> int:
+    """Return the same where a loop bound or an address needs an integer; NKI319 for a float32 there."""
     value = value_of(values, source)
     if isinstance(value, int):
         return value
@@ -77,8 +79,10 @@ def integer_of(values: Any, source: Register | int, what: str) -> int:
     )
 
 
-def _cost(arch: Arch, confidence: str) -> Cost:
-    cycles = _NANOSECONDS * arch.ghz("sync")
+def _cost(use: Use) -> Cost:
+    """Return the same time for all; guess for tensors: as long as other register instructions, wherever they are."""
+    cycles = _NANOSECONDS * use.arch.ghz("sync")
+    confidence = "guess" if use.types else "inferred"
     return Cost(interval=cycles, latency=cycles, source=_BARS, confidence=confidence)
 
 
@@ -96,23 +100,29 @@ class register_move:
     dst = attr("register_out", "register to write")
     src = attr("register_or_int", "register, or an integer constant of 32 bits")
 
-    bits = predicate("NKI012", "a constant has 32 bits", _fits, operand="src", help="registers hold 32-bit numbers",
-                     accepts={"src": 2**32 - 1}, refuses={"src": 2**32})  # fmt: skip
+    bits = Predicate(
+        "NKI012",
+        "a constant has 32 bits",
+        _fits,
+        operand="src",
+        help="registers hold 32-bit numbers",
+        accepts={"src": 2**32 - 1},
+        refuses={"src": 2**32},
+    )
 
     example = {"dst": "register", "src": 7}
 
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         state.values[use.attrs["dst"].number] = value_of(state.values, use.attrs["src"])
 
     def register_value(use: Use, values: RegisterValues) -> int | None:
         return content_of(values, use.attrs["src"])
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return _cost(arch, "inferred")
+    cost = _cost
 
-    legacy = _BETA1
+    beta1 = _BETA1
 
 
 @instruction(engine="sync", see=_SEE.format("register_load"))
@@ -128,13 +138,12 @@ class register_load:
 
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         state.values[use.attrs["dst"].number] = ins.src.reshape(-1)[0].item()
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return _cost(arch, "guess")  # guess: as long as other register instructions, wherever the tensor is
+    cost = _cost
 
-    legacy = _BETA1
+    beta1 = _BETA1
 
 
 @instruction(engine="sync", see=_SEE.format("register_store"))
@@ -153,13 +162,12 @@ class register_store:
 
     precision = "native"
 
-    def numerics(out: Any, ins: Any, use: Use, state: Any) -> None:
+    def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
         value = value_of(state.values, use.attrs["src"])
         bits = np.float32(value).view(np.uint32) if isinstance(value, float) else np.uint32(value & 0xFFFFFFFF)
-        dtype: Any = use.dtypes["dst"]
+        dtype = use.types["dst"].dtype
         out.dst[...] = bits.view(np.float32) if dtype is F32 else bits.astype(f"u{dtype.nbytes}").view(dtype.storage)
 
-    def cost(arch: Arch, use: Use) -> Cost:
-        return _cost(arch, "guess")  # guess: as long as other register instructions, wherever the tensor is
+    cost = _cost
 
-    legacy = _BETA1
+    beta1 = _BETA1

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import findings
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
-from nki_lab.kernel_runtime.allocate.overlap import meeting, overlapping
-from nki_lab.kernel_runtime.allocate.placing import Placing, Room, Tenants, place
+from nki_lab.kernel_runtime.allocate.overlap import overlapping, sharing_bytes
+from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 
@@ -65,8 +65,8 @@ def allocate(program: Program) -> Allocation:
     Findings: NKI315 and NKI318 capacity, NKI316 hardly any room, NKI317 overlap.
     """
     times = lifetimes(program)
-    meetings = meeting(program, times)
-    overlaps = overlapping(meetings, times)
+    sharing = sharing_bytes(program, times)
+    overlaps = overlapping(sharing, times)
     count = len(program.buffers)
     partition = np.full(count, -1, np.int16)
     byte = np.full(count, -1, np.int32)
@@ -74,16 +74,16 @@ def allocate(program: Program) -> Allocation:
     found: list[Diagnostic] = []
     loads: dict[MemoryRegion, list[Load]] = {sbuf: [], psum: []}
     for (space, core), buffers in _memories(program).items():
-        room = Room.of(space, program.arch)
-        tenants = Tenants.of(buffers, times, room)
-        mine = [pair for pair in meetings if _memory_of(program.buffers[pair[0]]) == (space, core)]
-        placing, load, need = _memory(room, tenants, times, mine)
-        ids = [buffer.id for buffer in tenants.buffers]
+        addresses = AddressSpace.of(space, program.arch)
+        live = LiveBuffers.of(buffers, times, addresses)
+        mine = [pair for pair in sharing if _memory_of(program.buffers[pair[0]]) == (space, core)]
+        placing, load, need = _memory(addresses, live, times, mine)
+        ids = [buffer.id for buffer in live.buffers]
         partition[ids] = placing.partition
         byte[ids] = placing.byte
         reuse += [(ids[earlier], ids[later]) for earlier, later in placing.reuse]
         loads[space].append(load)
-        found += findings.capacity(program, space, tenants, placing, need)
+        found += findings.capacity(program, space, live, placing, need)
     found += findings.clobbered(program, times, overlaps)
     usage = _usage(loads[sbuf], loads[psum])
     return Allocation(
@@ -109,22 +109,22 @@ def _memories(program: Program) -> dict[tuple[MemoryRegion, int], list[Buffer]]:
 
 
 def _memory(
-    room: Room, tenants: Tenants, times: Lifetimes, meetings: list[tuple[int, int]]
+    addresses: AddressSpace, live: LiveBuffers, times: Lifetimes, overlaps: list[tuple[int, int]]
 ) -> tuple[Placing, Load, Load]:
     """Addresses in one memory, the bytes in use over time, and the bytes that no arrangement could do without."""
-    where = [0 if buffer.address is None else buffer.address[0] for buffer in tenants.buffers]
+    where = [0 if buffer.address is None else buffer.address[0] for buffer in live.buffers]
     # Two tensors of more than half a bank never share one.
-    needs = [room.bank if taken <= room.bank < 2 * taken else taken for taken in tenants.taken]
-    need = load_of(tenants.buffers, where, needs, times, meetings)
-    placing = place(tenants, room, hopeless=bool((need.least > room.capacity).any()))
+    needs = [addresses.bank if taken <= addresses.bank < 2 * taken else taken for taken in live.taken]
+    need = load_of(live.buffers, where, needs, times, overlaps)
+    placing = place(live, addresses, hopeless=bool((need.least > addresses.capacity).any()))
     found = [max(0, partition) for partition in placing.partition]
-    if found == where and needs == tenants.size:
+    if found == where and needs == live.size:
         return placing, need, need
-    return placing, load_of(tenants.buffers, found, tenants.size, times, meetings), need
+    return placing, load_of(live.buffers, found, live.size, times, overlaps), need
 
 
 def _usage(*loads: list[Load]) -> Usage:
-    """What the loads of SBUF, a core each, and those of PSUM come to; at an op all cores but one are empty."""
+    """Add up the loads of SBUF and of PSUM over cores; at an op all cores but one are empty."""
     op = np.unique(np.concatenate([load.op for memory in loads for load in memory]))
     columns = []
     for memory in loads:

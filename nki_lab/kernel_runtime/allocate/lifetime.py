@@ -21,7 +21,7 @@ class Lifetimes(NamedTuple):
     """Per buffer the ops of its first and last access, -1 where there is none; and the accesses behind that.
 
     A result that the kernel leaves on the chip lives to the end of its core's body, and what a device loop accesses
-    lives while the loop runs: its body stands once, and every pass finds its tensors where the first one did.
+    lives while the loop runs: its body stands once, and every iteration finds its tensors where the first one did.
     """
 
     first: Column
@@ -74,9 +74,9 @@ class Load(NamedTuple):
 
 
 def load_of(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, meetings: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
 ) -> Load:
-    """What `buffers` need over time, by partition and size. Bytes that placed tensors share count once."""
+    """Return the bytes that `buffers` need over time. Bytes that placed tensors share count once."""
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
     high = np.minimum(low + [buffer.partitions for buffer in buffers], QUADRANTS * QUADRANT) - 1
@@ -85,8 +85,8 @@ def load_of(
     op = np.concatenate((times.first[ids], times.last[ids] + 1))
     change = covers * np.array(size, np.int64)[:, None]
     change = np.concatenate((change, -change))
-    if meetings:
-        more_op, more = _shared_twice(buffers, partition, size, times, meetings)
+    if overlaps:
+        more_op, more = _shared_twice(buffers, partition, size, times, overlaps)
         op, change = np.concatenate((op, more_op)), np.concatenate((change, more))
     steps, position = np.unique(op, return_inverse=True)
     order = np.argsort(position, kind="stable")
@@ -99,14 +99,14 @@ def load_of(
 
 
 def _shared_twice(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, meetings: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
 ) -> tuple[Column, Column]:
     """Changes that take back the bytes which live placed tensors have in common."""
-    involved = {number for pair in meetings for number in pair}
+    involved = {number for pair in overlaps for number in pair}
     rows = [row for row, buffer in enumerate(buffers) if buffer.id in involved]
     starts = np.array([buffers[row].address[1] for row in rows], np.int64)  # type: ignore[index]
     ends = starts + np.array([size[row] for row in rows], np.int64)
-    # Between two neighbouring bounds all bytes are alike: what counts is how many tensors lie on each such stretch.
+    # Between two neighbouring bounds all bytes are alike: what counts is how many tensors lie on each such interval.
     bounds = np.unique(np.concatenate((starts, ends)))
     length = np.diff(bounds)
     low, high = np.searchsorted(bounds, starts).tolist(), np.searchsorted(bounds, ends).tolist()

@@ -1,4 +1,4 @@
-"""One memory as stretches of bytes with their last occupant: where there is room now, and who lay there before."""
+"""One memory as intervals of bytes with their last owners: where there is room now, and the owners before."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-NOBODY: Final = -1
+FREE: Final = -1
 
 
-class Stretches:
+class FreeIntervals:
     """A memory seen from partitions that are always occupied together.
 
-    Stretch i goes from `starts[i]` to the next start and belongs to `owners[i]`: a tenant, NOBODY, or (-2, -3, ...) a
-    group of placed tenants that share the place. A tenant has left when its last access lies before now.
+    Interval i goes from `starts[i]` to the next start and belongs to `owners[i]`: the number of a buffer, FREE, or (-2,
+    -3, ...) a group of placed buffers that share the bytes. A buffer has left when its last access lies before now.
     """
 
     __slots__ = ("groups", "last", "owners", "size", "starts")
@@ -22,7 +22,7 @@ class Stretches:
         self.size = size
         self.last = last
         self.starts = [0, size]
-        self.owners = [NOBODY, NOBODY]
+        self.owners = [FREE, FREE]
         self.groups: list[tuple[int, ...]] = []
 
     def gap(self, start: int, size: int, now: int, limit: int, step: int) -> int:
@@ -39,7 +39,7 @@ class Stretches:
             owner = owners[row]
             row += 1
             end = starts[row]
-            if (owner >= 0 and last[owner] >= now) or (owner < NOBODY and self._busy(owner, now)):
+            if (owner >= 0 and last[owner] >= now) or (owner < FREE and self._busy(owner, now)):
                 if end > at:
                     at = -(-end // step) * step
                     if at + size > limit:
@@ -47,19 +47,19 @@ class Stretches:
             elif end >= at + size:
                 return at
 
-    def put(self, tenant: int, start: int, end: int, now: int) -> list[int]:
-        """Give bytes `start` to `end` to a tenant; the tenants of these bytes until now, those that left and others."""
+    def put(self, number: int, start: int, end: int, now: int) -> list[int]:
+        """Give bytes `start` to `end` to a buffer; return the owners of these bytes until now, also those that left."""
         starts, owners = self.starts, self.owners
         first = bisect_right(starts, start) - 1
         after = bisect_left(starts, end, first)
         found = owners[first:after]
         last = self.last
-        if min(found) >= NOBODY and not any(last[owner] >= now for owner in found if owner >= 0):
-            # Everybody has left: one stretch takes the place of all, with what remains of the outer two.
-            bounds, given = [start], [tenant]
+        if min(found) >= FREE and not any(last[owner] >= now for owner in found if owner >= 0):
+            # Everybody has left: one interval takes the place of all, with what remains of the outer two.
+            bounds, given = [start], [number]
         else:
             bounds = [max(starts[row], start) for row in range(first, after)]
-            given = [tenant if not self._busy(one, now) else self._group(one, tenant, now) for one in found]
+            given = [number if not self._busy(one, now) else self._group(one, number, now) for one in found]
         if starts[first] < start:
             bounds.insert(0, starts[first])
             given.insert(0, found[0])
@@ -68,19 +68,19 @@ class Stretches:
             given.append(found[-1])
         starts[first:after] = bounds
         owners[first:after] = given
-        return [one for owner in found if owner != NOBODY for one in self._members(owner)]
+        return [one for owner in found if owner != FREE for one in self._members(owner)]
 
     def _members(self, owner: int) -> tuple[int, ...]:
         if owner >= 0:
             return (owner,)
-        return () if owner == NOBODY else self.groups[-owner - 2]
+        return () if owner == FREE else self.groups[-owner - 2]
 
     def _busy(self, owner: int, now: int) -> bool:
         return any(self.last[one] >= now for one in self._members(owner))
 
-    def _group(self, owner: int, tenant: int, now: int) -> int:
+    def _group(self, owner: int, number: int, now: int) -> int:
         staying = [one for one in self._members(owner) if self.last[one] >= now]
-        self.groups.append((*staying, tenant))
+        self.groups.append((*staying, number))
         return -len(self.groups) - 1
 
 
@@ -89,18 +89,18 @@ def _end_of(span: tuple[int, int]) -> int:
 
 
 class Memory:
-    """The stretches of all partitions of one memory. `parts` counts the sets of partitions that differ."""
+    """The intervals of all partitions of one memory. `parts` counts the sets of partitions that differ."""
 
     __slots__ = ("parts",)
 
     def __init__(self, size: int, last: list[int], parts: int) -> None:
-        self.parts = [Stretches(size, last) for _ in range(parts)]
+        self.parts = [FreeIntervals(size, last) for _ in range(parts)]
 
     def find(
         self, parts: Sequence[int], start: int, size: int, now: int, limit: int, step: int,
         blocked: Sequence[tuple[int, int]] = (),
     ) -> int:  # fmt: skip
-        """`Stretches.gap` in all of `parts` at once, outside the `blocked` (start, end), which are sorted and apart."""
+        """Return `FreeIntervals.gap` in all of `parts`, outside the `blocked` (start, end), sorted and apart."""
         if len(parts) == 1 and not blocked:
             return self.parts[parts[0]].gap(start, size, now, limit, step)
         at, agreed, turn = start, 0, 0
@@ -118,11 +118,6 @@ class Memory:
                     row += 1
         return at
 
-    def put(self, parts: Sequence[int], tenant: int, start: int, end: int, now: int) -> set[int]:
-        """`Stretches.put` in all of `parts`."""
-        if len(parts) == 1:
-            return set(self.parts[parts[0]].put(tenant, start, end, now))
-        before: set[int] = set()
-        for part in parts:
-            before.update(self.parts[part].put(tenant, start, end, now))
-        return before
+    def put(self, parts: Sequence[int], number: int, start: int, end: int, now: int) -> set[int]:
+        """`FreeIntervals.put` in all of `parts`."""
+        return {other for part in parts for other in self.parts[part].put(number, start, end, now)}

@@ -10,26 +10,26 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 
-def meeting(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
+def sharing_bytes(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
     """Pairs of placed buffers that share bytes and have an op in common during their lives, the earlier first."""
     first, last = times.first, times.last
     rows = [buffer for buffer in program.buffers if buffer.address is not None and last[buffer.id] >= 0]
     rows.sort(key=lambda buffer: (first[buffer.id], buffer.id))
-    stretches = _Stretches(rows)
+    intervals = _Intervals(rows)
     out = []
     for buffer in rows:
         now = first[buffer.id]
         found: dict[int, Buffer] = {}
-        for place in stretches.of(buffer):
-            live = stretches.live.get(place, [])
-            stretches.live[place] = live = [other for other in live if last[other.id] >= now]
+        for place in intervals.of(buffer):
+            live = intervals.live.get(place, [])
+            intervals.live[place] = live = [other for other in live if last[other.id] >= now]
             found.update((other.id, other) for other in live)
             live.append(buffer)
         out += [(number, buffer.id) for number, other in sorted(found.items()) if share_bytes(other, buffer)]
     return out
 
 
-class _Stretches:
+class _Intervals:
     """The bytes of all memories, cut where some placed buffer begins or ends; `live` is for who lies there."""
 
     def __init__(self, placed: list[Buffer]) -> None:
@@ -42,7 +42,7 @@ class _Stretches:
             self._bounds[memory] = sorted(set(bounds))
 
     def of(self, buffer: Buffer) -> list[tuple[MemoryRegion, int, int]]:
-        """The stretches that a buffer lies on."""
+        """The intervals that a buffer lies on."""
         bounds = self._bounds[buffer.space, buffer.core]
         *_, low, high = box_of(buffer)
         return [

@@ -25,7 +25,7 @@ _LAPS: Final = 2  # a tensor stays for long when 1 / _LAPS of the memory is hand
 Spans = Sequence[tuple[int, int]]
 
 
-class Tenants(NamedTuple):
+class LiveBuffers(NamedTuple):
     """The accessed tensors of one memory by their first access, as columns.
 
     `size` is in bytes of a partition, `taken` what that makes unusable; addresses are multiples of `step`.
@@ -39,7 +39,7 @@ class Tenants(NamedTuple):
     last: list[int]
 
     @classmethod
-    def of(cls, buffers: list[Buffer], times: Lifetimes, room: Room) -> Tenants:
+    def of(cls, buffers: list[Buffer], times: Lifetimes, addresses: AddressSpace) -> LiveBuffers:
         """The accessed ones of `buffers`, all of one memory."""
         first, last = times.first.tolist(), times.last.tolist()
         kept = [buffer for buffer in buffers if last[buffer.id] >= 0]
@@ -47,7 +47,7 @@ class Tenants(NamedTuple):
         return cls(
             kept,
             [buffer.partition_bytes for buffer in kept],
-            [room.taken(buffer.partition_bytes) for buffer in kept],
+            [addresses.taken(buffer.partition_bytes) for buffer in kept],
             [max(1, buffer.dtype.nbytes) for buffer in kept],
             [first[buffer.id] for buffer in kept],
             [last[buffer.id] for buffer in kept],
@@ -55,7 +55,7 @@ class Tenants(NamedTuple):
 
 
 class Placing(NamedTuple):
-    """Where tenants lie: partition and byte (-1: nowhere), and (earlier, later) tenants of the same bytes.
+    """Addresses of buffers: partition and byte (-1: nowhere), and (earlier, later) buffers of the same bytes.
 
     `beyond` counts those that end in the bytes which are thought to be reserved.
     """
@@ -67,19 +67,19 @@ class Placing(NamedTuple):
 
     @property
     def missing(self) -> list[int]:
-        """The tenants without a place."""
-        return [tenant for tenant, byte in enumerate(self.byte) if byte < 0]
+        """The buffers without an address."""
+        return [number for number, byte in enumerate(self.byte) if byte < 0]
 
 
-class Room(NamedTuple):
-    """What a memory has in a partition, in bytes; `bank` is 0 where it has no banks."""
+class AddressSpace(NamedTuple):
+    """The sizes of a memory in bytes of a partition; `bank` is 0 where it has no banks."""
 
     capacity: int
     usable: int
     bank: int
 
     @classmethod
-    def of(cls, space: MemoryRegion, arch: Arch) -> Room:
+    def of(cls, space: MemoryRegion, arch: Arch) -> AddressSpace:
         """The room of SBUF or PSUM."""
         if space is MemoryRegion.psum:
             return cls(arch.psum_partition_bytes, arch.psum_partition_bytes, arch.psum_bank_bytes)
@@ -90,34 +90,28 @@ class Room(NamedTuple):
         return -(-size // self.bank) * self.bank if self.bank and size > self.bank else size
 
 
-def place(tenants: Tenants, room: Room, *, hopeless: bool = False) -> Placing:
-    """Addresses for all tenants. `hopeless` says that they cannot all have one, so that only rotation is tried."""
-    best = _arrange(tenants, room, _Rotation(tenants, room), spread=False)
-    if hopeless or not (best.missing or best.beyond):
-        return best
+def place(live: LiveBuffers, addresses: AddressSpace, *, hopeless: bool = False) -> Placing:
+    """Return addresses for all buffers. Only rotation is tried where all together are `hopeless`."""
+    best = _arrange(live, addresses, _Rotation, spread=False)
     for attempt in (_packed, _planned):
-        found = attempt(tenants, room)
-        if (len(found.missing), found.beyond) < (len(best.missing), best.beyond):
-            best = found
-        if not (best.missing or best.beyond):
+        if hopeless or not (best.missing or best.beyond):
             break
+        best = min(best, attempt(live, addresses), key=lambda found: (len(found.missing), found.beyond))
     return best
 
 
 class _Parts:
     """Quadrants that are always occupied together are one part of a Memory.
 
+    `choices` are (start partition, parts) that an automatic tensor of so many partitions may have, the preferred first.
     Without `spread` small tensors lie in the lowest partitions only (guess: as kernels see no reason for others, and
     operands of one instruction have to match); with it, wherever an access may start.
     """
 
-    __slots__ = ("_choices", "count", "of")
-
-    def __init__(self, tenants: Tenants, *, spread: bool) -> None:
-        self._choices: dict[int, tuple[tuple[int, tuple[int, ...]], ...]] = {}
+    def __init__(self, live: LiveBuffers, *, spread: bool) -> None:
         starts: dict[int, tuple[int, ...]] = {}
         used = set()
-        for buffer in tenants.buffers:
+        for buffer in live.buffers:
             if buffer.address is not None:
                 used.add(quadrants_of(buffer.address[0], buffer.partitions))
             elif buffer.partitions not in starts:
@@ -128,144 +122,131 @@ class _Parts:
         kinds = list(dict.fromkeys(marks))
         self.of = [kinds.index(mark) for mark in marks]
         self.count = len(kinds)
-        for partitions, found in starts.items():
-            self._choices[partitions] = tuple((start, self.parts(start, partitions)) for start in found)
+        self.choices = {
+            partitions: [(start, self.parts(start, partitions)) for start in found]
+            for partitions, found in starts.items()
+        }
 
     def parts(self, partition: int, partitions: int) -> tuple[int, ...]:
-        """The parts that some partitions lie in."""
+        """Return the parts that some partitions lie in."""
         return tuple(dict.fromkeys(self.of[quadrant] for quadrant in quadrants_of(partition, partitions)))
-
-    def choices(self, partitions: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """(start partition, parts) that an automatic tensor may have, the preferred one first."""
-        return self._choices[partitions]
 
 
 class _Packing:
-    """The lowest free bytes."""
+    """The policy of the lowest free bytes."""
 
-    def __init__(self, tenants: Tenants, room: Room) -> None:
-        self.tenants = tenants
-        self.room = room
+    def __init__(self, live: LiveBuffers, addresses: AddressSpace, memory: Memory) -> None:
+        self.live = live
+        self.addresses = addresses
+        self.memory = memory
         self.cursor = 0
 
-    def find(self, memory: Memory, tenant: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
-        """A byte for a tenant at its first access, -1 without room."""
-        tenants, bank = self.tenants, self.room.bank
-        size, now, step = tenants.taken[tenant], tenants.first[tenant], tenants.step[tenant]
-        if size > bank:
-            found = memory.find(parts, self.cursor, size, now, limit, bank or step, blocked)
-            if found < 0 and self.cursor:
-                found = memory.find(parts, 0, size, now, limit, bank or step, blocked)
-            return found
-        count = limit // bank
-        first = self.cursor // bank
-        for turn in range(count):
-            start = (first + turn) % count * bank
-            found = memory.find(parts, start, size, now, start + bank, step, blocked)
+    def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
+        """Return a byte for a buffer at its first access, -1 without room."""
+        size, step, bank = self.live.taken[number], self.live.step[number], self.addresses.bank
+        if size <= bank:
+            return self._in_bank(number, parts, limit, blocked, size, step)
+        for start in dict.fromkeys((self.cursor, 0)):
+            found = self.memory.find(parts, start, size, self.live.first[number], limit, bank or step, blocked)
+            if found >= 0:
+                return found
+        return -1
+
+    def _in_bank(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans, size: int, step: int) -> int:
+        """Return a byte in the first bank from the cursor on that has room, -1 without one."""
+        bank, now = self.addresses.bank, self.live.first[number]
+        for turn in range(limit // bank):
+            start = (self.cursor // bank + turn) % (limit // bank) * bank
+            found = self.memory.find(parts, start, size, now, start + bank, step, blocked)
             if found >= 0:
                 return found
         return -1
 
 
 class _Rotation(_Packing):
-    """The next free bytes after those handed out last, in PSUM the next free bank; the lowest for what stays long."""
+    """The policy of the next free bytes, in PSUM of the next free bank; the lowest for buffers that stay for long."""
 
-    def __init__(self, tenants: Tenants, room: Room) -> None:
-        super().__init__(tenants, room)
-        handed_out = np.concatenate(([0], np.cumsum(np.array(tenants.size, np.int64))))
-        until = np.searchsorted(np.array(tenants.first, np.int64), np.array(tenants.last, np.int64), side="right")
+    def __init__(self, live: LiveBuffers, addresses: AddressSpace, memory: Memory) -> None:
+        super().__init__(live, addresses, memory)
+        handed_out = np.concatenate(([0], np.cumsum(np.array(live.size, np.int64))))
+        until = np.searchsorted(np.array(live.first, np.int64), np.array(live.last, np.int64), side="right")
         during = handed_out[until] - handed_out[:-1]
-        self.stays = (during * _LAPS > room.usable).tolist() if not room.bank else [False] * len(tenants.size)
+        self.stays = ((during * _LAPS > addresses.usable) & (not addresses.bank)).tolist()
 
-    def find(self, memory: Memory, tenant: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
-        bank = self.room.bank
-        if self.stays[tenant]:
+    def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
+        bank, size = self.addresses.bank, self.live.taken[number]
+        if self.stays[number]:
             cursor, self.cursor = self.cursor, 0
-            found = super().find(memory, tenant, parts, limit, blocked)
+            found = super().find(number, parts, limit, blocked)
             self.cursor = cursor
             return found
-        size = self.tenants.taken[tenant]
-        found = -1
-        if size <= bank:
-            found = self._whole_bank(memory, parts, self.tenants.first[tenant], limit, blocked)
+        found = self._in_bank(number, parts, limit, blocked, bank, bank) if size <= bank else -1
         if found < 0:
-            found = super().find(memory, tenant, parts, limit, blocked)
+            found = super().find(number, parts, limit, blocked)
         if found >= 0:
-            end = found + size
-            self.cursor = end if not bank else -(-end // bank) * bank % limit
+            self.cursor = -(-(found + size) // bank) * bank % limit if bank else found + size
         return found
 
-    def _whole_bank(self, memory: Memory, parts: tuple[int, ...], now: int, limit: int, blocked: Spans) -> int:
-        bank = self.room.bank
-        for turn in range(limit // bank):
-            start = (self.cursor + turn * bank) % limit
-            if memory.find(parts, start, bank, now, start + bank, bank, blocked) == start:
-                return start
-        return -1
 
-
-def _arrange(tenants: Tenants, room: Room, policy: _Packing, *, spread: bool, given: Placing | None = None) -> Placing:
-    """Place tenants one by one at their first access; with `given` addresses, find out who follows whom."""
-    parts = _Parts(tenants, spread=spread)
-    memory = Memory(room.capacity, tenants.last, parts.count)
-    limits = (room.usable, room.capacity) if room.usable < room.capacity else (room.capacity,)
-    placed = _Placed(tenants)
+def _arrange(
+    live: LiveBuffers, addresses: AddressSpace, kind: type[_Packing], *, spread: bool, given: Placing | None = None
+) -> Placing:
+    """Place buffers one by one at their first access; with `given` addresses, find out who follows whom."""
+    parts = _Parts(live, spread=spread)
+    memory = Memory(addresses.capacity, live.last, parts.count)
+    policy = kind(live, addresses, memory)
+    placed = _Placed(live)
     partitions, bytes_, reuse, beyond = [], [], [], 0
-    for tenant, buffer in enumerate(tenants.buffers):
-        now = tenants.first[tenant]
+    for number, buffer in enumerate(live.buffers):
         if buffer.address is not None:
             partition, at = buffer.address
-            where = parts.parts(partition, buffer.partitions)
         elif given is not None:
-            partition, at = given.partition[tenant], given.byte[tenant]
-            where = parts.parts(partition, buffer.partitions) if at >= 0 else ()
+            partition, at = given.partition[number], given.byte[number]
         else:
-            partition, at, where = _first_fit(memory, policy, parts, limits, placed, tenant, buffer)
+            partition, at = _first_fit(policy, parts, placed, number)
         partitions.append(partition)
         bytes_.append(at)
         if at < 0:
             continue
-        end = at + tenants.taken[tenant]
-        beyond += end > room.usable and buffer.address is None
-        before = memory.put(where, tenant, at, end, now)
-        reuse += [(earlier, tenant) for earlier in before if tenants.last[earlier] < now]
+        end = at + live.taken[number]
+        beyond += end > addresses.usable and buffer.address is None
+        before = memory.put(parts.parts(partition, buffer.partitions), number, at, end, live.first[number])
+        reuse += [(earlier, number) for earlier in before if live.last[earlier] < live.first[number]]
     return Placing(partitions, bytes_, reuse, beyond)
 
 
-def _first_fit(
-    memory: Memory, policy: _Packing, parts: _Parts, limits: tuple[int, ...], placed: _Placed, tenant: int,
-    buffer: Buffer,
-) -> tuple[int, int, tuple[int, ...]]:  # fmt: skip
-    """(partition, byte, parts) by a policy, below the lowest limit that works; byte -1 without room."""
-    for limit in limits:
-        for partition, where in parts.choices(buffer.partitions):
-            blocked = placed.spans(tenant, quadrants_of(partition, buffer.partitions)) if placed.any else ()
-            at = policy.find(memory, tenant, where, limit, blocked)
+def _first_fit(policy: _Packing, parts: _Parts, placed: _Placed, number: int) -> tuple[int, int]:
+    """Return (partition, byte) by a policy, below the lowest limit that works; (-1, -1) without room."""
+    partitions = policy.live.buffers[number].partitions
+    for limit in dict.fromkeys((policy.addresses.usable, policy.addresses.capacity)):
+        for partition, where in parts.choices[partitions]:
+            blocked = placed.spans(number, quadrants_of(partition, partitions)) if placed.any else ()
+            at = policy.find(number, where, limit, blocked)
             if at >= 0:
-                return partition, at, where
-    return -1, -1, ()
+                return partition, at
+    return -1, -1
 
 
 class _Placed:
     """The tensors that users placed, for those that must keep out of their way."""
 
-    def __init__(self, tenants: Tenants) -> None:
-        self._rows = [row for row, buffer in enumerate(tenants.buffers) if buffer.address is not None]
-        self.any = bool(self._rows) and len(self._rows) < len(tenants.buffers)
-        self._first = [tenants.first[row] for row in self._rows]
-        self._tenants = tenants
+    def __init__(self, live: LiveBuffers) -> None:
+        self._rows = [row for row, buffer in enumerate(live.buffers) if buffer.address is not None]
+        self.any = bool(self._rows) and len(self._rows) < len(live.buffers)
+        self._first = [live.first[row] for row in self._rows]
+        self._live = live
         # When each place is taken, as numbers of `_rows`: there are fewer places than tensors in long programs.
         self._places: dict[tuple[int, int, int, int], list[int]] = {}
         for number, row in enumerate(self._rows):
             self._places.setdefault(self._place(row), []).append(number)
 
-    def spans(self, tenant: int, quadrants: range) -> list[tuple[int, int]]:
-        """(start, end) of the placed tensors in `quadrants` that come later in the tenant's life, joined and sorted.
+    def spans(self, number: int, quadrants: range) -> list[tuple[int, int]]:
+        """(start, end) of the placed tensors in `quadrants` that come later in the number's life, joined and sorted.
 
         Those that came before it have taken their bytes already.
         """
-        low = bisect_right(self._rows, tenant)
-        high = bisect_right(self._first, self._tenants.last[tenant], low)
+        low = bisect_right(self._rows, number)
+        high = bisect_right(self._first, self._live.last[number], low)
         if low >= high:
             return []
         if high - low <= len(self._places):
@@ -276,11 +257,11 @@ class _Placed:
 
     def _place(self, row: int) -> tuple[int, int, int, int]:
         """(first quadrant, end quadrant, first byte, end byte)."""
-        buffer = self._tenants.buffers[row]
+        buffer = self._live.buffers[row]
         assert buffer.address is not None
         partition, at = buffer.address
         found = quadrants_of(partition, buffer.partitions)
-        return found.start, found.stop, at, at + self._tenants.taken[row]
+        return found.start, found.stop, at, at + self._live.taken[row]
 
 
 def _any_within(numbers: list[int], low: int, high: int) -> bool:
@@ -299,56 +280,51 @@ def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
-def _packed(tenants: Tenants, room: Room) -> Placing:
-    return _arrange(tenants, room, _Packing(tenants, room), spread=True)
+def _packed(live: LiveBuffers, addresses: AddressSpace) -> Placing:
+    return _arrange(live, addresses, _Packing, spread=True)
 
 
-def _planned(tenants: Tenants, room: Room) -> Placing:
-    """Largest first, each at the lowest bytes that nothing placed so far needs during its life."""
-    count = len(tenants.buffers)
-    policy = _Packing(tenants, room)
+def _planned(live: LiveBuffers, addresses: AddressSpace) -> Placing:
+    """Place the largest first, each at the lowest bytes that nothing placed so far needs during its life."""
+    count = len(live.buffers)
+    partition, byte = [-1] * count, [-1] * count
     if count > _PLANNED:
-        return Placing([-1] * count, [-1] * count, [], 0)
-    first, last = np.array(tenants.first, np.int64), np.array(tenants.last, np.int64)
+        return Placing(partition, byte, [], 0)
+    first, last = np.array(live.first, np.int64), np.array(live.last, np.int64)
     start, end = np.zeros(count, np.int64), np.zeros(count, np.int64)
     covers = np.zeros((count, QUADRANTS), bool)
-    partition, byte = [-1] * count, [-1] * count
 
     def settle(row: int, at_partition: int, at: int) -> None:
         partition[row], byte[row] = at_partition, at
-        start[row], end[row] = at, at + tenants.taken[row]
-        found = quadrants_of(at_partition, tenants.buffers[row].partitions)
+        start[row], end[row] = at, at + live.taken[row]
+        found = quadrants_of(at_partition, live.buffers[row].partitions)
         covers[row, found.start : found.stop] = True
 
-    automatic = []
-    for row, buffer in enumerate(tenants.buffers):
-        if buffer.address is None:
-            automatic.append(row)
-        else:
+    automatic = [row for row, buffer in enumerate(live.buffers) if buffer.address is None]
+    for row, buffer in enumerate(live.buffers):
+        if buffer.address is not None:
             settle(row, *buffer.address)
-    automatic.sort(key=lambda row: (-tenants.taken[row] * tenants.buffers[row].partitions, row))
-    for row in automatic:
-        buffer = tenants.buffers[row]
-        meets = (first <= last[row]) & (last >= first[row]) & (end > 0)
-        for at_partition in legal_starts(buffer.partitions) or (0,):
-            found = quadrants_of(at_partition, buffer.partitions)
-            rows = np.flatnonzero(meets & covers[:, found.start : found.stop].any(axis=1))
+    for row in sorted(automatic, key=lambda row: (-live.taken[row] * live.buffers[row].partitions, row)):
+        partitions = live.buffers[row].partitions
+        beside = (first <= last[row]) & (last >= first[row]) & (end > 0)
+        for at_partition in legal_starts(partitions) or (0,):
+            found = quadrants_of(at_partition, partitions)
+            rows = np.flatnonzero(beside & covers[:, found.start : found.stop].any(axis=1))
             spans = sorted(zip(start[rows].tolist(), end[rows].tolist(), strict=True))
-            at = _lowest(spans, room, tenants.taken[row], tenants.step[row])
+            at = _lowest(spans, addresses, live.taken[row], live.step[row])
             if at >= 0:
                 settle(row, at_partition, at)
                 break
-    return _arrange(tenants, room, policy, spread=True, given=Placing(partition, byte, [], 0))
+    return _arrange(live, addresses, _Packing, spread=True, given=Placing(partition, byte, [], 0))
 
 
-def _lowest(spans: Spans, room: Room, taken: int, step: int) -> int:
-    """Lowest aligned byte outside the sorted spans, inside one bank where it fits one; -1 without room."""
-    banked = room.bank and taken <= room.bank
-    step = step if banked or not room.bank else room.bank
-    at = 0
-    for start, end in (*spans, (room.capacity, room.capacity)):
-        if banked and at % room.bank + taken > room.bank:
-            at = -(-at // room.bank) * room.bank
+def _lowest(spans: Spans, addresses: AddressSpace, taken: int, step: int) -> int:
+    """Return the lowest aligned byte outside the sorted spans, inside one bank where it fits one; -1 without room."""
+    bank, at = addresses.bank, 0
+    step = bank if bank < taken and bank else step
+    for start, end in (*spans, (addresses.capacity, addresses.capacity)):
+        if bank and taken <= bank < at % bank + taken:
+            at = -(-at // bank) * bank
         if at + taken <= start:
             return at
         if end > at:

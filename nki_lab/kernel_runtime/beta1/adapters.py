@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import DType
-from nki_lab.isa.spec import Instruction, Legacy
+from nki_lab.isa.spec import Beta1, Instruction
 from nki_lab.kernel_runtime.beta1.blocks import split_shape
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
-def adapt(instruction: Instruction, face: Legacy, values: dict[str, Any]) -> None:
+def adapt(instruction: Instruction, face: Beta1, values: dict[str, Any]) -> None:
     """Replace arguments of Beta 1's own forms by the operands that they stand for, as the declaration says."""
     for name, form in face.forms.items():
         if form == "shape":
@@ -44,11 +44,13 @@ def _index(instruction: Instruction, name: str, value: Any) -> Index:
     if isinstance(value, Index) and value.ndim >= 2:
         return value
     what = f"an index of shape {value.shape}" if isinstance(value, Index) else f"a {type(value).__name__}"
-    raise error_of(
-        diagnose("NKI216", f"{instruction.name}: {name} is {what}", operand=name,
-                 limit=f"{name} is an index expression with a partition and a free dimension",
-                 help="write nl.arange(n)[None, :] or nl.arange(n)[:, None]")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI216",
+        f"{instruction.name}: {name} is {what}",
+        operand=name,
+        limit=f"{name} is an index expression with a partition and a free dimension",
+        help="write nl.arange(n)[None, :] or nl.arange(n)[:, None]",
+    )
 
 
 def _comparison(
@@ -75,7 +77,7 @@ def _comparison(
 
 def _bad_comparison(instruction: Instruction, name: str, problem: str, limit: str, instead: str) -> NkiError:
     message = f"{instruction.name}: {name} {problem}"
-    return error_of(diagnose("NKI012", message, operand=name, limit=limit, help=instead))
+    return coded_error("NKI012", message, operand=name, limit=limit, help=instead)
 
 
 def _check_dtypes(instruction: Instruction, dtypes: Mapping[str, tuple[DType, ...]], values: Mapping[str, Any]) -> None:
@@ -83,8 +85,10 @@ def _check_dtypes(instruction: Instruction, dtypes: Mapping[str, tuple[DType, ..
         value = values.get(name)
         if isinstance(value, NkiTensor) and value._dtype not in allowed:
             or_number = ", or pass a number" * (len(allowed) == 1)
-            raise error_of(
-                diagnose("NKI202", f"{instruction.name}: {name} is {value._dtype.name}", operand=name,
-                         limit=f"{name} is {' or '.join(item.name for item in allowed)}",
-                         help=f"copy it to a tile of {allowed[0].name} first{or_number}")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI202",
+                f"{instruction.name}: {name} is {value._dtype.name}",
+                operand=name,
+                limit=f"{name} is {' or '.join(item.name for item in allowed)}",
+                help=f"copy it to a tile of {allowed[0].name} first{or_number}",
+            )

@@ -59,13 +59,13 @@ def _of_first_pass(address: int) -> int:
     """
     builder, frame = local.builder, user_frame(2)
     table: dict[tuple[tuple[int, int], ...], _Addresses] | None = getattr(builder, "first_addresses", None)
-    if builder is None or frame is None or table is None or builder.passes.root is None:
+    if builder is None or frame is None or table is None or builder.iterations.root is None:
         return address
     calls: list[tuple[int, int]] = []
     passes: list[Any] = []
-    while frame is not None and frame is not builder.passes.root:
+    while frame is not None and frame is not builder.iterations.root:
         calls.append((id(frame.f_code), frame.f_lasti))
-        around = [loop for loop in builder.passes.place_of(frame).loops if _is_once(loop.site)]
+        around = [loop for loop in builder.iterations.place_of(frame).loops if _is_once(loop.site)]
         passes += [frame.f_locals.get(loop.variable) for loop in around]
         frame = frame.f_back
     if not passes:

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
+from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
+from nki_lab.kernel_runtime.beta1.deferred import OTHER, Deferred, result_position
 from nki_lab.kernel_runtime.beta1.elementwise import operator
-from nki_lab.kernel_runtime.beta1.held import OTHER, Held, result_position
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
 from nki_lab.kernel_runtime.beta1.subscript import checked, restricted
-from nki_lab.kernel_runtime.beta1.temporary import assigns_temporary
 from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -32,44 +32,46 @@ class LoopReduction(NamedTuple):
     op: str
 
 
-def redirect(builder: LegacyBuilder, held: Held, target: NkiTensor, value: NkiTensor, **changes: Any) -> bool:
-    """Record the held instruction with `target` for its destination; False where it cannot write there.
+def redirect(
+    builder: DeferringBuilder, deferred: Deferred, target: NkiTensor, value: NkiTensor, **changes: Any
+) -> bool:
+    """Record the deferred instruction with `target` for its destination; False where it cannot write there.
 
     `changes` replace attributes of the instruction.
     """
-    if held.instruction is None:
-        builder.held = None
+    if deferred.instruction is None:
+        builder.deferred = None
         return True
     if _significant(target._shape) != _significant(value._shape):
         return False
-    if held.box is not None and target._shape != held.tile._shape:
+    if deferred.box is not None and target._shape != deferred.tile._shape:
         return False
-    dst = checked(target) if held.box is None else restricted(target, held.box)
-    place = result_position(held.instruction)
-    live = (*held.live[:place], dst, *held.live[place + 1 :])
-    names = fixed_names(held.instruction)
-    fixed = tuple([changes.get(name, item) for name, item in zip(names, held.fixed, strict=True)])
+    dst = checked(target) if deferred.box is None else restricted(target, deferred.box)
+    place = result_position(deferred.instruction)
+    live = (*deferred.live[:place], dst, *deferred.live[place + 1 :])
+    names = fixed_names(deferred.instruction)
+    fixed = tuple([changes.get(name, item) for name, item in zip(names, deferred.fixed, strict=True)])
     try:
-        builder.check(held.instruction, live, fixed)
+        builder.check(deferred.instruction, live, fixed)
     except NkiError:
         return False
-    builder.held = None
-    builder.replay(held, live, fixed)
+    builder.deferred = None
+    builder.replay(deferred, live, fixed)
     return True
 
 
-def computed_here(builder: LegacyBuilder, value: Any) -> Held | None:
-    """The held instruction, where `value` is its result and the running statement has just computed it."""
-    held = builder.held
-    if held is None or not isinstance(value, NkiTensor) or value._buffer is not held.tile._buffer:
+def computed_here(builder: DeferringBuilder, value: Any) -> Deferred | None:
+    """The deferred instruction, where `value` is its result and the running statement has just computed it."""
+    deferred = builder.deferred
+    if deferred is None or not isinstance(value, NkiTensor) or value._buffer is not deferred.tile._buffer:
         return None
-    if value is not held.tile and (held.box is not None or value.size != held.tile.size):
+    if value is not deferred.tile and (deferred.box is not None or value.size != deferred.tile.size):
         return None
     just_computed = assigns_temporary() if builder.temporary is None else builder.temporary
-    return held if just_computed else None
+    return deferred if just_computed else None
 
 
-def assign(builder: LegacyBuilder, target: NkiTensor, value: Any) -> None:
+def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
     """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
     if isinstance(target, BlockTensor):
         _assign_blocks(builder, target, value)
@@ -84,24 +86,27 @@ def assign(builder: LegacyBuilder, target: NkiTensor, value: Any) -> None:
         require_tile(value)
         if same_view(target, value):
             return
-        held = computed_here(builder, value)
-        if held is not None and redirect(builder, held, target, value, accumulate=False):
+        deferred = computed_here(builder, value)
+        if deferred is not None and redirect(builder, deferred, target, value, accumulate=False):
             return
-        if held is not None and held.box is not None and target._shape == value._shape:
+        if deferred is not None and deferred.box is not None and target._shape == value._shape:
             builder.sync()
-            target, value = restricted(target, held.box), restricted(value, held.box)
+            target, value = restricted(target, deferred.box), restricted(value, deferred.box)
         copy_into(checked(target), checked(value))
         return
     if isinstance(value, (Number, np.generic)):
         operations.fill(checked(target), value.item() if isinstance(value, np.generic) else value)
         return
-    raise error_of(
-        diagnose("NKI013", f"a {type(value).__name__} is assigned to a tensor", note=describe(target),
-                 limit="tensors and numbers are assigned", help="pass arrays as arguments of the kernel")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"a {type(value).__name__} is assigned to a tensor",
+        note=describe(target),
+        limit="tensors and numbers are assigned",
+        help="pass arrays as arguments of the kernel",
+    )
 
 
-def _reduce_into(builder: LegacyBuilder, target: NkiTensor, value: LoopReduction) -> None:
+def _reduce_into(builder: DeferringBuilder, target: NkiTensor, value: LoopReduction) -> None:
     """target = op(target, x); a target that nothing has written takes x."""
     if builder.written(target):
         inplace(builder, value.op, target, value.tile)
@@ -109,7 +114,7 @@ def _reduce_into(builder: LegacyBuilder, target: NkiTensor, value: LoopReduction
         copy_into(checked(target), checked(value.tile))
 
 
-def _assign_blocks(builder: LegacyBuilder, target: BlockTensor, value: Any) -> None:
+def _assign_blocks(builder: DeferringBuilder, target: BlockTensor, value: Any) -> None:
     if not isinstance(value, (Number, np.generic)):
         require_tile(target)
     for tile in target.tiles():
@@ -123,7 +128,7 @@ def copy_into(target: NkiTensor, value: NkiTensor) -> None:
     operations.assign(target, value)
 
 
-def inplace(builder: LegacyBuilder, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
+def inplace(builder: DeferringBuilder, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
     """`tensor name= other`: one instruction that reads and writes the tensor.
 
     A matrix product added to PSUM is accumulated by the Tensor Engine: the first one overwrites what nothing or
@@ -132,25 +137,25 @@ def inplace(builder: LegacyBuilder, name: str, tensor: NkiTensor, other: Any) ->
     require_tile(tensor)
     if isinstance(other, LoopReduction):
         other = other.tile
-    held = computed_here(builder, other)
-    if held is not None and held.instruction is None:
-        builder.held = None
+    deferred = computed_here(builder, other)
+    if deferred is not None and deferred.instruction is None:
+        builder.deferred = None
         return tensor
     if (
-        held is not None and name == "add" and held.instruction is not None
-        and held.instruction.accumulation is not None and tensor._buffer.space is MemoryRegion.psum
+        deferred is not None and name == "add" and deferred.instruction is not None
+        and deferred.instruction.accumulation is not None and tensor._buffer.space is MemoryRegion.psum
     ):  # fmt: skip
         foreign = builder.writers.get(tensor._buffer.id, 0) & OTHER
-        if redirect(builder, held, tensor, other, accumulate=True if foreign else None):
+        if redirect(builder, deferred, tensor, other, accumulate=True if foreign else None):
             return tensor
-    if held is not None and held.box is not None and tensor._shape == other._shape:
+    if deferred is not None and deferred.box is not None and tensor._shape == other._shape:
         builder.sync()
-        view, other = restricted(tensor, held.box), restricted(other, held.box)
+        view, other = restricted(tensor, deferred.box), restricted(other, deferred.box)
     else:
         view = checked(tensor)
-    result = operator(builder, name, view, other)
-    held = builder.held
-    if held is None or held.tile is not result or not redirect(builder, held, view, result):
+    result = operator(name, view, other)
+    deferred = builder.deferred
+    if deferred is None or deferred.tile is not result or not redirect(builder, deferred, view, result):
         copy_into(view, result)
     return tensor
 
@@ -171,13 +176,11 @@ def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:
     try:
         return operations.broadcast_to(view, target._shape)
     except (NkiError, IndexError):
-        raise error_of(
-            diagnose(
-                "NKI203",
-                f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
-                limit="sizes are equal; free dimensions of size 1 repeat",
-                help="assign to a part of the target, or reshape the value",
-            )
+        raise coded_error(
+            "NKI203",
+            f"a value of shape {tuple(value._shape)} is assigned to {tuple(target._shape)}",
+            limit="sizes are equal; free dimensions of size 1 repeat",
+            help="assign to a part of the target, or reshape the value",
         ) from None
 
 

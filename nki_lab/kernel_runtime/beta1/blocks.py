@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.beta1.index import Grid, Index
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, StridedView, make_view, row_major
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -86,22 +87,14 @@ class BlockTensor(NkiTensor):
         return tile[keys[depth:]] if len(keys) > depth else tile
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """The tiles of a grid, made when needed; grids cut out of it share them."""
 
-    __slots__ = ("grow", "known", "prefix", "sizes")
-
-    def __init__(
-        self,
-        sizes: tuple[int, ...],
-        grow: Grow,
-        prefix: tuple[int, ...] = (),
-        known: dict[Any, NkiTensor] | None = None,
-    ) -> None:
-        self.sizes = sizes
-        self.grow = grow
-        self.prefix = prefix
-        self.known = {} if known is None else known
+    sizes: tuple[int, ...]
+    grow: Grow
+    prefix: tuple[int, ...] = ()
+    known: dict[tuple[int, ...], NkiTensor] = field(default_factory=dict)
 
     def part(self, place: tuple[int, ...]) -> Blocks:
         """The grid of the remaining dimensions."""
@@ -126,14 +119,17 @@ def grid_of(buffer: Buffer, blocks: Blocks, tile_shape: tuple[int, ...]) -> Bloc
     return grid
 
 
+def tiles_of(tensor: NkiTensor) -> Iterator[NkiTensor]:
+    """Return the tiles of a grid, or the tensor itself."""
+    return tensor.tiles() if isinstance(tensor, BlockTensor) else iter((tensor,))
+
+
 def require_tile(tensor: NkiTensor) -> None:
     """NKI312 for a grid where a tile is needed."""
     if isinstance(tensor, BlockTensor):
-        raise error_of(
-            diagnose(
-                "NKI312",
-                f"{describe(tensor)} has block dimensions {tensor.blocks}, it is no tile",
-                limit="instructions take tiles: tensors whose partition dimension comes first",
-                help=f"index the block dimensions, as in t[{', '.join('i' for _ in tensor.blocks)}]",
-            )
+        raise coded_error(
+            "NKI312",
+            f"{describe(tensor)} has block dimensions {tensor.blocks}, it is no tile",
+            limit="instructions take tiles: tensors whose partition dimension comes first",
+            help=f"index the block dimensions, as in t[{', '.join('i' for _ in tensor.blocks)}]",
         )

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
-from nki_lab.kernel_runtime.beta1.held import Box, Held, out_positions, result_position, writer_kind
+from nki_lab.kernel_runtime.beta1.deferred import Box, Deferred, out_positions, result_position, writer_kind
 from nki_lab.kernel_runtime.beta1.splitting import parts
 from nki_lab.kernel_runtime.beta1.subscript import OutsideView, checked, restricted, subscript
 from nki_lab.kernel_runtime.ir import Program
@@ -30,7 +30,7 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, exten
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 
-class LegacyBuilder(Builder):
+class DeferringBuilder(Builder):
     """Records the instructions of a Beta 1 kernel; see the module for what is held back."""
 
     elementwise_operators = True
@@ -40,7 +40,7 @@ class LegacyBuilder(Builder):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.held: Held | None = None
+        self.deferred: Deferred | None = None
         self._legal: set[Any] = set()
         self.writers: dict[int, int] = {}
         self.places_tensors = False  # whether some tensor has an allocator
@@ -81,18 +81,16 @@ class LegacyBuilder(Builder):
             known = self._shared[at]
             if known._shape == wanted._shape and known._dtype is wanted._dtype:
                 return known
-        raise error_of(
-            diagnose(
-                "NKI016",
-                f"instance {self.program_ids} of the launch grid allocates {describe(wanted)}, which the first did not",
-                limit="all instances of a grid allocate the same tensors in shared HBM, in the same order",
-                help="allocate shared tensors at the kernel's top level, outside of branches on program_id",
-            )
+        raise coded_error(
+            "NKI016",
+            f"instance {self.program_ids} of the launch grid allocates {describe(wanted)}, which the first did not",
+            limit="all instances of a grid allocate the same tensors in shared HBM, in the same order",
+            help="allocate shared tensors at the kernel's top level, outside of branches on program_id",
         )
 
     def view_of(self, tensor: NkiTensor) -> int:
         """Interned number of a view; brings its buffer into the program."""
-        if self.held is not None:
+        if self.deferred is not None:
             self.sync()
         buffer = tensor._buffer
         if buffer.id < 0 and buffer.owner is self:
@@ -119,12 +117,12 @@ class LegacyBuilder(Builder):
     def _fill_zeros(self, buffer: Buffer) -> None:
         tile, site = self._zeros.pop(buffer)
         former, self.pinned = self.pinned, site
-        held, self.held = self.held, None
+        deferred, self.deferred = self.deferred, None
         try:
             operations.fill(tile, 0.0)
             self.sync()
         finally:
-            self.pinned, self.held = former, held
+            self.pinned, self.deferred = former, deferred
 
     def subscript(self, tensor: NkiTensor, key: Any) -> NkiTensor:
         """`tensor[key]` with index expressions."""
@@ -162,7 +160,7 @@ class LegacyBuilder(Builder):
         if dst.__class__ is NkiTensor and dst._buffer.id < 0 and dst._buffer.owner is self:
             self.check(instruction, live, fixed)
             site, running = self.place()
-            self.held = Held(instruction, live, fixed, name, site, dst, running)
+            self.deferred = Deferred(dst, instruction, live, fixed, name, site, running)
             return NkiInstruction(self.program, len(self.program))
         return self._record(instruction, live, fixed, name)
 
@@ -225,46 +223,51 @@ class LegacyBuilder(Builder):
 
     def sync(self) -> None:
         """Record the instruction that is held back."""
-        held = self.held
-        if held is not None:
-            self.held = None
-            if held.instruction is not None:
-                self.replay(held, held.live, held.fixed)
+        deferred = self.deferred
+        if deferred is not None:
+            self.deferred = None
+            if deferred.instruction is not None:
+                self.replay(deferred, deferred.live, deferred.fixed)
 
-    def replay(self, held: Held, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
-        assert held.instruction is not None
-        former = self.pinned, self.pinned_pass
-        self.pinned, self.pinned_pass = held.site, held.running
+    def replay(self, deferred: Deferred, live: tuple[Any, ...], fixed: tuple[Any, ...]) -> None:
+        assert deferred.instruction is not None
+        former = self.pinned, self.pinned_iteration
+        self.pinned, self.pinned_iteration = deferred.site, deferred.running
         try:
-            self._record(held.instruction, live, fixed, held.name)
+            self._record(deferred.instruction, live, fixed, deferred.name)
         except NkiError as error:
-            error.diagnostics = tuple(placed(item, self.program.sites[held.site]) for item in error.diagnostics)
+            error.diagnostics = tuple(placed(item, self.program.sites[deferred.site]) for item in error.diagnostics)
             raise
         finally:
-            self.pinned, self.pinned_pass = former
+            self.pinned, self.pinned_iteration = former
 
     # -- results of calls --------------------------------------------------------------------------------------------
 
     def widen(self, result: NkiTensor, shape: tuple[int, ...], box: Box) -> NkiTensor:
         """A fresh tile of `shape` of which the call's `result` fills `box`; the rest stays as it is."""
         tile = self.like(result, shape=shape, space=result._buffer.space.value)
-        held = self.held
+        deferred = self.deferred
         target = restricted(tile, box)
-        if held is not None and held.box is None and held.instruction is not None and result is held.tile:
-            place = result_position(held.instruction)
-            held.live = (*held.live[:place], target, *held.live[place + 1 :])
-            held.tile, held.box = tile, box
+        if (
+            deferred is not None
+            and deferred.box is None
+            and deferred.instruction is not None
+            and result is deferred.tile
+        ):
+            place = result_position(deferred.instruction)
+            deferred.live = (*deferred.live[:place], target, *deferred.live[place + 1 :])
+            deferred.tile, deferred.box = tile, box
         else:
             operations.assign(target, result)
-            if self.held is not None:
-                self.held.tile, self.held.box = tile, box
+            if self.deferred is not None:
+                self.deferred.tile, self.deferred.box = tile, box
         return tile
 
     def unwritten(self, shape: tuple[int, ...], dtype: Any, space: Any) -> NkiTensor:
         """A fresh tile that no instruction fills, as a call under an empty mask returns it."""
         self.sync()
         tile = self.allocate(shape, dtype, space)
-        self.held = Held(None, (), (), None, -1, tile)
+        self.deferred = Deferred(tile)
         return tile
 
     def written(self, tensor: NkiTensor) -> bool:
@@ -273,32 +276,33 @@ class LegacyBuilder(Builder):
         return tensor._buffer.id in self.writers or tensor._buffer.kind in ("input", "const")
 
 
-def current(what: str) -> LegacyBuilder:
-    """The builder of the Beta 1 kernel being specialised; NKI605 in a kernel of the current dialect."""
+def current(what: str = "neuronxcc.nki") -> DeferringBuilder:
+    """Return the builder of the Beta 1 kernel being specialised; NKI605 in a kernel of the current dialect."""
     builder = context.current(what)
-    if isinstance(builder, LegacyBuilder):
+    if isinstance(builder, DeferringBuilder):
         return builder
-    raise error_of(
-        diagnose(
-            "NKI605",
-            f"neuronxcc's {what} is called in a kernel of the current dialect",
-            limit="a kernel uses either nki or neuronxcc.nki",
-            help=f"import {what.partition('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
-        )
+    raise coded_error(
+        "NKI605",
+        f"neuronxcc's {what} is called in a kernel of the current dialect",
+        limit="a kernel uses either nki or neuronxcc.nki",
+        help=f"import {what.partition('.')[0]} from nki, or decorate the kernel with neuronxcc.nki.jit",
     )
 
 
-def located(door: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with the user's call as the site of everything that it records."""
+def located(function: Callable[..., Any], what: str = "") -> Callable[..., Any]:
+    """Return the function with the user's call as the site of everything that it records.
 
-    @functools.wraps(door)
+    With `what`, the function's name for users, it is called in Beta 1 kernels only: NKI005 and NKI605 elsewhere.
+    """
+
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        builder = context.local.builder
+        builder = current(what) if what else context.local.builder
         if builder is None or builder.pinned >= 0:
-            return door(*args, **kwargs)
-        builder.pinned, builder.pinned_pass = builder.place()
+            return function(*args, **kwargs)
+        builder.pinned, builder.pinned_iteration = builder.place()
         try:
-            return door(*args, **kwargs)
+            return function(*args, **kwargs)
         finally:
             builder.pinned = -1
 

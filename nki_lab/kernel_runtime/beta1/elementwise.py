@@ -12,54 +12,66 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import BOOL, F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
-from nki_lab.kernel_runtime.beta1.masking import masked
-from nki_lab.kernel_runtime.beta1.moving import moved_by_tile
-from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.beta1.builder import current
+from nki_lab.kernel_runtime.beta1.masking import MaskLike, Shape, common_shape, masked
+from nki_lab.kernel_runtime.beta1.subscript import Subscript, axes_of, checked, moved_by_tile
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import namespaces, operations
-from nki_lab.kernel_runtime.language.operations import as_op, kind_of
+from nki_lab.kernel_runtime.language.operations import Operand, as_op, dressed, kind_of
 from nki_lab.kernel_runtime.tensor import NkiTensor, make_view, psum, sbuf
 
-Shape = tuple[int, ...]
 _CURRENT = namespaces.language_names()
 _UNARY = tuple(n for n in _CURRENT if n != "copy" and (n in ACTIVATIONS or (n in ALU and ALU[n].arity == 1)))
-_LETTERS = ("P", "F")
 _TRUTH = frozenset(
     ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
 )
 _LOGICAL = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 
 
-def operand(value: Any, function: str, name: str) -> NkiTensor:
+def operand(value: object, function: str, name: str) -> NkiTensor:
     """`value` checked to be a tile; NKI013 for anything else, NKI312 for a grid of tiles."""
     if not isinstance(value, NkiTensor):
-        raise error_of(
-            diagnose("NKI013", f"nl.{function}: {name} is {value!r} ({type(value).__name__}), it must be a tensor",
-                     operand=name, limit=f"{name} is a tensor", help="load arrays with nl.load first")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI013",
+            f"nl.{function}: {name} is {value!r} ({type(value).__name__}), it must be a tensor",
+            operand=name,
+            limit=f"{name} is a tensor",
+            help="load arrays with nl.load first",
+        )
     require_tile(value)
     return value
 
 
-def common_shape(*shapes: Shape) -> Shape:
-    """The shape that tiles broadcast to: partitions first, free dimensions aligned at the end."""
-    rank = max(len(shape) for shape in shapes)
-    filled = [(shape[0], *(1,) * (rank - len(shape)), *shape[1:]) for shape in shapes]
-    sizes = tuple(max(column) for column in zip(*filled, strict=True))
-    if any(have not in (1, want) for shape in filled for have, want in zip(shape, sizes, strict=True)):
-        listed = " and ".join(str(tuple(shape)) for shape in shapes)
-        raise error_of(
-            diagnose("NKI203", f"tiles of shapes {listed} do not broadcast", operand="y",
-                     limit="each dimension has equal sizes, or size 1 on one side",
-                     help="slice or reshape one tile to the shape of the other")
-        )  # fmt: skip
-    return sizes
+def two_dimensional(value: object, function: str, name: str, help: str) -> NkiTensor:
+    """Return `value` checked to be a tile of two dimensions; NKI225 for other tiles."""
+    tile = operand(value, function, name)
+    if len(tile._shape) != 2:
+        raise coded_error(
+            "NKI225",
+            f"nl.{function}: {name} has shape {tuple(tile._shape)}",
+            operand=name,
+            limit=f"{name} is two-dimensional",
+            help=help,
+        )
+    return tile
+
+
+def refuse_mask(mask: MaskLike, function: str, limit: str, help: str) -> None:
+    """Refuse a mask of a function that has none; NKI010."""
+    if mask is not None and mask is not True:
+        raise coded_error(
+            "NKI010", f"nl.{function} with a mask is not modelled", operand="mask", limit=limit, help=help
+        )
+
+
+def tile_shape(shape: Shape) -> Shape:
+    """Return the shape of a tile: at least two dimensions."""
+    return shape if len(shape) > 1 else (*shape, 1)
 
 
 def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
@@ -78,25 +90,27 @@ def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     return view
 
 
-def spread(builder: LegacyBuilder, tile: NkiTensor, partitions: int) -> NkiTensor:
-    """A tile with the one partition of `tile` in each of its `partitions`: a DMA that reads the same row again."""
-    source = in_sbuf(builder, checked(tile))
+def spread(tile: NkiTensor, partitions: int) -> NkiTensor:
+    """Return the one partition of a tile in each of several: a DMA reads the same row again; others as they are."""
+    if tile._shape[0] != 1 or partitions == 1:
+        return tile
+    source = in_sbuf(checked(tile))
     shape = (partitions, *source._shape[1:])
-    wide = builder.allocate(shape, source._dtype, sbuf)
+    wide = current().allocate(shape, source._dtype, sbuf)
     isa("dma_copy")(wide, stretched(source, shape))
     return wide
 
 
-def in_sbuf(builder: LegacyBuilder, tile: NkiTensor) -> NkiTensor:
-    """The tile, copied out of PSUM where it lies there."""
+def in_sbuf(tile: NkiTensor) -> NkiTensor:
+    """Return the tile, copied out of PSUM where it lies there."""
     if tile._buffer.space is not psum:
         return tile
-    place = builder.like(tile)
+    place = current().like(tile)
     isa("tensor_copy")(place, checked(tile))
     return place
 
 
-def result_dtype(name: str, x: Any, y: Any, dtype: Any) -> DType:
+def result_dtype(name: str, x: object, y: object, dtype: object) -> DType:
     """What Beta 1 gives `x name y`: truth values as bool, else the promoted dtype, bare numbers being widest."""
     if dtype is not None:
         return dtype_of(dtype)
@@ -105,117 +119,106 @@ def result_dtype(name: str, x: Any, y: Any, dtype: Any) -> DType:
     return promote(*[item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)])
 
 
-def binary(builder: LegacyBuilder, name: str, x: Any, y: Any, dtype: Any = None, mask: Any = None, *,
+def binary(name: str, x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, *,
            partitions: bool = True) -> NkiTensor:  # fmt: skip
-    """`x name y` in a new tile; either side may be a number. Size-1 partitions repeat only with `partitions`."""
+    """Return `x name y` in a new tile; either side may be a number. Partitions of size 1 repeat with `partitions`."""
     if name == "divide":
-        return _divide(builder, x, y, dtype, mask, partitions=partitions)
+        return _divide(x, y, dtype, mask, partitions=partitions)
     if name not in ALU:
         raise error_of(unmodelled(f"neuronxcc.nki.language.{name}"))
-    return both(builder, name, functools.partial(operations.binary, name), x, y, dtype, mask, partitions=partitions)
+    return both(name, functools.partial(operations.binary, name), x, y, dtype, mask, partitions=partitions)
 
 
-def both(builder: LegacyBuilder, name: str, of: Callable[[Any, Any, DType], NkiTensor], x: Any, y: Any,
-         dtype: Any = None, mask: Any = None, *, partitions: bool = True) -> NkiTensor:  # fmt: skip
-    """`of(x, y, dtype)` for two sides, tiles in one shape or numbers, where the mask leaves them."""
+def both(name: str, of: Callable[[Operand, Operand, DType], NkiTensor], x: Operand, y: Operand, dtype: object = None,
+         mask: MaskLike = None, *, partitions: bool = True) -> NkiTensor:  # fmt: skip
+    """Return `of(x, y, dtype)` for two sides, tiles in one shape or numbers, where the mask leaves them."""
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
         operand(x, name, "x")
-    left, right = (_side(item, name, which) for item, which in ((x, "x"), (y, "y")))
+    left, right = _side(x, name, "x"), _side(y, name, "y")
     kind = result_dtype(name, x, y, dtype)
-
-    def compute(a: Any, b: Any) -> NkiTensor:
-        return of(a, b, kind)
-
     if isinstance(left, NkiTensor) and isinstance(right, NkiTensor):
-        pair = _pair(builder, name, left, right, partitions)
-        return masked(builder, mask, compute, pair, (_LETTERS, _LETTERS), common_shape, lambda _: (kind, sbuf))
+        return masked(mask, lambda a, b: of(a, b, kind), _pair(name, left, right, partitions), kind)
     if isinstance(left, NkiTensor):
-        return one(builder, mask, lambda a: compute(a, right), left, kind)
-    return one(builder, mask, lambda a: compute(left, a), right, kind)
+        return masked(mask, lambda a: of(a, right, kind), (left,), kind)
+    return masked(mask, lambda a: of(left, a, kind), (operand(right, name, "y"),), kind)
 
 
-def _side(value: Any, name: str, which: str) -> Any:
-    """One side of an operator: a tile or a number."""
-    return operand(value, name, which) if isinstance(value, NkiTensor) else _number(name, value, which)
+def _side(value: Operand, name: str, which: str) -> NkiTensor | Number:
+    """Return a side of an operator: a tile or a number."""
+    if isinstance(value, NkiTensor):
+        return operand(value, name, which)
+    if isinstance(value, (Number, np.generic)):
+        return plain_number(value)  # type: ignore[no-any-return]
+    raise coded_error(
+        "NKI013",
+        f"nl.{name}: {which} is a {type(value).__name__}, it must be a tensor or a number",
+        operand=which,
+        limit=f"{which} is a tensor or a number",
+        help="indices become tiles by nisa.iota, arrays are passed as arguments",
+    )
 
 
-def _number(name: str, value: Any, which: str) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Number):
-        return value
-    raise error_of(
-        diagnose("NKI013", f"nl.{name}: {which} is a {type(value).__name__}, it must be a tensor or a number",
-                 operand=which, limit=f"{which} is a tensor or a number",
-                 help="indices become tiles by nisa.iota, arrays are passed as arguments")
-    )  # fmt: skip
+def plain_number(value: Any) -> Any:
+    """Return Python's number for one of NumPy's; others as they are."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
-def one(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], tile: NkiTensor, kind: Any) -> NkiTensor:
-    """`compute` of what the mask leaves of a tile."""
-    return masked(builder, mask, compute, (tile,), (_LETTERS,), lambda shape: shape, lambda _: (kind, sbuf))
-
-
-def _pair(
-    builder: LegacyBuilder, name: str, x: NkiTensor, y: NkiTensor, partitions: bool
-) -> tuple[NkiTensor, NkiTensor]:
-    """Both tiles in one shape, at most one of them in PSUM."""
+def _pair(name: str, x: NkiTensor, y: NkiTensor, partitions: bool) -> tuple[NkiTensor, NkiTensor]:
+    """Return both tiles in one shape, at most one of them in PSUM."""
     shape = common_shape(x._shape, y._shape)
-    if x._shape[0] != y._shape[0]:
-        if not partitions:
-            raise error_of(
-                diagnose("NKI203", f"the operands of {name} have {x._shape[0]} and {y._shape[0]} partitions",
-                         operand="y", limit="operators broadcast along free dimensions only",
-                         help=f"use nl.{name}(x, y), or nl.broadcast_to first")
-            )  # fmt: skip
-        if x._shape[0] == 1:
-            x = spread(builder, x, shape[0])
-        else:
-            y = spread(builder, y, shape[0])
+    if x._shape[0] != y._shape[0] and not partitions:
+        raise coded_error(
+            "NKI203",
+            f"the operands of {name} have {x._shape[0]} and {y._shape[0]} partitions",
+            operand="y",
+            limit="operators broadcast along free dimensions only",
+            help=f"use nl.{name}(x, y), or nl.broadcast_to first",
+        )
+    x, y = spread(x, shape[0]), spread(y, shape[0])
     if x._buffer.space is psum and y._buffer.space is psum:
-        y = in_sbuf(builder, y)
+        y = in_sbuf(y)
     return stretched(x, shape), stretched(y, shape)
 
 
-def _divide(builder: LegacyBuilder, x: Any, y: Any, dtype: Any, mask: Any, *, partitions: bool) -> NkiTensor:
-    """x / y as x times the reciprocal of y; quotients of integers are float32."""
-    for item, which in ((x, "x"), (y, "y")):
-        _side(item, "divide", which)
+def _divide(x: Operand, y: Operand, dtype: object, mask: MaskLike, *, partitions: bool) -> NkiTensor:
+    """Return x / y as x times the reciprocal of y; quotients of integers are float32."""
+    _, divisor = _side(x, "divide", "x"), _side(y, "divide", "y")
     kind = result_dtype("divide", x, y, dtype)
     if dtype is None and not kind.is_float:
         kind = F32
-    if not isinstance(y, NkiTensor):
-        return binary(builder, "multiply", x, 1.0 / _number("divide", y, "y"), kind, mask, partitions=partitions)
-    tile = operand(y, "divide", "y")
-    inverse = one(builder, mask, lambda a: _CURRENT["reciprocal"](a, F32), tile, F32)
-    return binary(builder, "multiply", x, inverse, kind, mask, partitions=partitions)
+    if isinstance(divisor, NkiTensor):
+        inverse: Operand = masked(mask, lambda a: _CURRENT["reciprocal"](a, F32), (divisor,), F32)
+    else:
+        inverse = 1.0 / divisor  # type: ignore[operator]
+    return binary("multiply", x, inverse, kind, mask, partitions=partitions)
 
 
-def unary(builder: LegacyBuilder, name: str, x: Any, dtype: Any = None, mask: Any = None) -> NkiTensor:
-    """A function of each element, in a new tile."""
-    function = _CURRENT[name]
+def unary(name: str, x: Operand, dtype: object = None, mask: MaskLike = None) -> NkiTensor:
+    """Return a function of each element, in a new tile."""
     tile = operand(x, name, "x")
     kind = BOOL if dtype is None and name == "logical_not" else kind_of(dtype, tile)
-    return one(builder, mask, lambda a: function(a, kind), tile, kind)
+    return masked(mask, lambda a: _CURRENT[name](a, kind), (tile,), kind)
 
 
-def operator(builder: LegacyBuilder, name: str, left: Any, right: Any) -> Any:
+def operator(name: str, left: Any, right: Any) -> Any:
     """A Python operator on tiles; & | ^ of truth values are logical. A number in SBUF plus an index is an index."""
     if name == "add" and (index := moved_by_tile(left, right)) is not None:
         return index
     if name == "negative":
-        return binary(builder, "multiply", left, -1, left._dtype)
+        return binary("multiply", left, -1, left._dtype)
     if name == "abs":
-        return unary(builder, name, left)
+        return unary(name, left)
     if name == "invert":
-        return unary(builder, "logical_not" if left._dtype is BOOL else name, left)
+        return unary("logical_not" if left._dtype is BOOL else name, left)
     if name == "matmul":
-        raise error_of(
-            diagnose("NKI017", "tiles have no operator @", limit="matrix products are calls",
-                     help="use nl.matmul(x, y) or nisa.nc_matmul(stationary, moving)")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI017",
+            "tiles have no operator @",
+            limit="matrix products are calls",
+            help="use nl.matmul(x, y) or nisa.nc_matmul(stationary, moving)",
+        )
     both = all(isinstance(item, NkiTensor) and item._dtype is BOOL for item in (left, right))
-    return binary(builder, _LOGICAL.get(name, name) if both else name, left, right, partitions=False)
+    return binary(_LOGICAL.get(name, name) if both else name, left, right, partitions=False)
 
 
 def unmodelled(what: str) -> Diagnostic:
@@ -225,37 +228,39 @@ def unmodelled(what: str) -> Diagnostic:
                     help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")  # fmt: skip
 
 
-def _binary_door(name: str) -> Callable[..., NkiTensor]:
-    def function(x: Any, y: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
-        return binary(current(f"nl.{name}"), name, x, y, dtype, mask)
+def function(
+    of: Callable[..., NkiTensor], name: str, doc: str, *, sides: int, token: bool = True
+) -> Callable[..., NkiTensor]:
+    """Return the function `name` of `nl`, of one or two `sides`; `of` takes these, a dtype and a mask."""
 
-    doc = "x / y" if name == "divide" else ALU[name].doc
-    return as_op(
-        function,
-        name,
-        f"{doc}, element by element with broadcasting, in a new tile; also an `op=`.",
-        "neuronxcc.nki.language",
-    )
+    def one(x: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
+        return of(x, dtype, mask)
+
+    def two(x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
+        return of(x, y, dtype, mask)
+
+    return (as_op if token else dressed)(one if sides == 1 else two, name, doc, "neuronxcc.nki.language")
 
 
-def _unary_door(name: str) -> Callable[..., NkiTensor]:
-    def function(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
-        return unary(current(f"nl.{name}"), name, x, dtype, mask)
+def _binary_function(name: str, doc: str) -> Callable[..., NkiTensor]:
+    text = f"{doc}, element by element with broadcasting, in a new tile; also an `op=`."
+    return function(functools.partial(binary, name), name, text, sides=2)
 
+
+def _unary_function(name: str) -> Callable[..., NkiTensor]:
     doc = ACTIVATIONS[name].formula if name in ACTIVATIONS else ALU[name].doc
-    return as_op(
-        function, name, f"{doc} of each element, in a new tile; also an `op=` argument.", "neuronxcc.nki.language"
-    )
+    text = f"{doc} of each element, in a new tile; also an `op=` argument."
+    return function(functools.partial(unary, name), name, text, sides=1)
 
 
-def negative(x: Any, dtype: Any = None, mask: Any = None, **_hints: Any) -> NkiTensor:
+def negative(x: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """-x of each element, in a new tile."""
     tile = operand(x, "negative", "x")
-    return binary(current("nl.negative"), "multiply", tile, -1, dtype or tile._dtype, mask)
+    return binary("multiply", tile, -1, dtype or tile._dtype, mask)
 
 
 def functions() -> dict[str, Callable[..., Any]]:
     """The element-by-element functions by name."""
-    found = {name: _binary_door(name) for name, op in ALU.items() if op.arity == 2 and name != "average"}
-    found |= {name: _unary_door(name) for name in _UNARY}
-    return found | {"divide": _binary_door("divide"), "negative": negative}
+    found = {name: _binary_function(name, op.doc) for name, op in ALU.items() if op.arity == 2 and name != "average"}
+    found |= {name: _unary_function(name) for name in _UNARY}
+    return found | {"divide": _binary_function("divide", "x / y"), "negative": negative}

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
-from nki_lab.kernel_runtime.beta1.branching import branches
+from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.kernel_runtime.beta1.bytecode import branches
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 
 Axes = frozenset[int]
@@ -24,6 +25,7 @@ _axis_numbers = itertools.count()
 _NO_AXES: Axes = frozenset()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Mask:
     """A predicate over index grids: all `terms` are >= 0.
 
@@ -32,13 +34,10 @@ class Mask:
     Python branches on it is not.
     """
 
-    __slots__ = ("refusal", "source", "terms")
+    terms: tuple[Index, ...]
+    source: tuple[Index, str] | None = None
+    refusal: str = ""
     __array_ufunc__ = None
-
-    def __init__(self, terms: tuple[Index, ...], *, source: tuple[Index, str] | None = None, refusal: str = "") -> None:
-        self.terms = terms
-        self.source = source
-        self.refusal = refusal
 
     def __and__(self, other: Any) -> Any:
         if isinstance(other, Mask):
@@ -70,14 +69,32 @@ class Mask:
 
     def refuse_condition(self) -> NkiError:
         """The error of branching on a mask."""
-        return error_of(
-            diagnose("NKI017", "a comparison of index expressions is used as a condition",
-                     limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
-                     help="pass the comparison as mask= to the instructions, joined with &")
-        )  # fmt: skip
+        return coded_error(
+            "NKI017",
+            "a comparison of index expressions is used as a condition",
+            limit="an index stands for all its values at once: there is no one answer for `if` or `not`",
+            help="pass the comparison as mask= to the instructions, joined with &",
+        )
 
     def __repr__(self) -> str:
         return f"<mask {' and '.join(f'{term!r} >= 0' for term in self.terms) or self.refusal}>"
+
+
+def _comparison(
+    name: str, rounding: Callable[[float], int], terms: Callable[[Any], tuple[Index, ...]], refusal: str = ""
+) -> Any:
+    """Return the method of Index that compares with an integer, a float or an Index, and gives a Mask."""
+
+    def compare(self: Index, other: object) -> Any:
+        bound = (
+            other if isinstance(other, Index) else integer_of(rounding(other) if isinstance(other, float) else other)
+        )
+        if bound is None:
+            return NotImplemented
+        difference = self - bound
+        return Mask(terms(difference), (difference, name), refusal)
+
+    return compare
 
 
 class Index:
@@ -123,40 +140,33 @@ class Index:
             at = next(i for i, item in enumerate(keys) if item is Ellipsis)
             fill = self.ndim - sum(item is not None and item is not Ellipsis for item in keys)
             keys = (*keys[:at], *(slice(None),) * fill, *keys[at + 1 :])
-        shape: list[int] = []
-        steps: list[int] = []
-        axes: list[Axes] = []
-        offset, dim = self.offset, 0
+        rest = _dimensions(self, self.ndim)
+        result: list[_Dimension] = []
+        offset = self.offset
         for item in keys:
             if item is None:
-                shape.append(1)
-                steps.append(0)
-                axes.append(_NO_AXES)
+                result.append(_NEW)
                 continue
-            if dim >= self.ndim:
+            if not rest:
                 raise _not_affine(f"{len(keys)} keys for an index of {self.ndim} dimension(s)")
+            size, step, axes = rest.pop(0)
             if isinstance(item, slice):
-                start, stop, step = item.indices(self.shape[dim])
-                shape.append(max(0, -(-(stop - start) // step)))
-                steps.append(self.steps[dim] * step)
-                axes.append(self.axes[dim])
-                offset += start * self.steps[dim]
+                start, stop, stride = item.indices(size)
+                result.append((len(range(start, stop, stride)), step * stride, axes))
+                offset += start * step
             elif (position := integer_of(item)) is not None:
-                offset += (position % self.shape[dim]) * self.steps[dim]
+                offset += (position % size) * step
             else:
                 raise _not_affine(f"an index is indexed by a {type(item).__name__}")
-            dim += 1
-        for rest in range(dim, self.ndim):
-            shape.append(self.shape[rest])
-            steps.append(self.steps[rest])
-            axes.append(self.axes[rest])
-        return Index(tuple(shape), tuple(steps), offset, tuple(axes))
+        return _of_dimensions([*result, *rest], offset)
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise error_of(
-            diagnose("NKI304", "an index expression is assigned to", limit="indices and masks are compile-time values",
-                     help="make a tile of it with nisa.iota, and write to that")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI304",
+            "an index expression is assigned to",
+            limit="indices and masks are compile-time values",
+            help="make a tile of it with nisa.iota, and write to that",
+        )
 
     def __iter__(self) -> Iterator[Index]:
         raise _not_affine("an index expression is iterated over")
@@ -200,23 +210,22 @@ class Index:
 
     def __floordiv__(self, other: Any) -> Any:
         number = integer_of(other)
-        if number is None or number == 0:
-            return _refused(self, other, "//")
-        if any(step % number for step in self.steps) and not self._stays_within(number):
-            return _refused(self, other, "//")
-        if any(step % number for step in self.steps):
-            return Index(self.shape, (0,) * self.ndim, self.span()[0] // number, self.axes)
-        return Index(self.shape, tuple([step // number for step in self.steps]), self.offset // number, self.axes)
+        if number and not any(step % number for step in self.steps):
+            return Index(self.shape, tuple([step // number for step in self.steps]), self.offset // number, self.axes)
+        if number and self._stays_within(number):
+            return self._constant(self.span()[0] // number)
+        return _refused(self, other, "//")
 
     def __mod__(self, other: Any) -> Any:
         number = integer_of(other)
-        if number is None or number == 0:
-            return _refused(self, other, "%")
-        if self._stays_within(number):
+        if number and self._stays_within(number):
             return self - self.span()[0] // number * number
-        if all(step % number == 0 for step in self.steps):
-            return Index(self.shape, (0,) * self.ndim, self.offset % number, self.axes)
+        if number and not any(step % number for step in self.steps):
+            return self._constant(self.offset % number)
         return _refused(self, other, "%")
+
+    def _constant(self, value: int) -> Index:
+        return Index(self.shape, (0,) * self.ndim, value, self.axes)
 
     def _stays_within(self, number: int) -> bool:
         """Whether all values lie between two neighbouring multiples of `number`."""
@@ -225,51 +234,21 @@ class Index:
 
     # -- comparisons -----------------------------------------------------------------------------------------------
 
-    def __lt__(self, other: Any) -> Any:
-        return self._below(other, math.ceil, -1)
-
-    def __le__(self, other: Any) -> Any:
-        return self._below(other, math.floor, 0)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._above(other, math.floor, -1)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._above(other, math.ceil, 0)
-
-    def __eq__(self, other: object) -> Any:
-        bound = _bound(other, math.floor)
-        if bound is None:
-            return NotImplemented
-        difference = self - bound
-        return Mask((difference, -difference), source=(difference, "equal"))
-
-    def __ne__(self, other: object) -> Any:
-        bound = _bound(other, math.floor)
-        if bound is None:
-            return NotImplemented
-        return Mask((), source=(self - bound, "not_equal"), refusal="!= leaves no contiguous part")
-
+    __lt__ = _comparison("less", math.ceil, lambda difference: (-difference - 1,))
+    __le__ = _comparison("less_equal", math.floor, lambda difference: (-difference,))
+    __gt__ = _comparison("greater", math.floor, lambda difference: (difference - 1,))
+    __ge__ = _comparison("greater_equal", math.ceil, lambda difference: (difference,))
+    __eq__ = _comparison("equal", math.floor, lambda difference: (difference, -difference))
+    __ne__ = _comparison("not_equal", math.floor, lambda _: (), "!= leaves no contiguous part")
     __hash__ = None  # type: ignore[assignment]
 
-    def _below(self, other: Any, rounding: Any, extra: int) -> Any:
-        bound = _bound(other, rounding)
-        if bound is None:
-            return NotImplemented
-        return Mask((bound - self + extra,), source=(self - bound, "less" if extra else "less_equal"))
-
-    def _above(self, other: Any, rounding: Any, extra: int) -> Any:
-        bound = _bound(other, rounding)
-        if bound is None:
-            return NotImplemented
-        return Mask((self - bound + extra,), source=(self - bound, "greater" if extra else "greater_equal"))
-
     def __bool__(self) -> bool:
-        raise error_of(
-            diagnose("NKI017", "an index expression is used as a condition",
-                     limit="indices walk all their values at once; Python decides once, at specialisation time",
-                     help="pass the condition as mask=, or branch on loop variables and shapes")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI017",
+            "an index expression is used as a condition",
+            limit="indices walk all their values at once; Python decides once, at specialisation time",
+            help="pass the condition as mask=, or branch on loop variables and shapes",
+        )
 
     def __index__(self) -> int:
         if self.constant and math.prod(self.shape) == 1:
@@ -281,33 +260,36 @@ class Index:
         return f"<index {self.shape}: {' + '.join([*terms, str(self.offset)])}>"
 
 
-def _bound(value: Any, rounding: Any) -> Any:
-    """The right side of a comparison as an integer or Index; None where it is neither."""
-    if isinstance(value, Index):
-        return value
-    if isinstance(value, float):
-        return rounding(value)
-    return integer_of(value)
+_Dimension = tuple[int, int, Axes]
+"""Size, step and axes of one dimension of an index."""
+_NEW: _Dimension = (1, 0, _NO_AXES)
+
+
+def _dimensions(index: Index, rank: int) -> list[_Dimension]:
+    """Return the dimensions of an index, behind new ones of size 1 up to `rank`."""
+    return [*[_NEW] * (rank - index.ndim), *zip(index.shape, index.steps, index.axes, strict=True)]
+
+
+def _of_dimensions(dimensions: Iterable[_Dimension], offset: int) -> Index:
+    shape, steps, axes = tuple(zip(*dimensions, strict=True)) or ((), (), ())
+    return Index(shape, steps, offset, axes)
 
 
 def _sum(a: Index, b: Index, sign: int) -> Index:
     rank = max(a.ndim, b.ndim)
-    shape: list[int] = []
-    steps: list[int] = []
-    axes: list[Axes] = []
-    for k in range(-rank, 0):
-        size_a, step_a, axes_a = (a.shape[k], a.steps[k], a.axes[k]) if -k <= a.ndim else (1, 0, _NO_AXES)
-        size_b, step_b, axes_b = (b.shape[k], b.steps[k], b.axes[k]) if -k <= b.ndim else (1, 0, _NO_AXES)
+    result: list[_Dimension] = []
+    for (size_a, step_a, axes_a), (size_b, step_b, axes_b) in zip(
+        _dimensions(a, rank), _dimensions(b, rank), strict=True
+    ):
         if size_a != size_b and 1 not in (size_a, size_b):
-            raise error_of(
-                diagnose("NKI203", f"indices of shapes {a.shape} and {b.shape} do not broadcast",
-                         limit="each dimension has equal sizes, or size 1 on one side",
-                         help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]")
-            )  # fmt: skip
-        shape.append(max(size_a, size_b))
-        steps.append(step_a + sign * step_b)
-        axes.append(axes_a | axes_b)
-    return Index(tuple(shape), tuple(steps), a.offset + sign * b.offset, tuple(axes))
+            raise coded_error(
+                "NKI203",
+                f"indices of shapes {a.shape} and {b.shape} do not broadcast",
+                limit="each dimension has equal sizes, or size 1 on one side",
+                help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]",
+            )
+        result.append((max(size_a, size_b), step_a + sign * step_b, axes_a | axes_b))
+    return _of_dimensions(result, a.offset + sign * b.offset)
 
 
 def _refused(index: Index, other: Any, sign: str) -> Any:
@@ -318,30 +300,37 @@ def _refused(index: Index, other: Any, sign: str) -> Any:
 
 
 def _not_affine(message: str) -> NkiError:
-    return error_of(
-        diagnose("NKI304", message, limit="indices are sums of nl.arange, nl.mgrid and integers, times integers",
-                 help="compute other values in a tile that nisa.iota fills, and index with the tile")
-    )  # fmt: skip
+    return coded_error(
+        "NKI304",
+        message,
+        limit="indices are sums of nl.arange, nl.mgrid and integers, times integers",
+        help="compute other values in a tile that nisa.iota fills, and index with the tile",
+    )
 
 
 def arange(*bounds: Any) -> Index:
     """The integers of range(*bounds) as a one-dimensional index; give it a place with `[:, None]` or `[None, :]`."""
     numbers = [integer_of(bound) for bound in bounds]
     if not 1 <= len(numbers) <= 3 or None in numbers:
-        raise error_of(
-            diagnose("NKI012", f"nl.arange{bounds!r}", operand="start",
-                     limit="nl.arange(stop) or nl.arange(start, stop)",
-                     help="bounds are integers known at specialisation time")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            f"nl.arange{bounds!r}",
+            operand="start",
+            limit="nl.arange(stop) or nl.arange(start, stop)",
+            help="bounds are integers known at specialisation time",
+        )
     return _of_range(range(*numbers))  # type: ignore[arg-type]
 
 
 def _of_range(walk: range) -> Index:
     if len(walk) == 0:
-        raise error_of(
-            diagnose("NKI307", f"an index range from {walk.start} to {walk.stop} is empty", operand="stop",
-                     limit="start < stop", help="check the bounds")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI307",
+            f"an index range from {walk.start} to {walk.stop} is empty",
+            operand="stop",
+            limit="start < stop",
+            help="check the bounds",
+        )
     return Index((len(walk),), (walk.step,), walk.start, (frozenset((next(_axis_numbers),)),))
 
 
@@ -390,10 +379,12 @@ def _walk(item: Any) -> range:
         stop, step = integer_of(item.stop), 1 if item.step is None else integer_of(item.step)
         if start is not None and stop is not None and step:
             return range(start, stop, step)
-    raise error_of(
-        diagnose("NKI304", f"nl.mgrid is indexed by {item!r}", limit="nl.mgrid[start:stop, ...] with integers",
-                 help="for example nl.mgrid[0:128, 0:512]")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI304",
+        f"nl.mgrid is indexed by {item!r}",
+        limit="nl.mgrid[start:stop, ...] with integers",
+        help="for example nl.mgrid[0:128, 0:512]",
+    )
 
 
 mgrid = _Mgrid()

@@ -1,6 +1,6 @@
 """`neuronxcc.nki.isa`: the declared instructions in Beta 1's spelling, which returns a tile instead of taking `dst`.
 
-Operand order, keywords and the result tile are the `legacy` face of each declaration; `dtype=` and `mask=` are the
+Operand order, keywords and the result tile are the `beta1` property of each declaration; `dtype=` and `mask=` are the
 same for all of them.
 """
 
@@ -8,60 +8,65 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
-from nki_lab.isa.dtype import BOOL, F32, UINT8, dtype_of, promote
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
+from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
-from nki_lab.isa.spec import REQUIRED, TABLE, Instruction, Legacy, Operand
+from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
+from nki_lab.isa.spec import Operand as Declared
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
-from nki_lab.kernel_runtime.beta1.masking import cut, masked, with_shapes
-from nki_lab.kernel_runtime.beta1.subscript import axes_of, checked
+from nki_lab.kernel_runtime.beta1.builder import current
+from nki_lab.kernel_runtime.beta1.elementwise import tile_shape
+from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, Shape, cut, cut_tensors, masked, with_shapes
+from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
 from nki_lab.kernel_runtime.issue.nisa_functions import describe
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+
+Values = dict[str, Any]
+"""Arguments of a call by name, as the user passed them or as `issue` takes them."""
 
 _GENERIC = ("dtype", "mask", "name", "buffer")
 # Spellings of enumeration members that Beta 1 kernels pass as strings.
 _MEMBERS = {"double_row_gen3": "double_row"}
 
 
-def has_legacy_face(instruction: Instruction) -> bool:
+def exists_in_beta1(instruction: Instruction) -> bool:
     """Whether Beta 1 had the instruction."""
-    return isinstance(instruction.legacy, Legacy)
+    return isinstance(instruction.beta1, Beta1)
 
 
 @functools.cache
-def door_of(name: str) -> Callable[..., Any]:
+def instruction_function(name: str) -> Callable[..., Any]:
     """The Beta 1 function of a declared instruction."""
     instruction = TABLE[name]
     face = _face(instruction)
 
-    def door(*args: Any, **kwargs: Any) -> Any:
-        return call(instruction, current(f"nisa.{name}"), args, kwargs)
+    def function(*args: Any, **kwargs: Any) -> NkiTensor | None:
+        return call(instruction, args, kwargs)
 
-    door.__name__ = door.__qualname__ = name
-    door.__module__ = "neuronxcc.nki.isa"
-    door.__doc__ = describe(instruction)
-    door.__signature__ = _signature(instruction, face)  # type: ignore[attr-defined]
-    door.nki_instruction = instruction  # type: ignore[attr-defined]
-    return door
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = "neuronxcc.nki.isa"
+    function.__doc__ = describe(instruction)
+    function.__signature__ = _signature(instruction, face)  # type: ignore[attr-defined]
+    function.nki_instruction = instruction  # type: ignore[attr-defined]
+    return function
 
 
-def _face(instruction: Instruction) -> Legacy:
-    face = instruction.legacy
-    assert isinstance(face, Legacy), f"{instruction.name} has no Beta 1 spelling"
+def _face(instruction: Instruction) -> Beta1:
+    face = instruction.beta1
+    assert isinstance(face, Beta1), f"{instruction.name} has no Beta 1 spelling"
     return face
 
 
-def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
+def _signature(instruction: Instruction, face: Beta1) -> inspect.Signature:
     empty = inspect.Parameter.empty
 
     def default(name: str) -> Any:
@@ -80,64 +85,66 @@ def _signature(instruction: Instruction, face: Legacy) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def call(instruction: Instruction, builder: LegacyBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call(instruction: Instruction, args: tuple[Any, ...], kwargs: Values) -> NkiTensor | None:
     """Record one call as Beta 1 writes it; gives the result tile, or None where the call names its destination."""
     face = _face(instruction)
     if kwargs.get("dst_rmw_op") is not None:
         instruction, kwargs = _update(kwargs)
-    values, generic = _bind(instruction, face, builder, args, kwargs)
+    values, generic = _bind(instruction, face, args, kwargs)
     adapt(instruction, face, values)
-    names = _prepare(instruction, builder, values)
+    names = _prepare(instruction, values)
     if face.returns:
-        return _with_result(instruction, face, builder, values, names, generic)
-    tensors = [values[name] for name in names]
-    letters = [instruction.operands[name].dims for name in names]
-    made = cut(generic["mask"], [(t._shape, dims, axes_of(t)) for t, dims in zip(tensors, letters, strict=True)])
-    if not made.empty:
-        record(builder, instruction, values | dict(zip(names, made.of(tensors), strict=True)), generic["name"])
+        return _with_result(instruction, face, values, names, generic)
+    _record_cut(instruction, values, names, generic["mask"], generic["name"])
     return None
 
 
-def tensor_copy_dynamic_src(src: Any, mask: Any = None, dtype: Any = None, **more: Any) -> NkiTensor:
+def _record_cut(instruction: Instruction, values: Values, names: Sequence[str], mask: MaskLike, name: str | None,
+                ) -> None:  # fmt: skip
+    """Issue an instruction on what the mask leaves of the tensors `names`."""
+    tensors = [values[item] for item in names]
+    boxes = cut_tensors(mask, tensors, [instruction.operands[item].dims for item in names])
+    if not boxes.empty:
+        record(instruction, values | dict(zip(names, boxes.of(tensors), strict=True)), name)
+
+
+def tensor_copy_dynamic_src(src: Operand, mask: MaskLike = None, dtype: object = None, **more: Any) -> NkiTensor:
     """A new tile with what lies at a run-time place of src: `src[i_p, off[0, 0] + i_f]`."""
-    return door_of("tensor_copy")(src, mask=mask, dtype=dtype, **more)  # type: ignore[no-any-return]
+    return instruction_function("tensor_copy")(src, mask=mask, dtype=dtype, **more)  # type: ignore[no-any-return]
 
 
-def tensor_copy_dynamic_dst(*, dst: Any, src: Any, mask: Any = None, **more: Any) -> None:
+def tensor_copy_dynamic_dst(*, dst: Operand, src: Operand, mask: MaskLike = None, **more: Any) -> None:
     """Copy src to a run-time place of dst: `dst[i_p, off[0, 0] + i_f]`."""
-    builder = current("nisa.tensor_copy_dynamic_dst")
-    pair = [_tile(tile, which) for tile, which in ((dst, "dst"), (src, "src"))]
-    made = cut(mask, [(tile._shape, ("P", "F"), axes_of(tile)) for tile in pair])
-    if not made.empty:
-        values = dict(zip(("dst", "src", "engine"), (*made.of(pair), more.get("engine", engine.unknown)), strict=True))
-        record(builder, TABLE["tensor_copy"], values, more.get("name"))
+    copy = TABLE["tensor_copy"]
+    values: Values = {"dst": dst, "src": src}
+    for name, value in values.items():
+        if not isinstance(value, NkiTensor):
+            raise _no_tensor(copy, copy.operands[name], value)
+        require_tile(value)
+    values["engine"] = more.get("engine", engine.unknown)
+    _record_cut(copy, values, ("dst", "src"), mask, more.get("name"))
 
 
-def record(builder: LegacyBuilder, instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
+def record(instruction: Instruction, values: Mapping[str, Any], name: str | None) -> None:
     """Issue an instruction from its values by operand name; operands not given have their defaults."""
-    live, fixed = _defaults(instruction)
-    builder.issue(
-        instruction,
-        tuple([values.get(operand, default) for operand, default in live]),
-        tuple([values.get(operand, default) for operand, default in fixed]),
-        name,
+    live, fixed = (
+        tuple([values.get(operand, default) for operand, default in defaults]) for defaults in _defaults(instruction)
     )
-
-
-_Defaults = tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, Any], ...]]
+    current().issue(instruction, live, fixed, name)
 
 
 @functools.cache
-def _defaults(instruction: Instruction) -> _Defaults:
-    """Names and defaults of the live and of the fixed operands."""
+def _defaults(instruction: Instruction) -> tuple[tuple[tuple[str, Any], ...], ...]:
+    """Return names and defaults of the live and of the fixed operands."""
     operands = instruction.operands
-    live = tuple((name, operands[name].default) for name in live_names(instruction))
-    return live, tuple((name, operands[name].default) for name in fixed_names(instruction))
+    groups = live_names(instruction), fixed_names(instruction)
+    return tuple(tuple((name, operands[name].default) for name in names) for names in groups)
 
 
-def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: tuple[Any, ...],
-          kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
-    """The call's values by name, and those of the generic keywords."""
+def _bind(
+    instruction: Instruction, face: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Values, Values]:
+    """Return the call's values by name, and those of the generic keywords."""
     name = instruction.name
 
     def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
@@ -148,7 +155,7 @@ def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: 
         message = f" takes {len(face.order)} positional arguments, got {len(args)}"
         raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
     values = dict(zip(face.order, args, strict=False))
-    generic: dict[str, Any] = dict.fromkeys(_GENERIC)
+    generic: Values = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
         if key in values:
             raise error_of(found("NKI002", f" got argument {key} twice", key))
@@ -157,7 +164,7 @@ def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: 
         if key in generic and key not in face.order:
             generic[key] = value
         elif key not in values:
-            builder.note(found("NKI604", f": argument {key} is ignored", key, "drop it"), builder.site())
+            current().note(found("NKI604", f": argument {key} is ignored", key, "drop it"), current().site())
     for key in face.order:
         operand = instruction.operands.get(key)
         if key not in values and (operand is None or operand.default is REQUIRED):
@@ -165,14 +172,17 @@ def _bind(instruction: Instruction, face: Legacy, builder: LegacyBuilder, args: 
             raise error_of(found("NKI003", f": argument {key} is missing", key, doc))
     for key in face.keywords:
         if key not in instruction.operands and key not in _GENERIC and values.get(key) not in (None, False):
-            raise error_of(
-                diagnose("NKI010", f"{instruction.name}: {key} is not modelled", operand=key,
-                         limit=f"modelled: {', '.join(instruction.operands)}", help=f"leave {key} out")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI010",
+                f"{instruction.name}: {key} is not modelled",
+                operand=key,
+                limit=f"modelled: {', '.join(instruction.operands)}",
+                help=f"leave {key} out",
+            )
     return values, generic
 
 
-def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str, Any]) -> list[str]:
+def _prepare(instruction: Instruction, values: Values) -> list[str]:
     """Bring values into the form that `issue` takes; gives the names of the tensors among them."""
     names = []
     for name, operand in instruction.operands.items():
@@ -183,7 +193,7 @@ def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str,
         value = values[name]
         if isinstance(value, NkiTensor):
             require_tile(value)
-            values[name] = _truth_as_bytes(operand, _scalars_in_float32(builder, operand, value))
+            values[name] = _truth_as_bytes(operand, _scalars_in_float32(operand, value))
             names.append(name)
         elif isinstance(value, np.generic):
             values[name] = value.item()
@@ -197,19 +207,15 @@ def _prepare(instruction: Instruction, builder: LegacyBuilder, values: dict[str,
     return names
 
 
-def _tile(value: Any, name: str) -> NkiTensor:
-    if not isinstance(value, NkiTensor):
-        raise _no_tensor(TABLE["tensor_copy"], TABLE["tensor_copy"].operands[name], value)
-    require_tile(value)
-    return value
-
-
-def _no_tensor(instruction: Instruction, operand: Operand, value: Any) -> NkiError:
+def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> NkiError:
     hint = "load it with nl.load first" if isinstance(value, np.ndarray) else f"{operand.name}: {operand.doc}"
-    return error_of(
-        diagnose("NKI013", f"{instruction.name}: {operand.name} is a {type(value).__name__}, it must be a tensor",
-                 operand=operand.name, limit=f"{operand.name} is a tensor", help=hint)
-    )  # fmt: skip
+    return coded_error(
+        "NKI013",
+        f"{instruction.name}: {operand.name} is a {type(value).__name__}, it must be a tensor",
+        operand=operand.name,
+        limit=f"{operand.name} is a tensor",
+        help=hint,
+    )
 
 
 def _member(kind: type[Enum], value: str) -> Any:
@@ -217,16 +223,16 @@ def _member(kind: type[Enum], value: str) -> Any:
     return kind[spelled] if spelled in kind.__members__ else value
 
 
-def _scalars_in_float32(builder: LegacyBuilder, operand: Operand, tile: NkiTensor) -> NkiTensor:
+def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:
     """Per-partition scalars as the engines take them: Beta 1 converts low-precision columns."""
     if operand.scalar and operand.dims == ("P", "1") and tile._dtype.is_float and tile._dtype is not F32:
-        wide = builder.like(tile, dtype=F32)
+        wide = current().like(tile, dtype=F32)
         operations.assign(wide, checked(tile))
         return wide
     return tile
 
 
-def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:
+def _truth_as_bytes(operand: Declared, tile: NkiTensor) -> NkiTensor:
     """Truth values as the numbers 0 and 1 where the engines take whole numbers: comparisons give bool in Beta 1."""
     if tile._dtype is not BOOL or BOOL in operand.dtypes or UINT8 not in operand.dtypes:
         return tile
@@ -235,19 +241,19 @@ def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:
     return view
 
 
-def _update(kwargs: dict[str, Any]) -> tuple[Instruction, dict[str, Any]]:
+def _update(kwargs: Values) -> tuple[Instruction, Values]:
     """dma_copy with dst_rmw_op, dst = dst op src, as dma_compute has it."""
     more = {key: value for key, value in kwargs.items() if key not in ("src", "dst_rmw_op", "dge_mode")}
     return TABLE["dma_compute"], more | {"src0": kwargs.get("src"), "src1": kwargs.get("dst"),
                                          "reduce_op": kwargs["dst_rmw_op"]}  # fmt: skip
 
 
-def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: list[str]) -> None:
+def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) -> None:
     """Repeat size-1 free dimensions of inputs that share their letters with another input."""
-    inputs = [name for name in names if instruction.operands[name].role == "in"]
     groups: dict[tuple[str, ...], list[str]] = {}
-    for name in inputs:
-        groups.setdefault(instruction.operands[name].dims, []).append(name)
+    for name in names:
+        if instruction.operands[name].role == "in":
+            groups.setdefault(instruction.operands[name].dims, []).append(name)
     for letters, members in groups.items():
         shapes = {values[name]._shape for name in members}
         if len(shapes) < 2 or "1" in letters or len({len(shape) for shape in shapes}) > 1:
@@ -260,63 +266,45 @@ def _free_broadcast(instruction: Instruction, values: dict[str, Any], names: lis
                 values[name] = operations.broadcast_to(checked(tile), common)
 
 
-def _with_result(instruction: Instruction, face: Legacy, builder: LegacyBuilder, values: dict[str, Any],
-                 names: list[str], generic: dict[str, Any]) -> NkiTensor:  # fmt: skip
-    returns, result = face.returns, face.result
+def _with_result(instruction: Instruction, face: Beta1, values: Values, names: list[str], generic: Values) -> NkiTensor:
+    builder, result, mask = current(), face.result, generic["mask"]
     assert result is not None  # every declaration that returns a tile has one
-    tensors = [values[name] for name in names]
 
-    def shape_of(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-        shape, _, _ = result(with_shapes(values, names, shapes))
-        return _tile_shape(shape)
+    def shape_of(*shapes: Shape) -> Shape:
+        return tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
 
-    def blank(_: tuple[int, ...]) -> tuple[Any, Any]:
-        _, kind, space = result(values)
-        return _dtype(values, names, generic["dtype"], kind), MemoryRegion(space)
+    def dtype_in(bound: Values, asked: object, declared: object) -> DType:
+        """Return the result's dtype: as asked, as declared, or what the inputs promote to."""
+        kind = declared if asked is None else asked
+        return promote(*[bound[name]._dtype for name in names]) if kind is None else dtype_of(kind)
 
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
-        shape, kind, space = result(bound)
-        asked = _dtype(bound, names, generic["dtype"], kind)
-        place = generic["buffer"] or MemoryRegion(space)
-        tile = builder.allocate(_tile_shape(shape), asked, place)
+        sizes, kind, space = result(bound)
+        shape, own = tile_shape(tuple(sizes)), MemoryRegion(space)
+        tile = builder.allocate(shape, dtype_in(bound, generic["dtype"], kind), generic["buffer"] or own)
         try:
-            record(builder, instruction, bound | {returns: tile}, generic["name"])
+            record(instruction, bound | {face.returns: tile}, generic["name"])
         except NkiError:
             # Results of a fixed dtype or memory are cast by a copy.
-            own = _dtype(bound, names, None, kind)
-            if own is tile._dtype and place is MemoryRegion(space):
+            fixed = dtype_in(bound, None, kind)
+            if fixed is tile._dtype and (generic["buffer"] or own) is own:
                 raise
-            first = builder.allocate(_tile_shape(shape), own, MemoryRegion(space))
-            record(builder, instruction, bound | {returns: first}, generic["name"])
+            first = builder.allocate(shape, fixed, own)
+            record(instruction, bound | {face.returns: first}, generic["name"])
             operations.assign(tile, first)
         return tile
 
     if "accumulate" in instruction.operands and "accumulate" not in values:
         values["accumulate"] = False  # a call makes a new tile; `+=` accumulates
-    if names or generic["mask"] is None:
+    tensors = [values[name] for name in names]
+    if mask is None:
+        return masked(None, compute, tensors, F32)
+    _, kind, space = result(values)
+    blank = dtype_in(values, generic["dtype"], kind), MemoryRegion(space)
+    if names:
         letters = [instruction.operands[name].dims for name in names]
-        return masked(builder, generic["mask"], compute, tensors, letters, shape_of, blank)
-    return _masked_constant(builder, generic["mask"], compute, shape_of(), blank)
-
-
-def _masked_constant(builder: LegacyBuilder, mask: Any, compute: Callable[..., NkiTensor], shape: tuple[int, ...],
-                     blank: Callable[..., tuple[Any, Any]]) -> NkiTensor:  # fmt: skip
-    """A call without tensor operands under a mask: the whole tile is computed, what is masked off is undefined."""
-    made = cut(mask, [(shape, ("P", "F"), None)])
-    if made.empty:
-        return builder.unwritten(shape, *blank(shape))
-    return compute()
-
-
-def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(shape) if len(shape) > 1 else (*shape, 1)
-
-
-def _dtype(values: Mapping[str, Any], names: list[str], asked: Any, declared: Any) -> Any:
-    """The result's dtype: as asked, as declared, or what the inputs promote to."""
-    if asked is not None:
-        return dtype_of(asked)
-    if declared is not None:
-        return dtype_of(declared)
-    return promote(*[values[name]._dtype for name in names])
+        return masked(mask, compute, tensors, *blank, letters=letters, shape_of=shape_of)
+    # Without tensors the whole tile is computed, its part outside of the mask is undefined.
+    shape = shape_of()
+    return builder.unwritten(shape, *blank) if cut(mask, [(shape, TILE, None)]).empty else compute()

@@ -2,20 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from nki_lab.kernel_runtime.beta1 import assignment, elementwise, methods
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder
+from nki_lab.diagnostic import coded_error
+from nki_lab.kernel_runtime.beta1 import assignment, elementwise, memory
+from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
 from nki_lab.kernel_runtime.language import control
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 
 
-class Beta1Builder(LegacyBuilder):
+def _broadcast_to(tensor: NkiTensor, *shape: Any) -> NkiTensor:
+    """`tensor` repeated to a shape, given as one tuple or as sizes."""
+    return memory.broadcast_to(tensor, shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
+
+
+def _astype(tensor: NkiTensor, dtype: Any) -> NkiTensor:
+    """A new tile with the elements cast to `dtype`."""
+    return memory.load(tensor, dtype=dtype) if not tensor._buffer.on_chip else memory.copy(tensor, dtype=dtype)
+
+
+def _assert_shape(tensor: NkiTensor, shape: Any) -> NkiTensor:
+    """The tensor itself; NKI203 where its shape is another."""
+    if tuple(tensor._shape) == tuple(shape):
+        return tensor
+    raise coded_error(
+        "NKI203",
+        f"assert_shape: the tensor is {tuple(tensor._shape)}",
+        limit=f"shape {tuple(shape)}",
+        help="correct the assertion or the expression",
+    )
+
+
+_METHODS: Mapping[str, Callable[..., Any]] = {
+    "astype": _astype,
+    "broadcast_to": _broadcast_to,
+    "expand_dims": memory.expand_dims,
+    "assert_shape": _assert_shape,
+}
+
+
+def member(tensor: NkiTensor, name: str) -> Any:
+    """The method `name` of a tensor; None for other names."""
+    method = _METHODS.get(name)
+    return None if method is None else partial(method, tensor)
+
+
+class Beta1Builder(DeferringBuilder):
     """Records a Beta 1 kernel, assignments and operators on tensors included."""
 
     def condition(self, register: VirtualRegister) -> bool | None:
         """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        return control.asked(self, register)
+        return control.while_continues(self, register)
 
     def assign(self, target: NkiTensor, value: Any) -> None:
         """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
@@ -29,8 +68,8 @@ class Beta1Builder(LegacyBuilder):
         """`left name right` on tiles: free dimensions of size 1 repeat, partitions do not."""
         if reflected:
             left, right = right, left
-        return elementwise.operator(self, name, left, right)
+        return elementwise.operator(name, left, right)
 
     def member(self, tensor: NkiTensor, name: str) -> Any:
         """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""
-        return methods.member(tensor, name)
+        return member(tensor, name)

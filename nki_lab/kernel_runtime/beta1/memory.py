@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
 from numbers import Number
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose
 from nki_lab.isa.dtype import DTYPES, constant_of, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.beta1.allocators import Placement, tile_bytes
 from nki_lab.kernel_runtime.beta1.assignment import fitted
-from nki_lab.kernel_runtime.beta1.blocks import Blocks, BlockTensor, grid_of, require_tile, split_shape
-from nki_lab.kernel_runtime.beta1.builder import LegacyBuilder, current
-from nki_lab.kernel_runtime.beta1.elementwise import in_sbuf, one, operand, spread, stretched
+from nki_lab.kernel_runtime.beta1.blocks import Blocks, grid_of, require_tile, split_shape, tiles_of
+from nki_lab.kernel_runtime.beta1.builder import current
+from nki_lab.kernel_runtime.beta1.elementwise import (
+    in_sbuf,
+    operand,
+    plain_number,
+    refuse_mask,
+    spread,
+    stretched,
+    tile_shape,
+    two_dimensional,
+)
 from nki_lab.kernel_runtime.beta1.instructions import record
-from nki_lab.kernel_runtime.beta1.masking import cut, masked
-from nki_lab.kernel_runtime.beta1.subscript import axes_of, checked
+from nki_lab.kernel_runtime.beta1.masking import MaskLike, cut_tensors, masked
+from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.language import operations
-from nki_lab.kernel_runtime.language.operations import kind_of
+from nki_lab.kernel_runtime.language.operations import Operand, kind_of
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, psum, sbuf
 
 _REGIONS = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.private_hbm}
 
 
-def ndarray(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new uninitialised tensor in SBUF or `buffer`; on the chip, sizes before `nl.par_dim` are block dimensions."""
-    builder = current("nl.ndarray")
+    builder = current()
     region = _region(buffer)
     if not isinstance(shape, (tuple, list)) or region not in (sbuf, psum):
         sizes = tuple(s.real if isinstance(s, int) else s for s in shape) if isinstance(shape, (tuple, list)) else shape
         return builder.allocate(sizes, dtype, region, name=name)
     blocks, tile = split_shape(shape)
     if len(tile) < 2:
-        raise error_of(
-            diagnose("NKI307", f"an on-chip tensor of shape {tuple(shape)}", operand="shape",
-                     limit="SBUF and PSUM tensors have a partition dimension and at least one free dimension",
-                     help=f"write {(*blocks, *tile, 1)}")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI307",
+            f"an on-chip tensor of shape {tuple(shape)}",
+            operand="shape",
+            limit="SBUF and PSUM tensors have a partition dimension and at least one free dimension",
+            help=f"write {(*blocks, *tile, 1)}",
+        )
     kind = dtype_of(dtype)
     place = buffer.place if isinstance(buffer, Placement) else None
     builder.places_tensors |= place is not None
@@ -76,16 +89,16 @@ def _region(buffer: Any) -> Any:
     return buffer
 
 
-def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new tensor filled with `fill_value`."""
     tensor = ndarray(shape, dtype, buffer, name)
-    builder = current("nl.full")
+    builder = current()
     if not tensor._buffer.on_chip or (isinstance(buffer, Placement) and buffer.place is not None):
         builder.note(_value_found(tensor), builder.site())
-    value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
-    for tile in tensor.tiles() if isinstance(tensor, BlockTensor) else (tensor,):
+    value = plain_number(fill_value)
+    for tile in tiles_of(tensor):
         if value == 0 and tile._buffer.space is psum and tile._buffer.address is None:
-            current("nl.full").zero_accumulator(tile)
+            builder.zero_accumulator(tile)
         else:
             operations.fill(tile, value)
     return tensor
@@ -99,134 +112,117 @@ def _value_found(tensor: NkiTensor) -> Diagnostic:
                     help=f"make it with nl.ndarray, and {fill}")  # fmt: skip
 
 
-def zeros(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def zeros(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new tensor of zeros; in PSUM, the usual accumulator of `+=`."""
     return full(shape, 0.0, dtype, buffer, name)
 
 
-def ones(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def ones(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new tensor of ones."""
     return full(shape, 1.0, dtype, buffer, name)
 
 
-def empty_like(a: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def empty_like(a: NkiTensor, dtype: object = None, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new uninitialised tensor of a's shape; in SBUF where `buffer` is not given, wherever a lies."""
     return ndarray(tuple(a.shape), dtype or a._dtype, buffer, name)
 
 
-def zeros_like(a: NkiTensor, dtype: Any = None, buffer: Any = None, name: str = "", **_hints: Any) -> NkiTensor:
+def zeros_like(a: NkiTensor, dtype: object = None, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
     """A new tensor of zeros of a's shape; in SBUF where `buffer` is not given."""
     return zeros(tuple(a.shape), dtype or a._dtype, buffer, name)
 
 
-def load(src: Any, mask: Any = None, dtype: Any = None, mode: Any = None, **_hints: Any) -> NkiTensor:
+def load(src: Operand, mask: MaskLike = None, dtype: object = None, mode: Enum | None = None, **_hints: object,
+         ) -> NkiTensor:  # fmt: skip
     """A new SBUF tile with the contents of an HBM view, cast to `dtype` on the way."""
-    builder = current("nl.load")
-    tensor = _in_hbm(operand(src, "load", "src"), "nl.load", "src")
+    tensor = _in_hbm(src, "load", "src")
     kind = kind_of(dtype, tensor)
-    return masked(builder, mask, lambda part: _loaded(builder, part, kind, mode), (tensor,), (("E",),), _tile_shape,
-                  lambda _: (kind, sbuf))  # fmt: skip
+
+    def compute(part: NkiTensor) -> NkiTensor:
+        tile = current().allocate(tile_shape(part._shape), kind, sbuf)
+        _copy(tile, part, mode)
+        return tile
+
+    return masked(mask, compute, (tensor,), kind, letters=(("E",),), shape_of=tile_shape)
 
 
-def _loaded(builder: LegacyBuilder, part: NkiTensor, kind: Any, mode: Any) -> NkiTensor:
-    tile = builder.allocate(_tile_shape(part._shape), kind, sbuf)
-    _copy(builder, tile, part, mode)
-    return tile
-
-
-def _copy(builder: LegacyBuilder, dst: NkiTensor, src: NkiTensor, mode: Any = None) -> None:
+def _copy(dst: NkiTensor, src: NkiTensor, mode: Enum | None = None) -> None:
     values = {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]})
-    record(builder, TABLE["dma_copy"], values, None)
+    record(TABLE["dma_copy"], values, None)
 
 
-def load_transpose2d(src: Any, mask: Any = None, dtype: Any = None, **_hints: Any) -> NkiTensor:
+def load_transpose2d(src: Operand, mask: MaskLike = None, dtype: object = None, **_hints: object) -> NkiTensor:
     """A new SBUF tile with the transpose of a two-dimensional HBM view: a DMA that reads columns."""
-    tensor = operand(src, "load_transpose2d", "src")
-    if len(tensor._shape) != 2:
-        raise error_of(
-            diagnose("NKI225", f"nl.load_transpose2d: src has shape {tuple(tensor._shape)}", operand="src",
-                     limit="src is two-dimensional", help="index it with two indices")
-        )  # fmt: skip
-    if mask is not None and mask is not True:
-        raise error_of(
-            diagnose("NKI010", "nl.load_transpose2d with a mask is not modelled", operand="mask",
-                     limit="load_transpose2d(src, dtype=)", help="slice src instead")
-        )  # fmt: skip
+    tensor = two_dimensional(src, "load_transpose2d", "src", "index it with two indices")
+    refuse_mask(mask, "load_transpose2d", "load_transpose2d(src, dtype=)", "slice src instead")
     return load(checked(tensor).permute((1, 0)), dtype=dtype)
 
 
-def _tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape if len(shape) > 1 else (shape[0], 1)
-
-
-def _in_hbm(tensor: NkiTensor, function: str, name: str) -> NkiTensor:
+def _in_hbm(value: object, function: str, name: str) -> NkiTensor:
+    tensor = operand(value, function, name)
     if tensor._buffer.on_chip:
         where = tensor._buffer.space.value.upper()
-        raise error_of(
-            diagnose("NKI201", f"{function}: {name} is in {where}, it must be in HBM", operand=name,
-                     limit=f"{name} in HBM", help="on the chip, use nl.copy or assign to a slice")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI201",
+            f"nl.{function}: {name} is in {where}, it must be in HBM",
+            operand=name,
+            limit=f"{name} in HBM",
+            help="on the chip, use nl.copy or assign to a slice",
+        )
     return tensor
 
 
-def store(dst: Any, value: Any, mask: Any = None, mode: Any = None, **_hints: Any) -> None:
+def store(dst: Operand, value: Operand, mask: MaskLike = None, mode: Enum | None = None, **_hints: object) -> None:
     """Write a tile or a number to an HBM view; a tile in PSUM goes through SBUF."""
-    builder = current("nl.store")
-    target = _in_hbm(operand(dst, "store", "dst"), "nl.store", "dst")
-    if isinstance(value, (Number, np.generic)):
-        made = cut(mask, [(target._shape, ("E",), axes_of(target))])
-        if not made.empty:
-            operations.fill(made.of([target])[0], value.item() if isinstance(value, np.generic) else value)
-        return
-    tile = operand(value, "store", "value")
-    if tile.size != target.size:
-        tile = _repeated(builder, tile, target)
-    if mask is not None:
-        pair = (target, tile)
-        made = cut(mask, [(t._shape, ("E",), axes_of(t)) for t in pair])
-        if made.empty:
+    target = _in_hbm(dst, "store", "dst")
+    operands = [target]
+    if not isinstance(value, (Number, np.generic)):
+        tile = operand(value, "store", "value")
+        operands.append(tile if tile.size == target.size else _repeated(tile, target))
+    if mask is not None or len(operands) == 1:
+        boxes = cut_tensors(mask, operands, [("E",)] * len(operands))
+        if boxes.empty:
             return
-        target, tile = made.of(pair)
-    _copy(builder, target, in_sbuf(builder, tile), mode)
+        operands = boxes.of(operands)
+    if isinstance(value, (Number, np.generic)):
+        operations.fill(operands[0], plain_number(value))
+    else:
+        _copy(operands[0], in_sbuf(operands[1]), mode)
 
 
-def _repeated(builder: LegacyBuilder, tile: NkiTensor, target: NkiTensor) -> NkiTensor:
-    """A smaller value, repeated to the size of the target."""
+def _repeated(tile: NkiTensor, target: NkiTensor) -> NkiTensor:
+    """Return a smaller value, repeated to the size of the target."""
     if tile._shape[0] == 1 and target._shape[0] != 1 and len(target._shape) > 1:
-        return stretched(in_sbuf(builder, checked(tile)), target._shape)
+        return stretched(in_sbuf(checked(tile)), target._shape)
     return fitted(checked(tile), target)
 
 
-def copy(src: Any, mask: Any = None, dtype: Any = None, **_hints: Any) -> NkiTensor:
+def copy(src: Operand, mask: MaskLike = None, dtype: object = None, **_hints: object) -> NkiTensor:
     """A new SBUF tile with the contents of a tile."""
-    builder = current("nl.copy")
     tile = operand(src, "copy", "src")
     kind = kind_of(dtype, tile)
-    return one(builder, mask, lambda part: operations.copy(part, kind), tile, kind)
+    return masked(mask, lambda part: operations.copy(part, kind), (tile,), kind)
 
 
-def broadcast_to(src: Any, shape: Any, **_hints: Any) -> NkiTensor:
+def broadcast_to(src: Operand, shape: Sequence[int], **_hints: object) -> NkiTensor:
     """`src` repeated to `shape`; along partitions in a new tile, otherwise as a view."""
-    builder = current("nl.broadcast_to")
     tile = operand(src, "broadcast_to", "src")
     sizes = tuple(shape)
-    if tile._buffer.on_chip and tile._shape[0] == 1 and sizes[0] != 1:
-        tile = spread(builder, tile, sizes[0])
-    return tile if tile._shape == sizes else _stretched(tile, sizes)
-
-
-def _stretched(tile: NkiTensor, sizes: tuple[int, ...]) -> NkiTensor:
-    rank = len(tile._shape)
-    shape = (tile._shape[0], *(1,) * (len(sizes) - rank), *tile._shape[1:])
-    if len(shape) != len(sizes) or any(have not in (1, want) for have, want in zip(shape, sizes, strict=True)):
-        raise error_of(
-            diagnose("NKI203", f"nl.broadcast_to: src is {tuple(tile._shape)}, shape is {sizes}", operand="shape",
-                     limit="each size equals that of src, or src has size 1 there", help="reshape src first")
-        )  # fmt: skip
+    if tile._buffer.on_chip:
+        tile = spread(tile, sizes[0])
+    filled = (tile._shape[0], *(1,) * (len(sizes) - len(tile._shape)), *tile._shape[1:])
+    if len(filled) != len(sizes) or any(have not in (1, want) for have, want in zip(filled, sizes, strict=True)):
+        raise coded_error(
+            "NKI203",
+            f"nl.broadcast_to: src is {tuple(tile._shape)}, shape is {sizes}",
+            operand="shape",
+            limit="each size equals that of src, or src has size 1 there",
+            help="reshape src first",
+        )
     return stretched(tile, sizes)
 
 
-def expand_dims(data: Any, axis: Any) -> NkiTensor:
+def expand_dims(data: Operand, axis: int | Sequence[int]) -> NkiTensor:
     """A view with new dimensions of size 1 at `axis`, an integer or several."""
     tile = checked(operand(data, "expand_dims", "data"))
     for dim in sorted(axis if isinstance(axis, (tuple, list)) else (axis,)):
@@ -234,16 +230,16 @@ def expand_dims(data: Any, axis: Any) -> NkiTensor:
     return tile
 
 
-def static_cast(input_data: Any, dtype: Any) -> Any:
+def static_cast(input_data: Any, dtype: object) -> Any:
     """A tile copied to another dtype, or a number as a NumPy scalar of it."""
     if isinstance(input_data, NkiTensor):
         return copy(input_data, dtype=dtype)
     return constant_of(input_data, dtype_of(dtype), "input_data")[()]
 
 
-def shared_constant(constant: Any, dtype: Any = None, **_hints: Any) -> NkiTensor:
+def shared_constant(constant: Any, dtype: object = None, **_hints: object) -> NkiTensor:
     """An HBM tensor with the values of a NumPy array, to be read with nl.load."""
-    builder = current("nl.shared_constant")
+    builder = current()
     kind = dtype_of(np.asarray(constant).dtype if dtype is None else dtype)
     values = constant_of(constant, kind, "constant")
     tensor = builder.allocate(values.shape, kind, MemoryRegion.private_hbm, kind="const")
@@ -251,19 +247,19 @@ def shared_constant(constant: Any, dtype: Any = None, **_hints: Any) -> NkiTenso
     return tensor
 
 
-def shared_identity_matrix(n: int, dtype: Any = np.uint8, **_hints: Any) -> NkiTensor:
+def shared_identity_matrix(n: int, dtype: object = np.uint8, **_hints: object) -> NkiTensor:
     """An n x n identity matrix in HBM, to be read with nl.load."""
     return shared_constant(np.identity(n, dtype=np.float32), dtype)
 
 
-def device_print(prefix: str, x: Any, mask: Any = None, **_hints: Any) -> None:
+def device_print(prefix: str, x: Any, mask: MaskLike = None, **_hints: object) -> None:
     """Print a tensor's values when the call is reached, in simulation."""
     if mask is not False:
         require_tile(operand(x, "device_print", "x"))
         operations.device_print(prefix, checked(x))
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: object) -> Any:
     """Limits of a floating-point dtype, as NumPy gives them."""
     return ml_dtypes.finfo(np.dtype(dtype_of(dtype).host))  # type: ignore[no-untyped-call]
 
@@ -286,6 +282,6 @@ class constants:
     sbuf_min_align = 1  # guess: published allocators align to the dtype only
 
     @staticmethod
-    def sizeinbytes(dtype: Any) -> int:
+    def sizeinbytes(dtype: object) -> int:
         """Bytes of an element of a dtype."""
         return dtype_of(dtype).nbytes

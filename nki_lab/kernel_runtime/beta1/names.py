@@ -10,13 +10,13 @@ from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory, reductions
+from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory
 from nki_lab.kernel_runtime.beta1.blocks import par_dim
 from nki_lab.kernel_runtime.beta1.builder import located
 from nki_lab.kernel_runtime.beta1.index import arange, mgrid
 from nki_lab.kernel_runtime.beta1.instructions import (
-    door_of,
-    has_legacy_face,
+    exists_in_beta1,
+    instruction_function,
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
 )
@@ -48,17 +48,18 @@ def names() -> dict[str, Any]:
     own: dict[str, Any] = elementwise.functions()
     functions = (
         memory.ndarray, memory.full, memory.zeros, memory.ones, memory.empty_like, memory.zeros_like, memory.load,
-        memory.store, memory.load_transpose2d, memory.copy, memory.broadcast_to, memory.expand_dims, memory.static_cast,
-        memory.shared_constant, memory.shared_identity_matrix, memory.device_print, memory.finfo, memory.fp32,
-        memory.bfp16, memory.constants, reductions.sum, reductions.prod, reductions.max, reductions.min,
-        reductions.all, reductions.mean, reductions.var, reductions.softmax, reductions.rms_norm,
-        reductions.transpose, reductions.matmul, reductions.loop_reduce, launch.nc, launch.spmd_dim,
-        launch.program_id, launch.num_programs, launch.program_ndim, operations.affine_range,
-        operations.sequential_range, operations.static_range, arange, par_dim,
-        *composites.FUNCTIONS,
+        memory.store, memory.load_transpose2d, memory.copy, memory.broadcast_to, memory.shared_constant,
+        memory.shared_identity_matrix, memory.device_print, operations.program_id, launch.num_programs,
+        operations.program_ndim, *composites.FUNCTIONS,
     )  # fmt: skip
     own |= {item.__name__: item for item in functions}
-    own = {name: item if isinstance(item, type) else located(item) for name, item in own.items()}
+    own = {name: located(item, f"nl.{name}") for name, item in own.items()}
+    compile_time = (
+        memory.static_cast, memory.expand_dims, memory.finfo, operations.affine_range, operations.sequential_range,
+        operations.static_range, arange, par_dim, launch.nc, launch.spmd_dim,
+    )  # fmt: skip
+    own |= {item.__name__: located(item) for item in compile_time}
+    own |= {item.__name__: item for item in (memory.fp32, memory.bfp16, memory.constants)}
     own |= {name: DTYPES[name].host for name in _DTYPES}
     own |= {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
     return own | {"mgrid": mgrid, "ds": ds, "tile_size": tile_size, "MemoryRegion": MemoryRegion}
@@ -66,8 +67,9 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
-    own: dict[str, Any] = {name: located(door_of(name)) for name, item in TABLE.items() if has_legacy_face(item)}
-    own |= {item.__name__: located(item) for item in (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)}
+    functions = [instruction_function(name) for name, item in TABLE.items() if exists_in_beta1(item)]
+    functions += (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)
+    own: dict[str, Any] = {item.__name__: located(item, f"nisa.{item.__name__}") for item in functions}
     own |= constant_names()
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")}
     return own | {"get_nc_version": get_nc_version, "fp32": memory.fp32}

@@ -25,7 +25,7 @@ Column = NDArray[np.int64]
 Key = tuple[Any, ...]
 
 
-def meeting_ops(program: Program) -> dict[int, Key]:
+def synchronizing_ops(program: Program) -> dict[int, Key]:
     """The ops that wait for the other core, and under what: those of one kind meet in their order."""
     keys: dict[int, Key] = {}
     for variant in program.variants:
@@ -38,14 +38,14 @@ def meeting_ops(program: Program) -> dict[int, Key]:
     return {op: keys[int(rows[op])] for op in np.flatnonzero(np.isin(rows, list(keys))).tolist()}
 
 
-def join_cores(program: Program) -> None:
+def synchronize_cores(program: Program) -> None:
     """Put the ops of a complete program into an order that its meetings allow, and note who meets whom.
 
     Raises NKI016 where ops wait for a core that the launch does not have, NKI405 where the cores do not meet.
     """
-    if program.meetings:
+    if program.synchronizations:
         return
-    keys = meeting_ops(program)
+    keys = synchronizing_ops(program)
     if not keys:
         return
     if program.cores != 2:
@@ -242,7 +242,7 @@ class _Joining:
         program.core_starts = (np.cumsum(counts) - counts).tolist()
         program.op_names = {int(place[op]): name for op, name in program.op_names.items()}
         program.user_edges = [(int(place[op]), int(place[other])) for op, other in program.user_edges]
-        program.meetings = [(int(place[a]), int(place[b])) for a, b in self.pairs]
+        program.synchronizations = [(int(place[a]), int(place[b])) for a, b in self.pairs]
         pairs = [(int(place[a]), int(place[b])) for a, b in self.exchanged]
         program.partners = dict(pairs) | {b: a for a, b in pairs}
         _cut_fences(program, place)
@@ -258,7 +258,7 @@ def _reorder(program: Program, rows: Column) -> None:
     accesses = np.arange(int(width.sum())) + np.repeat(before - first, width)
     program.access_view = array("I", np.frombuffer(program.access_view, np.uint32)[accesses].tobytes())
     program.op_site = array("I", np.frombuffer(program.op_site, np.uint32)[rows].tobytes())
-    program.op_pass = array("i", np.frombuffer(program.op_pass, np.int32)[rows].tobytes())
+    program.op_iteration = array("i", np.frombuffer(program.op_iteration, np.int32)[rows].tobytes())
     program.op_variant = array("I", variant.tobytes())
     program.op_access = array("I", first.astype(np.uint32).tobytes())
 

@@ -1,4 +1,4 @@
-"""The ranks of one launch: each runs in a thread of its own, and meets the others in collectives.
+"""The ranks of one launch: each runs in a thread of its own, and waits for the others in collectives.
 
 A rank that calls one hands in its data and waits for the others of its group. Where all ranks wait, or have come to
 their ends, and no group is complete, those that wait get NKI241.
@@ -16,49 +16,49 @@ Group = tuple[int, ...]
 
 
 @dataclass
-class _Meeting:
+class _Rendezvous:
     """One call of a collective by the ranks of a group."""
 
     came: dict[int, tuple[str, Any]] = field(default_factory=dict)
     left: int = 0
 
 
-class World:
+class RankGroup:
     """What `size` ranks hand to each other."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self._changed = threading.Condition()
-        self._meetings: dict[tuple[Group, int], _Meeting] = {}
+        self._rendezvous: dict[tuple[Group, int], _Rendezvous] = {}
         self._calls: dict[tuple[Group, int], int] = {}  # how often a rank has called collectives of a group
-        self._waiting: dict[int, tuple[str, _Meeting, Group]] = {}
+        self._waiting: dict[int, tuple[str, _Rendezvous, Group]] = {}
         self._ended: set[int] = set()
 
     def exchange(self, rank: int, group: Group, what: str, data: Any) -> dict[int, Any]:
         """What each rank of `group` hands in at this call, by rank; `what` they all call must be the same."""
         with self._changed:
             number = self._calls[group, rank] = self._calls.get((group, rank), -1) + 1
-            meeting = self._meetings.setdefault((group, number), _Meeting())
-            meeting.came[rank] = (what, data)
-            self._waiting[rank] = (what, meeting, group)
+            rendezvous = self._rendezvous.setdefault((group, number), _Rendezvous())
+            rendezvous.came[rank] = (what, data)
+            self._waiting[rank] = (what, rendezvous, group)
             self._changed.notify_all()
             try:
-                self._changed.wait_for(lambda: len(meeting.came) == len(group) or self._is_stuck())
-                complete = len(meeting.came) == len(group)
-                found = None if complete else self._stuck(rank, what, group, meeting)
+                self._changed.wait_for(lambda: len(rendezvous.came) == len(group) or self._is_stuck())
+                complete = len(rendezvous.came) == len(group)
+                found = None if complete else self._stuck(rank, what, group, rendezvous)
             finally:
                 del self._waiting[rank]
         if found is not None:
             raise error_of(found)
-        called = {name for name, _ in meeting.came.values()}
+        called = {name for name, _ in rendezvous.came.values()}
         if len(called) > 1:
-            said = "; ".join(f"rank {member} calls {meeting.came[member][0]}" for member in group)
-            raise error_of(_apart(said))
+            calls = [f"rank {member} calls {rendezvous.came[member][0]}" for member in group]
+            raise error_of(_unmatched(calls))
         with self._changed:
-            meeting.left += 1
-            if meeting.left == len(group):
-                del self._meetings[group, number]
-        return {member: data for member, (_, data) in meeting.came.items()}
+            rendezvous.left += 1
+            if rendezvous.left == len(group):
+                del self._rendezvous[group, number]
+        return {member: data for member, (_, data) in rendezvous.came.items()}
 
     def leave(self, rank: int) -> None:
         """A rank has come to its end, or failed."""
@@ -67,29 +67,26 @@ class World:
             self._changed.notify_all()
 
     def _is_stuck(self) -> bool:
-        """Whether nobody is left who could complete a meeting."""
-        if any(len(meeting.came) == len(group) for _, meeting, group in self._waiting.values()):
+        """Whether nobody is left who could complete a rendezvous."""
+        if any(len(rendezvous.came) == len(group) for _, rendezvous, group in self._waiting.values()):
             return False
         return len(self._ended) + len(self._waiting) == self.size
 
-    def _stuck(self, rank: int, what: str, group: Group, meeting: _Meeting) -> Diagnostic:
-        said = [f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}"]
+    def _stuck(self, rank: int, what: str, group: Group, rendezvous: _Rendezvous) -> Diagnostic:
+        states = [f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}"]
         for member in group:
-            if member in meeting.came:
-                continue
-            if member in self._waiting:
-                said.append(f"rank {member} waits in {self._waiting[member][0]}")
-            else:
-                said.append(f"rank {member} has come to its end")
-        return _apart("; ".join(said))
+            if member not in rendezvous.came:
+                waits = self._waiting.get(member)
+                states.append(f"rank {member} {f'waits in {waits[0]}' if waits else 'has come to its end'}")
+        return _unmatched(states)
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank of a launch: its number, and the world that it is in."""
+    """A rank of a launch: its number, and the group of all ranks that it is in."""
 
     number: int
-    world: World
+    group: RankGroup
 
 
 class _Local(threading.local):
@@ -100,6 +97,7 @@ local = _Local()
 """`local.rank` is the rank of a launch that this thread specialises, None outside of such launches."""
 
 
-def _apart(said: str) -> Diagnostic:
-    return diagnose("NKI241", said, limit="all ranks of a group call the same collectives, in the same order",
+def _unmatched(states: list[str]) -> Diagnostic:
+    return diagnose("NKI241", "; ".join(states),
+                    limit="all ranks of a group call the same collectives, in the same order",
                     help="call collectives outside of branches that ranks take differently")  # fmt: skip

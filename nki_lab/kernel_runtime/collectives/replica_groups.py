@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.alu import alu_of
-from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, World
+from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import current
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.language.objects import NKIObject
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
@@ -23,6 +23,12 @@ Combine = Callable[[list[list[Array]], int], list[Array] | None]
 
 None where nothing arrives.
 """
+
+Shape = tuple[int, ...]
+Tensors = Sequence[NkiTensor]
+Channels = Sequence[Tensors]
+"""A list of tensors for each channel."""
+Pair = tuple[NkiTensor, NkiTensor]
 
 CHANNELS: Final = 4  # at most, for groups of whole nodes; others have two
 _REDUCTIONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
@@ -59,61 +65,70 @@ class ReplicaGroup(NKIObject):
 
 
 def wrong(what: str, message: str, operand: str, limit: str, code: str = "NKI012", help_text: str = "") -> NkiError:
-    return error_of(diagnose(code, f"{what}: {message}", operand=operand, limit=limit, help=help_text))
+    """Return the error of an argument of a collective."""
+    return coded_error(code, f"{what}: {message}", operand=operand, limit=limit, help=help_text)
 
 
-def lists_of(what: str, srcs: Any, dsts: Any, *, on_chip: bool = True, single: bool = False) -> list[Any]:
+def pairs_of(what: str, srcs: object, dsts: object, shape_of: Callable[[NkiTensor], Shape] | None = None, *,
+             on_chip: bool = True, single: bool = False) -> list[Pair]:  # fmt: skip
+    """Return the checked pairs of source and destination; `shape_of` a source is its destination's shape."""
+    listed: list[Tensors] = []
     for operand, value in (("srcs", srcs), ("dsts", dsts)):
         if not isinstance(value, (list, tuple)) or not value or not all(isinstance(item, NkiTensor) for item in value):
             raise wrong(what, f"{operand} is no list of tensors", operand, f"{operand} is a list of tensors", "NKI013",
                          f"write {operand}=[tensor]")  # fmt: skip
-    if len(srcs) != len(dsts):
-        raise wrong(what, f"{len(srcs)} sources and {len(dsts)} destinations", "dsts", "a dst for each src")
-    chips = {item._buffer.on_chip for item in (*srcs, *dsts)}
-    if len(chips) > 1 or any(item._buffer.space is MemoryRegion.psum for item in (*srcs, *dsts)):
+        listed.append(value)
+    sources, destinations = listed
+    if len(sources) != len(destinations):
+        raise wrong(what, f"{len(sources)} sources and {len(destinations)} destinations", "dsts", "a dst for each src")
+    regions = [item._buffer for item in (*sources, *destinations)]
+    chips = {region.on_chip for region in regions}
+    if len(chips) > 1 or any(region.space is MemoryRegion.psum for region in regions):
         raise wrong(
             what, "tensors are in several memories, or in PSUM", "srcs", "all are in HBM, or all in SBUF", "NKI201"
         )
     if chips == {True} and not on_chip:
         raise wrong(what, "tensors are in SBUF", "srcs", "all tensors are in HBM", "NKI201", "copy them to HBM first")
-    if len(srcs) > 1 and (single or chips == {True}):
-        raise wrong(what, f"{len(srcs)} tensors at once", "srcs", "one tensor, or several that are in HBM")
-    for src, dst in zip(srcs, dsts, strict=True):
+    if len(sources) > 1 and (single or chips == {True}):
+        raise wrong(what, f"{len(sources)} tensors at once", "srcs", "one tensor, or several that are in HBM")
+    pairs: list[Pair] = list(zip(sources, destinations, strict=True))
+    for src, dst in pairs:
         if src._dtype is not dst._dtype:
             raise wrong(what, f"src is {src._dtype.name} and dst is {dst._dtype.name}", "dsts", "dst has src's dtype",
                          "NKI207", "cast before or after")  # fmt: skip
-    return list(zip(srcs, dsts, strict=True))
-
-
-def channels(what: str, channel_ids: Any, srcs: Any, dsts: Any) -> list[Any]:
-    if list(channel_ids) != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > CHANNELS:
-        raise wrong(what, f"channels {list(channel_ids)} of {len(srcs)} sources and {len(dsts)} destinations",
-                     "channel_ids", "a source and a destination for each channel; those are 0, 1, 2, 3")  # fmt: skip
-    pairs = [pair for src, dst in zip(srcs, dsts, strict=True) for pair in lists_of(what, src, dst, single=True)]
     for src, dst in pairs:
-        same_shape(what, src, dst, src._shape)
+        wanted = src._shape if shape_of is None else shape_of(src)
+        if dst._shape != wanted:
+            raise wrong(what, f"src is {src._shape} and dst is {dst._shape}", "dsts", f"dst is {wanted}", "NKI203",
+                         "allocate dst in that shape")  # fmt: skip
     return pairs
 
 
-def same_shape(what: str, src: NkiTensor, dst: NkiTensor, wanted: tuple[int, ...]) -> None:
-    if tuple(dst._shape) != tuple(wanted):
-        raise wrong(what, f"src is {tuple(src._shape)} and dst is {tuple(dst._shape)}", "dsts",
-                     f"dst is {tuple(wanted)}", "NKI203", "allocate dst in that shape")  # fmt: skip
+def channels(what: str, channel_ids: Iterable[int], srcs: Channels, dsts: Channels) -> list[Pair]:
+    """Return the pairs of source and destination of all channels, checked."""
+    numbers = list(channel_ids)
+    if numbers != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > CHANNELS:
+        raise wrong(what, f"channels {numbers} of {len(srcs)} sources and {len(dsts)} destinations",
+                     "channel_ids", "a source and a destination for each channel; those are 0, 1, 2, 3")  # fmt: skip
+    return [pair for src, dst in zip(srcs, dsts, strict=True) for pair in pairs_of(what, src, dst, single=True)]
 
 
-def dimension(what: str, dim: Any, src: NkiTensor, allowed: tuple[int, ...] = (0,)) -> int:
-    if dim not in allowed:
+def dimension(what: str, dim: object, allowed: tuple[int, ...] = (0,)) -> int:
+    """Return `collective_dim`, checked."""
+    if not isinstance(dim, int) or dim not in allowed:
         raise wrong(
             what, f"collective_dim is {dim!r}", "collective_dim", f"collective_dim is {' or '.join(map(str, allowed))}"
         )
     return int(dim)
 
 
-def scaled(shape: Sequence[int], dim: int, by: int) -> tuple[int, ...]:
+def scaled(shape: Shape, dim: int, by: int) -> Shape:
+    """Return a shape with one dimension `by` times as long."""
     return (*shape[:dim], shape[dim] * by, *shape[dim + 1 :])
 
 
-def divided(what: str, src: NkiTensor, dim: int, by: int) -> tuple[int, ...]:
+def divided(what: str, src: NkiTensor, dim: int, by: int) -> Shape:
+    """Return the shape of one of `by` equal parts along a dimension."""
     size = src._shape[dim]
     if size % by:
         raise wrong(what, f"dimension {dim} of src {tuple(src._shape)} is split over {by} ranks", "srcs",
@@ -121,7 +136,13 @@ def divided(what: str, src: NkiTensor, dim: int, by: int) -> tuple[int, ...]:
     return (*src._shape[:dim], size // by, *src._shape[dim + 1 :])
 
 
-def operator(what: str, op: Any) -> Callable[[Sequence[Array]], Array]:
+def each(of: Callable[[Sequence[Array], int], Array]) -> Combine:
+    """Return a Combine that makes each result of one tensor of every rank."""
+    return lambda given, place: [of(part, place) for part in zip(*given, strict=True)]
+
+
+def operator(what: str, op: object) -> Callable[[Sequence[Array]], Array]:
+    """Return the function that joins the parts of all ranks with an operator."""
     known = alu_of(op)
     join = _REDUCTIONS.get(known.name)
     if join is None:
@@ -141,10 +162,10 @@ def operator(what: str, op: Any) -> Callable[[Sequence[Array]], Array]:
 
 def this_rank() -> Rank:
     """The rank that is being specialised; a run of its own is rank 0 of 1."""
-    return ranks.rank or Rank(0, World(1))
+    return ranks.rank or Rank(0, RankGroup(1))
 
 
-def group_of(what: str, replica_group: Any) -> Group:
+def group_of(what: str, replica_group: object) -> Group:
     """The ranks that this one exchanges data with, itself among them."""
     if not isinstance(replica_group, ReplicaGroup):
         raise wrong(what, f"replica_group is a {type(replica_group).__name__}", "replica_group",
@@ -164,24 +185,9 @@ def _missing_ranks(what: str, message: str) -> NkiError:
 # -- what is done ------------------------------------------------------------------------------------------------------
 
 
-def run(what: str, pairs: list[Any], group: Group, priority: Any, name: Any, combine: Combine) -> None:
+def run(what: str, pairs: Sequence[tuple[NkiTensor, NkiTensor | None]], group: Group, priority: object,
+        name: str | None, combine: Combine) -> None:  # fmt: skip
     """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None)."""
-    builder = begin(what, priority)
-    sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
-    found: list[NkiTensor] | None
-    if builder.reader is None:
-        found = sources[: len(into)] if len(group) == 1 else [arrived(builder, dst, None) for dst in into]
-    elif len(group) == 1 and len(sources) == len(into):
-        found = sources
-    else:
-        results = combine(*exchanged(what, builder, group, sources, alike=True))
-        found = None if results is None else [arrived(builder, *pair) for pair in zip(into, results, strict=True)]
-    for number, (dst, src) in enumerate(zip(into, found or (), strict=found is not None)):
-        _copy(builder, dst, src, name if number == 0 else None)
-
-
-def begin(what: str, priority: Any) -> Builder:
-    """The builder that records a collective, after a word on its times."""
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
     builder.note(
@@ -190,10 +196,20 @@ def begin(what: str, priority: Any) -> Builder:
                  help="add what the collective takes on your system to the estimate"),
         builder.site(),
     )  # fmt: skip
-    return builder
+    sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
+    found: Tensors | None
+    if len(group) == 1 and (builder.reader is None or len(sources) == len(into)):
+        found = sources[: len(into)]
+    elif builder.reader is None:
+        found = [arrived(builder, dst, None) for dst in into]
+    else:
+        results = combine(*exchanged(what, builder, group, sources))
+        found = None if results is None else [arrived(builder, *pair) for pair in zip(into, results, strict=True)]
+    for number, (dst, src) in enumerate(zip(into, found or (), strict=found is not None)):
+        _copy(builder, dst, src, name if number == 0 else None)
 
 
-def check_priority(what: str, builder: Builder, priority: Any) -> None:
+def check_priority(what: str, builder: Builder, priority: object) -> None:
     """Refuse a priority that the target does not have."""
     if priority is None:
         return
@@ -202,25 +218,23 @@ def check_priority(what: str, builder: Builder, priority: Any) -> None:
                      "priority is 0..3, from NeuronCore-v4", "NKI222", "leave priority out")  # fmt: skip
 
 
-def exchanged(
-    what: str, builder: Builder, group: Group, tensors: Sequence[NkiTensor], *, alike: bool = False
-) -> tuple[list[list[Array]], int]:
-    """The values that each rank of the group hands in, in the group's order, and this rank's place in it.
+def exchanged(what: str, builder: Builder, group: Group, tensors: Tensors) -> tuple[list[list[Array]], int]:
+    """Return the values that each rank of the group hands in, in the group's order, and this rank's place in it.
 
-    With `alike` the ranks hand in the same shapes and dtypes; others are NKI241.
+    The ranks hand in the same shapes and dtypes; others are NKI241.
     """
     rank = this_rank()
-    if rank.world.size <= max(group):
+    if rank.group.size <= max(group):
         raise _missing_ranks(
-            what, f"the group {list(group)} has ranks that are not in this launch of {rank.world.size}"
+            what, f"the group {list(group)} has ranks that are not in this launch of {rank.group.size}"
         )
     if builder.grid and builder.grid[0] > 1:
         raise wrong(what, f"each rank runs on {builder.grid[0]} physical cores", "replica_group",
                     "ranks of one physical core exchange data", "NKI240", "launch them without a grid")  # fmt: skip
     builder.program.observed = True
     mine = [np.array(builder.read(tensor)) for tensor in tensors]
-    told = f"{what} {[(item.shape, str(item.dtype)) for item in mine]}" if alike else what
-    given = rank.world.exchange(rank.number, group, told, mine)
+    call = f"{what} {[(item.shape, str(item.dtype)) for item in mine]}"
+    given = rank.group.exchange(rank.number, group, call, mine)
     return [given[member] for member in group], group.index(rank.number)
 
 
@@ -228,18 +242,18 @@ def arrived(builder: Builder, like: NkiTensor, values: Array | None) -> NkiTenso
     """A tensor in HBM of dst's shape with these values; without values of zeros, which nobody sees."""
     tensor = builder.allocate(like._shape, like._dtype, MemoryRegion.private_hbm, kind="const")
     host = np.dtype(like._dtype.host)
-    shown = np.broadcast_to(np.zeros((), host), tuple(like._shape)) if values is None else np.ascontiguousarray(values)
-    builder.program.constants[tensor._buffer.id] = shown
+    content = np.broadcast_to(np.zeros((), host), like._shape) if values is None else np.ascontiguousarray(values)
+    builder.program.constants[tensor._buffer.id] = content
     return tensor
 
 
-def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, name: Any) -> None:
+def _copy(builder: Builder, dst: NkiTensor, src: NkiTensor, name: str | None) -> None:
     """dst = src; two cores that share both wait for each other around it, and the first one copies."""
     both = {dst._buffer.space, src._buffer.space} == {MemoryRegion.shared_hbm}
     shared = both and len(builder.grid) == 1 and builder.grid[0] == 2
     if shared:
-        door_of("core_barrier")(src, (0, 1))
+        instruction_function("core_barrier")(src, (0, 1))
     if not shared or builder.program_ids[0] == 0:
-        door_of("dma_copy")(dst, src, name=name)
+        instruction_function("dma_copy")(dst, src, name=name)
     if shared:
-        door_of("core_barrier")(dst, (0, 1))
+        instruction_function("core_barrier")(dst, (0, 1))

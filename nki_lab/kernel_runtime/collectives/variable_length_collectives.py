@@ -5,11 +5,11 @@ Their limits are checked; what they exchange is not modelled, and a call that is
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.dtype import UINT32
-from nki_lab.kernel_runtime.collectives.replica_groups import check_priority, wrong
+from nki_lab.kernel_runtime.collectives.replica_groups import ReplicaGroup, Tensors, check_priority, wrong
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
@@ -18,8 +18,8 @@ _CHIP: Final = 4
 
 
 def all_gather_v(
-    srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = False,
-    has_rdispls: Any = False, priority: Any = None, name: Any = None,
+    srcs: Tensors, dsts: Tensors, replica_group: ReplicaGroup, metadata_tensor: object,
+    recv_counts_known: bool = False, has_rdispls: bool = False, priority: object = None, name: str | None = None,
 ) -> None:  # fmt: skip
     """dst = a part of each rank's src, as long as the rank's metadata say; not modelled, calling it is NKI010."""
     what = "all_gather_v"
@@ -28,14 +28,9 @@ def all_gather_v(
         raise wrong(what, "has_rdispls is True", "has_rdispls", "displacements of results are not supported")
     grid = current(f"nki.collectives.{what}").grid
     if grid != (2,):
-        raise wrong(
-            what,
-            f"the launch grid is {grid or 1}",
-            "replica_group",
-            "a rank is a logical core of two physical ones",
-            "NKI016",
-            "launch the kernel as kernel[2]",
-        )
+        raise wrong(what, f"the launch grid is {grid or 1}", "replica_group",
+                    "a rank is a logical core of two physical ones", "NKI016",
+                    "launch the kernel as kernel[2]")  # fmt: skip
     sizes = {len(group) for group in replica_group.replica_groups}
     if sizes != {_CHIP}:
         raise wrong(
@@ -48,8 +43,8 @@ def all_gather_v(
 
 
 def all_to_all_v(
-    srcs: Any, dsts: Any, replica_group: Any, metadata_tensor: Any, recv_counts_known: Any = False,
-    has_rdispls: Any = False, priority: Any = None, name: Any = None,
+    srcs: Tensors, dsts: Tensors, replica_group: ReplicaGroup, metadata_tensor: object,
+    recv_counts_known: bool = False, has_rdispls: bool = False, priority: object = None, name: str | None = None,
 ) -> None:  # fmt: skip
     """Parts of src to all ranks, as long as the metadata say; not modelled, calling it is NKI010."""
     what = "all_to_all_v"
@@ -67,11 +62,12 @@ def all_to_all_v(
     raise _unmodelled(what)
 
 
-def _check(what: str, srcs: Any, dsts: Any, metadata: Any, displaced: Any, priority: Any) -> None:
-    """What both ask of their tensors."""
+def _check(what: str, srcs: object, dsts: object, metadata: object, displaced: bool, priority: object) -> None:
+    """Check the tensors of either collective."""
     for operand, given in (("srcs", srcs), ("dsts", dsts)):
-        listed = isinstance(given, (list, tuple)) and all(isinstance(item, NkiTensor) for item in given)
-        if not listed or len(given) != 1:
+        tensors = given if isinstance(given, (list, tuple)) else ()
+        listed = tensors is given and all(isinstance(item, NkiTensor) for item in tensors)
+        if not listed or len(tensors) != 1:
             raise wrong(
                 what,
                 f"{operand} is not a list of one tensor",
@@ -79,10 +75,10 @@ def _check(what: str, srcs: Any, dsts: Any, metadata: Any, displaced: Any, prior
                 f"{operand} is a list of one tensor",
                 "NKI012" if listed else "NKI013",
             )
-        if given[0]._buffer.on_chip:
+        if tensors[0]._buffer.on_chip:
             raise wrong(
                 what,
-                f"{operand} is in {given[0]._buffer.space.value}",
+                f"{operand} is in {tensors[0]._buffer.space.value}",
                 operand,
                 f"{operand} is in HBM",
                 "NKI201",
@@ -92,7 +88,7 @@ def _check(what: str, srcs: Any, dsts: Any, metadata: Any, displaced: Any, prior
     check_priority(what, current(f"nki.collectives.{what}"), priority)
 
 
-def _check_metadata(what: str, metadata: Any, rows: int) -> None:
+def _check_metadata(what: str, metadata: object, rows: int) -> None:
     operand = "metadata_tensor"
     if not isinstance(metadata, NkiTensor):
         raise wrong(what, f"{operand} is a {type(metadata).__name__}", operand, f"{operand} is a tensor", "NKI013")
@@ -111,11 +107,12 @@ def _check_metadata(what: str, metadata: Any, rows: int) -> None:
 
 
 def _unmodelled(what: str) -> NkiError:
-    return error_of(
-        diagnose("NKI010", f"nki.collectives.{what} is part of NKI 0.6 and not modelled here",
-                 limit="what is modelled is computed, and nothing else is made up",
-                 help="`nki-lab doctor` lists what is modelled")
-    )  # fmt: skip
+    return coded_error(
+        "NKI010",
+        f"nki.collectives.{what} is part of NKI 0.6 and not modelled here",
+        limit="what is modelled is computed, and nothing else is made up",
+        help="`nki-lab doctor` lists what is modelled",
+    )
 
 
 FUNCTIONS: Final = (all_gather_v, all_to_all_v)

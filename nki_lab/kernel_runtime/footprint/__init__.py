@@ -7,7 +7,7 @@ bytes between its ends.
 from __future__ import annotations
 
 from nki_lab.kernel_runtime.footprint.cells import Cells, cells_of
-from nki_lab.kernel_runtime.footprint.placed import Box, box_of, boxes_meet, share_bytes
+from nki_lab.kernel_runtime.footprint.placed import Box, box_of, boxes_overlap, share_bytes
 from nki_lab.kernel_runtime.footprint.rectangles import Overlap, Rect, overlap_of, rect_of
 from nki_lab.kernel_runtime.footprint.runs import Column, progression, spread
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
@@ -20,7 +20,7 @@ __all__ = [
     "Rect",
     "WrittenPart",
     "box_of",
-    "boxes_meet",
+    "boxes_overlap",
     "cells_of",
     "overlap_of",
     "progression",

@@ -1,9 +1,9 @@
-"""Which accesses touch the same bytes: memory cut into cells, so that an access is a set of whole cells.
+"""Memory cut into cells, so that an access is a set of whole cells.
 
-Two accesses meet exactly where they have a cell in common. A store is a buffer, or all tensors that users placed over
-each other. Where all accesses of a store cover the same bytes it is one cell; tiles of a tensor are a cell each; other
-patterns (strides, windows, slices across rows) are cut as finely as they differ and no finer. An access whose address
-is computed at run time counts as the whole buffer.
+Two accesses touch the same bytes exactly where they have a cell in common. A store is a buffer, or all tensors that
+users placed over each other. Where all accesses of a store cover the same bytes it is one cell; tiles of a tensor are a
+cell each; other patterns (strides, windows of convolutions, slices across rows) are cut as finely as they differ and no
+finer. An access whose address is computed at run time counts as the whole buffer.
 """
 
 from __future__ import annotations
@@ -158,17 +158,11 @@ def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[
 
 def _axis(sets: list[Runs]) -> Table:
     """`classes` of sets of which many are equal."""
-    numbers: dict[tuple[bytes, bytes], int] = {}
-    different: list[Runs] = []
-    which = []
-    for runs in sets:
-        key = (runs.start.tobytes(), runs.stop.tobytes())
-        if key not in numbers:
-            numbers[key] = len(different)
-            different.append(runs)
-        which.append(numbers[key])
-    table = classes(different)
-    chosen = np.array(which, np.int64)
+    keys = [(runs.start.tobytes(), runs.stop.tobytes()) for runs in sets]
+    different = dict(zip(keys, sets, strict=True))
+    numbers = {key: number for number, key in enumerate(different)}
+    table = classes(list(different.values()))
+    chosen = np.array([numbers[key] for key in keys], np.int64)
     length = np.diff(table.start)[chosen]
     return Table(
         table.size, np.concatenate(([0], np.cumsum(length))), table.member[spread(table.start[chosen], length)]
@@ -191,13 +185,8 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
         return everything if placed else None
     low, dims = positive(offset, kind)
     start_row, start = divmod(low, row)
-    down: list[tuple[int, int]] = []
-    across: list[tuple[int, int]] = []
-    for count, step in dims:
-        if step % row:
-            across.append((count, step))
-        else:
-            down.append((count, step // row))
+    across = [(count, step) for count, step in dims if step % row]
+    down = [(count, step // row) for count, step in dims if not step % row]
     end = start + sum((count - 1) * step for count, step in across)
     if end >= row:
         # A run of whole rows is a product all the same.

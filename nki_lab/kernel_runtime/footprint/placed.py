@@ -15,7 +15,7 @@ def box_of(buffer: Buffer) -> Box:
     return partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes
 
 
-def boxes_meet(a: Box, b: Box) -> bool:
+def boxes_overlap(a: Box, b: Box) -> bool:
     """Whether two boxes have a byte in common."""
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
 
@@ -24,7 +24,7 @@ def share_bytes(a: Buffer, b: Buffer) -> bool:
     """Whether two tensors are placed on bytes of one memory."""
     if a.address is None or b.address is None or a.space is not b.space or a.core != b.core:
         return False
-    return boxes_meet(box_of(a), box_of(b))
+    return boxes_overlap(box_of(a), box_of(b))
 
 
 def overlapping_groups(buffers: list[Buffer]) -> list[list[Buffer]]:

@@ -56,7 +56,7 @@ def _reach(kind: ViewType, width: int) -> _Reach | None:
 
 
 def _without_gaps(dims: Sequence[tuple[int, int]], width: int) -> int | None:
-    """How far dims (count, step) reach from a start of `width`, where they leave no gaps; None where they do."""
+    """Return how far dims (count, step) reach from a start of `width`, where they leave no gaps; None where they do."""
     for count, step in sorted(dims, key=lambda dim: dim[1]):
         if step > width:
             return None

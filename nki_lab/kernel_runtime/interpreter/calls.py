@@ -218,7 +218,7 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
         if not plain:
             for value in values:
                 frame.meter.walked(value)
-        return function(*args, **kwargs)
+        return frame.located(function(*args, **kwargs), node)
     except Exception as error:  # noqa: BLE001 - reported at the call
         interpreter.doubt(values, contents=False)
         misused = call_errors.of_call(error, function)

@@ -12,7 +12,7 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
-from nki_lab.kernel_runtime.collectives.core_sync import join_cores
+from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
@@ -102,7 +102,7 @@ def evaluate(
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
-    front_end = legacy_dialect() if dialect == "legacy" else None
+    front_end = legacy_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
     kind = plain if front_end is None else front_end.Beta1Builder
     builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
@@ -165,7 +165,7 @@ def _join(interpreter: Interpreter, program: Program, function: Function) -> Non
         interpreter.tainted |= {tensor._buffer for tensor in program.outputs}
     else:
         try:
-            join_cores(program)
+            synchronize_cores(program)
             joined = True
         except NkiError as error:
             for item in error.diagnostics:

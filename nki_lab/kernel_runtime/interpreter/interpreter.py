@@ -32,10 +32,11 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Value,
     has_unknown,
 )
-from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
+from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.positions import place_of
 from nki_lab.source.scopes import Scope
@@ -69,6 +70,13 @@ class Frame:
     def fault(self, error: Exception, node: ast.AST) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
         return self.interpreter.fault(error, node, self)
+
+    def located(self, value: Value, node: ast.AST) -> Value:
+        """Place the fault of a view that was made at `node` outside of its tensor; its uses report it."""
+        buffer = value._buffer if type(value) is NkiTensor else None
+        if isinstance(buffer, InvalidBuffer):
+            buffer.fault = placed(buffer.fault, self.interpreter.site(node, self))
+        return value
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -224,8 +232,8 @@ class Interpreter:
                 place = self.site(node, frame)
                 head = place._replace(end_line=place.line, end_column=place.column + len("for"))
                 number = self._sites[id(node)] = builder.site_of(head)
-            builder.pinned_pass = len(builder.program.passes)
-            builder.program.passes.append(Pass(around, variable, value, number))
+            builder.pinned_iteration = len(builder.program.iterations)
+            builder.program.iterations.append(Iteration(around, variable, value, number))
 
     def mark_temporary(self, value: ast.expr | None) -> None:
         """Let a Beta 1 builder know whether the value it is about to be assigned was made by the statement itself."""

@@ -43,11 +43,11 @@ def _for(node: ast.For, scope: Scope) -> Statement:
         builder = frame.interpreter.builder
         if builder is None:
             return walk(frame, -1)
-        around = builder.pinned_pass
+        around = builder.pinned_iteration
         try:
             return walk(frame, around)
         finally:
-            builder.pinned_pass = around
+            builder.pinned_iteration = around
 
     def walk(frame: Frame, around: int) -> Signal:
         interpreter, meter, walked = frame.interpreter, frame.meter, source(frame)

@@ -26,7 +26,7 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
     kind = type(value)
     if kind is NkiTensor and not has_unknown(key):
         try:
-            return value[key]
+            return frame.located(value[key], node)
         except Exception as error:  # noqa: BLE001 - the tensor's own refusal
             return frame.fault(error, node)
     if value is TENSOR_TYPE:

@@ -25,7 +25,7 @@ class TensorSpec:
 
 
 def spec(shape: Any, dtype: Any) -> TensorSpec:
-    """The input tensor of `shape` (a tuple or list of positive integers, or one integer) and `dtype`.
+    """Return the input tensor of `shape` (a tuple or list of positive integers, or one integer) and `dtype`.
 
     `dtype` is anything that names an NKI dtype: "bfloat16", `nl.bfloat16`, `np.float32`. Raises NKI307 for a shape
     that no tensor has, and NKI012 for an unknown dtype.

@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
-from nki_lab.kernel_runtime.issue.iterations import NOWHERE, Passes, Place, is_tested_by_while
+from nki_lab.kernel_runtime.issue.iterations import NOWHERE, CodePosition, IterationTracker, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import outside
@@ -29,7 +29,7 @@ from nki_lab.kernel_runtime.tensor import (
     row_major,
     view_type,
 )
-from nki_lab.kernel_runtime.tensor.refusal import describe
+from nki_lab.kernel_runtime.tensor.refusal import describe, require_valid
 
 Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
 _new: Final = object.__new__  # half the time of calling the class
@@ -69,7 +69,7 @@ class NkiInstruction:
 class OpenLoop(NamedTuple):
     """A device loop whose body is being recorded.
 
-    `key` tells whose `while` it is, empty for other loops; `token` is what `Passes.leave` gets when it ends.
+    `key` tells whose `while` it is, empty for other loops; `token` is what `IterationTracker.leave` gets when it ends.
     """
 
     region: Region
@@ -78,10 +78,10 @@ class OpenLoop(NamedTuple):
 
 
 class Builder:
-    """Records a kernel's instructions into a Program; the owner of its tensors.
+    """Record a kernel's instructions into a Program; the owner of its tensors.
 
     `reader` answers when something observes values; without it values are unknown and observing is NKI017.
-    `pinned` is the site of the current expression where the evaluator sets it, `pinned_pass` the pass of Python's
+    `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the pass of Python's
     loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     """
 
@@ -89,8 +89,8 @@ class Builder:
         self.program = program
         self.arch = program.arch
         self.reader: Read | None = None
-        self.pinned = self.pinned_pass = -1
-        self.passes = Passes(program.passes, self.site_of)
+        self.pinned = self.pinned_iteration = -1
+        self.iterations = IterationTracker(program.iterations, self.site_of)
         self.loops: list[OpenLoop] = []
         self.notes: list[Diagnostic] = []
         self.grid: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ class Builder:
         self._variants: dict[Any, tuple[Variant, tuple[Diagnostic, ...]]] = {}
         self._views: dict[Any, int] = {}
         self._shapes: dict[Any, Any] = {}
-        self._sites: dict[tuple[int, int], tuple[int, Place]] = {}  # by id of the code object and place in it
+        self._sites: dict[tuple[int, int], tuple[int, CodePosition]] = {}  # by id of the code object and place in it
         self._codes: list[CodeType] = []  # those objects, so that they stay
         self._noted: set[Any] = set()
         self.compared: set[int] = set()  # buffers that comparisons made: as conditions they stand for their values
@@ -109,34 +109,39 @@ class Builder:
     # -- places in the source ------------------------------------------------------------------------------------
 
     def site(self) -> int:
-        """Number of the user's call that led here."""
+        """Return the number of the user's call that led here."""
         return self.pinned if self.pinned >= 0 else self._place(sys._getframe(2))[0]
 
     def place(self) -> tuple[int, int]:
-        """The same with the pass of Python's loops that it is in, -1 outside of all."""
+        """Return that number with the iteration of Python's loops that the call is in, -1 outside of all."""
         if self.pinned >= 0:
-            return self.pinned, self.pinned_pass
+            return self.pinned, self.pinned_iteration
         number, frame, place = self._place(sys._getframe(2))
-        return number, -1 if frame is None else self.passes.current(frame, place)
+        return number, -1 if frame is None else self.iterations.current(frame, place)
 
-    def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, Place]:
-        """Number of the innermost call of the user's, seen from `frame`; the frame that makes it, and where that is."""
+    def _place(self, frame: FrameType | None) -> tuple[int, FrameType | None, CodePosition]:
+        """Return the number of the user's innermost call, seen from `frame`, with its frame and position."""
         frame = outside(frame)
         if frame is None:
             return self.site_of(Site("", 0, 0, 0, 0, "")), None, NOWHERE
         known = self._sites.get((id(frame.f_code), frame.f_lasti)) or self._new_site(frame)
         return known[0], frame, known[1]
 
-    def _new_site(self, frame: FrameType) -> tuple[int, Place]:
+    def _new_site(self, frame: FrameType) -> tuple[int, CodePosition]:
         code, offset = frame.f_code, frame.f_lasti
         self._codes.append(code)
-        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.passes.place_of(frame)
+        known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.iterations.place_of(frame)
         return known
 
     def site_of(self, site: Site) -> int:
-        """Number of a place in the program's site table."""
+        """Return the number of a place in the program's site table."""
         self.program.sites.append(site)
         return len(self.program.sites) - 1
+
+    def located(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Return the diagnostic with the place in the user's code that led here; the evaluator sets it itself."""
+        frame = None if self.pinned >= 0 else outside(sys._getframe(1))
+        return diagnostic if frame is None else placed(diagnostic, site_at(frame.f_code, frame.f_lasti))
 
     def note(self, diagnostic: Diagnostic, site: int) -> None:
         """Keep a finding that does not stop the kernel, once for each place and code."""
@@ -150,7 +155,7 @@ class Builder:
 
     def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
                  kind: str = "temp") -> NkiTensor:  # fmt: skip
-        """A fresh uninitialised tensor; checked as `check_allocation` says."""
+        """Return a fresh uninitialised tensor; checked as `check_allocation` says."""
         key: Any = (shape, dtype, space, address)
         try:
             known = self._shapes.get(key)
@@ -183,7 +188,8 @@ class Builder:
 
     def like(self, tensor: NkiTensor, *, shape: tuple[int, ...] | None = None, dtype: DType | None = None,
              space: str = "sbuf") -> NkiTensor:  # fmt: skip
-        """A fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
+        """Return a fresh on-chip tile of `tensor`'s shape and dtype, where not given."""
+        require_valid(tensor)
         return self.allocate(shape or tensor._shape, dtype or tensor._dtype, _REGIONS[space])
 
     # -- instructions ----------------------------------------------------------------------------------------------
@@ -216,9 +222,9 @@ class Builder:
         variant, notes = found
         program = self.program
         index = len(program.op_variant)
-        site, running = self.pinned, self.pinned_pass
+        site, running = self.pinned, self.pinned_iteration
         if site < 0:
-            frame: FrameType | None = sys._getframe(2)  # the caller is a door, or another function of ours
+            frame: FrameType | None = sys._getframe(2)  # the caller is a nisa function, or another of ours
             assert frame is not None
             seen = self._sites.get((id(frame.f_code), frame.f_lasti))
             if seen is None:
@@ -226,7 +232,7 @@ class Builder:
             else:
                 site, place = seen
             if frame is not None:
-                running = self.passes.current(frame, place)
+                running = self.iterations.current(frame, place)
         if notes:
             for item in notes:
                 self.note(item, site)
@@ -234,7 +240,7 @@ class Builder:
             raise self._endless()
         program.op_variant.append(variant.id)
         program.op_site.append(site)
-        program.op_pass.append(running)
+        program.op_iteration.append(running)
         accesses = program.access_view
         program.op_access.append(len(accesses))
         for tensor in touched:
@@ -264,7 +270,7 @@ class Builder:
         return variant, legal.notes
 
     def _with_origin(self, item: Diagnostic, operands: dict[str, Any]) -> Diagnostic:
-        """The finding with the line where the operand it is about was allocated."""
+        """Return the finding with the line where the operand it is about was allocated."""
         tensor = operands.get(item.operand)
         if not isinstance(tensor, NkiTensor) or not item.note or tensor._buffer.site < 0:
             return item
@@ -272,7 +278,7 @@ class Builder:
         return replace(item, note=f"{item.note}, made at line {line}") if line else item
 
     def view_of(self, tensor: NkiTensor) -> int:
-        """Interned number of a tensor's view."""
+        """Return the interned number of a tensor's view."""
         buffer = tensor._buffer
         if buffer.owner is not self:
             raise _foreign(tensor)
@@ -311,7 +317,7 @@ class Builder:
     # -- registers -------------------------------------------------------------------------------------------------
 
     def register(self, name: str = "", *, frozen: bool = False) -> VirtualRegister:
-        """A register that nothing has written; a `frozen` one is written by its loop only."""
+        """Return a register that nothing has written; a `frozen` one is written by its loop only."""
         registers = self.program.registers
         registers.append(name)
         return VirtualRegister(None, frozen, id=len(registers) - 1, owner=self, name=name)
@@ -331,51 +337,38 @@ class Builder:
     # -- what tensors ask of their owner ----------------------------------------------------------------------------
 
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
-        """The tensor's values now, in its host dtype; everything issued so far is executed first."""
-        if self.loops and self.reader is not None:
-            raise error_of(
-                diagnose(
-                    "NKI017",
-                    "a tensor's values are looked at in the body of a device loop",
-                    limit="the body is specialised once, before the loop runs: there is no one value yet",
-                    help="look after the loop, or unroll it with range() while you search",
-                )
-            )
-        if self.reader is not None and self._has_met():
-            raise error_of(
-                diagnose(
-                    "NKI017",
-                    "a tensor's values are looked at after the cores have waited for each other",
-                    limit="the cores are specialised one after the other: there is no value before both are",
-                    help="look before the first core_barrier or sendrecv, or at run.values afterwards",
-                )
-            )
+        """Return the tensor's values now, in its host dtype; everything issued so far is executed first."""
+        if self.reader is not None and not self.loops and not self._is_synchronized():
+            return self.reader(tensor)
         if self.reader is None:
-            raise error_of(
-                diagnose(
-                    "NKI017",
-                    "a tensor's values are needed, and this is a compilation without values",
-                    limit="shapes and dtypes are known at specialisation time, element values are not",
-                    help="use nki_lab.run or nki.simulate to see values",
-                )
-            )
-        return self.reader(tensor)
+            message = "a tensor's values are needed, and this is a compilation without values"
+            limit = "shapes and dtypes are known at specialisation time, element values are not"
+            remedy = "use nki_lab.run or nki.simulate to see values"
+        elif self.loops:
+            message = "a tensor's values are looked at in the body of a device loop"
+            limit = "the body is specialised once, before the loop runs: there is no one value yet"
+            remedy = "look after the loop, or unroll it with range() while you search"
+        else:
+            message = "a tensor's values are looked at after the cores have waited for each other"
+            limit = "the cores are specialised one after the other: there is no value before both are"
+            remedy = "look before the first core_barrier or sendrecv, or at run.values afterwards"
+        raise error_of(diagnose("NKI017", message, limit=limit, help=remedy))
 
     @property
     def has_values(self) -> bool:
-        return self.reader is not None and not self._has_met()
+        return self.reader is not None and not self._is_synchronized()
 
-    def _has_met(self) -> bool:
-        """Whether something waits for the other core: then values depend on what has yet to be specialised."""
+    def _is_synchronized(self) -> bool:
+        """Return whether something waits for the other core, so that values depend on its later specialisation."""
         return any(synchronization(item) is not None for item in self.program.variants)
 
     def sync(self) -> None:
-        """Record what is held back: nothing, here."""
+        """Record instructions that are held back; a builder of the current dialect holds none."""
 
     elementwise_operators = False
 
     def truth(self, tensor: NkiTensor) -> bool:
-        """A tensor as a condition: true, as of any object of Python, and an advice says so; NKI017 for values.
+        """Return True for a tensor as a condition, as of any Python object, with an advice; refuse values with NKI017.
 
         Elements and comparisons are values, and a `while` that asks for an object would never end.
         """
@@ -396,14 +389,14 @@ _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRe
 
 
 def _scalar_key(value: Any) -> Any:
-    """A hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
+    """Return a hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
     if isinstance(value, (int, float)):
         return (value.__class__, value or repr(value))
     return frozen(value)
 
 
 def frozen(value: Any) -> Any:
-    """Something hashable that stands for a value: the same for equal lists."""
+    """Return a hashable stand-in for a value, the same for equal lists."""
     if isinstance(value, (list, tuple)):
         return tuple(frozen(item) for item in value)
     if isinstance(value, np.ndarray):

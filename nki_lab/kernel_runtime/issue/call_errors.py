@@ -1,4 +1,4 @@
-"""Calls that do not fit the function they call: what Python says of them, with a code, the signature and near names."""
+"""Calls that do not fit the function they call: Python's message becomes a code, the signature and near names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYWORD: Final = re.compile(r"got an unexpected keyword argument '(\w+)'")
 _MISSING: Final = re.compile(r"missing \d+ required (?:positional|keyword-only) arguments?: '(\w+)'")
 _OTHER: Final = re.compile(r"takes .* positional argument|got multiple values for argument '(\w+)'|takes no arguments")
 
-_GONE: Final[Mapping[str, str]] = {
+_REMOVED: Final[Mapping[str, str]] = {
     "mask": "slice the operands instead",
     "num_channels": "pass channel_ids=[0, 1], a number for each channel",
 }
@@ -29,7 +29,7 @@ _GONE: Final[Mapping[str, str]] = {
 
 
 def of_call(error: Exception, callee: Callable[..., Any]) -> Diagnostic | None:
-    """What is wrong with the arguments of a call of `callee`, a function of ours; None where that is not the matter."""
+    """Diagnose the arguments of a call of `callee`, a function of ours; None where they are not the cause."""
     if not isinstance(error, TypeError) or (
         error.__traceback__ is not None and error.__traceback__.tb_next is not None
     ):
@@ -39,19 +39,19 @@ def of_call(error: Exception, callee: Callable[..., Any]) -> Diagnostic | None:
 
 
 def no_member(kind: type[Enum], name: str) -> Diagnostic:
-    """What is wrong with asking an enumeration of nki.isa for a member that it does not have."""
+    """Diagnose a member that an enumeration of nki.isa does not have."""
     members = list(kind.__members__)
     return diagnose("NKI006", f"nisa.{kind.__name__} has no {name}", operand=name,
                     limit=f"members: {', '.join(members)}", help=did_you_mean(name, members))  # fmt: skip
 
 
 def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
-    """Whether a value is one of the enumerations of nki.isa."""
+    """Return whether a value is one of the enumerations of nki.isa."""
     return isinstance(kind, EnumType) and kind.__module__ == enums.__name__
 
 
 def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic | None:
-    """The same for an error that left a kernel of the dialect with these functions, by name.
+    """Diagnose an error that left a kernel of the dialect with these functions, by name.
 
     The innermost frame of its traceback holds the call.
     """
@@ -68,7 +68,7 @@ def of_traceback(error: Exception, functions: Mapping[str, Any]) -> Diagnostic |
 
 
 def _called(name: str, frame: FrameType, functions: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """The function of ours that a frame of the user's calls by this qualified name."""
+    """Return the function of ours that a frame of the user's calls by this qualified name."""
     if is_ours(frame):
         return None
     owner, _, method = name.rpartition(".")
@@ -99,9 +99,9 @@ def _finding(callee: Callable[..., Any], name: str, words: str) -> Diagnostic | 
     limit = f"{name}({', '.join(map(_shown, parameters.values()))})"
     if keyword := _KEYWORD.match(words):
         given = keyword[1]
-        gone = _GONE.get(given)
-        if gone is not None:
-            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit, help=gone)
+        remedy = _REMOVED.get(given)
+        if remedy is not None:
+            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit, help=remedy)
         return diagnose("NKI002", f"{name}: got an unexpected keyword argument {given!r}", operand=given, limit=limit,
                         help=did_you_mean(given, parameters) or _names(parameters))  # fmt: skip
     if missing := _MISSING.match(words):
@@ -126,7 +126,7 @@ def _names(parameters: Iterable[str]) -> str:
 
 
 def _parameters(callee: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters by name, without annotations."""
+    """Return the parameters by name, without annotations."""
     try:
         found = inspect.signature(callee).parameters
     except (TypeError, ValueError):

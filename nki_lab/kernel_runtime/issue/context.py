@@ -18,7 +18,7 @@ local = _Local()
 
 
 def current(what: str = "this function") -> Builder:
-    """The builder of the kernel being specialised; NKI005 outside a kernel."""
+    """Return the builder of the kernel being specialised; NKI005 outside a kernel."""
     builder = local.builder
     if builder is None:
         raise error_of(

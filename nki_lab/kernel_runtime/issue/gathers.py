@@ -1,4 +1,4 @@
-"""What tensor indirection asks of an instruction's operands beyond what each instruction declares.
+"""Tensor indirection limits an instruction's operands beyond its declaration.
 
 Source: NKI API, `NkiTensor.indirect`, and the notes on tensor indirection of the instructions that take it.
 """
@@ -16,7 +16,7 @@ _QUADRANT = 32
 
 
 class Problem(NamedTuple):
-    """What is wrong with an operand."""
+    """A limit of tensor indirection that an operand does not keep."""
 
     code: str
     message: str
@@ -26,7 +26,7 @@ class Problem(NamedTuple):
 
 
 def problems(use: Use) -> Iterator[Problem]:
-    """What is wrong with the gathered operands of a use: what refuses it first, then what the compiler rejects."""
+    """Find problems of the gathered operands of a use: first those that refuse it, then those the compiler rejects."""
     gathered = {name: view for name, view in use.types.items() if view is not None and view.indirect == "gather"}
     if not gathered:
         return
@@ -43,7 +43,7 @@ def problems(use: Use) -> Iterator[Problem]:
 
 
 def _short(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
-    """A list of offsets that is shorter than the view: each group of partitions keeps its own."""
+    """Find a list of offsets that is shorter than the view: each group of partitions keeps its own."""
     group = TENSOR_ENGINE_GATHER_GROUP if use.engine == "tensor" else GATHER_GROUP
     lanes = view.partitions % group or group
     columns = view.index.free_size if view.index is not None else 0
@@ -59,12 +59,12 @@ def _short(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
 
 
 def _start(view: ViewType | None) -> int:
-    """The partition at which a placed tensor starts, -1 for one that the compiler places."""
+    """Return the partition at which a placed tensor starts, -1 for one that the compiler places."""
     return view.start_partition if view is not None and view.placed else -1
 
 
 def _placement(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
-    """The index of a gathered view, placed by address, and what it must start with."""
+    """Find a gathered view whose index, placed by address, starts at another partition than it must."""
     start = _start(view.index)
     if start % _QUADRANT:
         yield Problem(

@@ -1,7 +1,7 @@
-"""Which passes of Python's loops are running when an instruction is issued, and where a kernel's loops stand.
+"""The iterations of Python's loops that are running when an instruction is issued, and the places of a kernel's loops.
 
 Loops are found in the bytecode of the functions on the stack, their variables read from the frames: a kernel's `range`
-is Python's own, and nothing tells when it steps.
+is Python's own, and there is no signal of its steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.ir import Pass, Site
+from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from nki_lab.source.module import module_at
@@ -38,7 +38,7 @@ class Loop:
         self.number = -1  # of the site in the program
 
 
-class Place:
+class CodePosition:
     """A place in some function: the loops around it, outermost first, and the stretch of plain code that it is in.
 
     Places in the same loops have the same `loops`; code of a stretch runs from its begin to its end. `resumes` says
@@ -54,41 +54,41 @@ class Place:
         self.resumes = resumes
 
 
-class Passes:
+class IterationTracker:
     """The passes that a trace is in, as rows of the program's table.
 
-    `root` is the frame that called the kernel; without one nothing is looked for. A pass is a new row when the variable
-    of a loop differs from what it was at the instruction before.
+    `root` is the frame that called the kernel; without it nothing is looked for. An iteration is a new row when the
+    variable of a loop differs from its value at the instruction before.
     """
 
-    def __init__(self, table: list[Pass], site_of: Callable[[Site], int]) -> None:
+    def __init__(self, table: list[Iteration], site_of: Callable[[Site], int]) -> None:
         self.root: FrameType | None = None
         self._table = table
         self._site_of = site_of
         self._functions: dict[int, tuple[tuple[Loop, ...], list[int]]] = {}
         self._nests: dict[tuple[Loop, ...], tuple[Loop, ...]] = {}
-        self._at: dict[tuple[int, int], Place] = {}
-        self._codes: list[CodeType] = []  # so that none of them goes, and its id to another
+        self._at: dict[tuple[int, int], CodePosition] = {}
+        self._codes: list[CodeType] = []  # kept alive, so that ids stay unique
         self._frame: FrameType | None = None  # of the instruction before, where it was
         self._loops: tuple[Loop, ...] = ()
         self._block = self._offset = -1
         self._last: list[Any] = []
         self._around: list[Any] = []  # of the frames that called it, as in `_last`
         self._number = -1
-        self._stack: list[tuple[Loop, Any, int]] = []  # (loop, what tells its passes apart, row), outermost first
+        self._stack: list[tuple[Loop, Any, int]] = []  # (loop, key of its iteration, row), outermost first
         self._counts: dict[tuple[Loop, int], int] = {}
 
     def begin(self, root: FrameType) -> None:
-        """The kernel is called by `root`."""
+        """Begin a trace of the kernel that `root` calls."""
         self.root = root
         self.leave(0)
 
     def end(self) -> None:
-        """The kernel is over: let go of its frames."""
+        """Release the frames of the kernel, which is over."""
         self.root = self._frame = None
 
-    def current(self, frame: FrameType, place: Place) -> int:
-        """The row of the innermost pass that a frame of the kernel is in, at `place`; -1 outside of all loops."""
+    def current(self, frame: FrameType, place: CodePosition) -> int:
+        """Return the row of the innermost iteration that a frame of the kernel is in; -1 outside of all loops."""
         offset = frame.f_lasti
         if frame is self._frame and not place.resumes:
             if place.block == self._block and offset > self._offset:
@@ -110,8 +110,8 @@ class Passes:
             self._number = self._row(levels)
         return self._number
 
-    def _is_next(self, frame: FrameType, place: Place) -> bool:
-        """Whether a frame is in the pass that it was in, or in the next of its innermost loop, which is entered then.
+    def _is_next(self, frame: FrameType, place: CodePosition) -> bool:
+        """Return whether a frame is in its last iteration, or in the next of its innermost loop, which is entered.
 
         Another object that is the variable of another loop, or no number: then it is not known here.
         """
@@ -131,26 +131,26 @@ class Passes:
         return True
 
     def _next(self, value: int) -> int:
-        """The row of the next pass of the innermost loop."""
+        """Return the row of the next iteration of the innermost loop."""
         loop, _, _ = self._stack.pop()
         parent = self._stack[-1][2] if self._stack else -1
         number = len(self._table)
-        self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+        self._table.append(_new(Iteration, (parent, loop.variable, value, loop.number)))
         self._stack.append((loop, value, number))
         return number
 
-    def _levels(self, frame: FrameType, place: Place) -> list[Any]:
-        """The loops that a frame is in, and what tells their passes apart."""
+    def _levels(self, frame: FrameType, place: CodePosition) -> list[Any]:
+        """Return the loops that a frame is in, and the keys of their iterations."""
         names = frame.f_locals
         levels: list[Any] = [place.loops]
         for variable in place.variables:
             value = names.get(variable)
-            # Other values are told apart by identity: to compare tensors is an instruction.
+            # Other values are distinguished by identity: to compare tensors is an instruction.
             levels.append(value if value.__class__ is int else (id(value), value.__class__))
         return levels
 
     def _levels_around(self, frame: FrameType, root: FrameType) -> list[Any]:
-        """The same for the frames that called it, innermost first."""
+        """Return the loops and keys of the frames that called `frame`, innermost first."""
         levels: list[Any] = []
         around = frame.f_back if frame is not root else None
         while around is not None and around is not root:
@@ -160,8 +160,8 @@ class Passes:
             around = around.f_back
         return levels
 
-    def place_of(self, frame: FrameType) -> Place:
-        """Where a frame is; without loops in our own code."""
+    def place_of(self, frame: FrameType) -> CodePosition:
+        """Return the position of a frame; it has no loops in our own code."""
         code, offset = frame.f_code, frame.f_lasti
         known = self._at.get((id(code), offset))
         if known is None:
@@ -169,7 +169,7 @@ class Passes:
             known = self._at[id(code), offset] = NOWHERE if is_ours(frame) else self._place(code, offset)
         return known
 
-    def _place(self, code: CodeType, offset: int) -> Place:
+    def _place(self, code: CodeType, offset: int) -> CodePosition:
         found = self._functions.get(id(code))
         if found is None:
             standing, leaders = _anatomy(code)
@@ -177,22 +177,22 @@ class Passes:
         loops, leaders = found
         inside = tuple([loop for loop in loops if loop.first <= offset < loop.end])
         resumes = bool(code.co_flags & inspect.CO_GENERATOR)
-        return Place(self._nests.setdefault(inside, inside), bisect_right(leaders, offset), resumes=resumes)
+        return CodePosition(self._nests.setdefault(inside, inside), bisect_right(leaders, offset), resumes=resumes)
 
     def enter(self) -> int:
-        """Rows made from now on belong to a device loop; gives what `leave` needs."""
+        """Enter a device loop, to which further rows belong; return the token that `leave` needs."""
         self._frame = None
         return len(self._stack)
 
     def leave(self, token: int) -> None:
-        """What comes now is outside of the device loop again."""
+        """Leave the device loop that `enter` returned `token` for."""
         self._frame = None
         del self._stack[token:]
         self._last = []
         self._number = self._stack[-1][2] if self._stack else -1
 
     def _row(self, levels: list[Any]) -> int:
-        """The row of some passes: rows are made for those that differ from the last ones, and all inside them."""
+        """Return the row of iterations; those that differ from the last ones, and all inside them, get new rows."""
         wanted = _flat(levels)
         stack, parent, depth = self._stack, -1, 0
         for (loop, key), row in zip(wanted, stack, strict=False):
@@ -204,20 +204,20 @@ class Passes:
             if loop.number < 0:
                 loop.number = self._site_of(loop.site)
             value = key
-            if key.__class__ is not int:  # which pass it is, of other variables
+            if key.__class__ is not int:  # the number of the iteration, of other variables
                 value = self._counts[loop, parent] = self._counts.get((loop, parent), -1) + 1
             number = len(self._table)
-            self._table.append(_new(Pass, (parent, loop.variable, value, loop.number)))
+            self._table.append(_new(Iteration, (parent, loop.variable, value, loop.number)))
             stack.append((loop, key, number))
             parent = number
         return parent
 
 
-_new = tuple.__new__  # a third of the time of Pass(...)
+_new = tuple.__new__  # a third of the time of Iteration(...)
 
 
 def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:
-    """(loop, what tells its passes apart), outermost first; loops of the device left out."""
+    """Return (loop, key of its iteration), outermost first, without loops of the device."""
     out: list[tuple[Loop, Any]] = []
     at = 0
     while at < len(levels):
@@ -229,11 +229,11 @@ def _flat(levels: list[Any]) -> list[tuple[Loop, Any]]:
     return out
 
 
-NOWHERE = Place((), -1)
+NOWHERE = CodePosition((), -1)
 
 
 def _leaders(code: CodeType) -> list[int]:
-    """The offsets at which plain code begins: after jumps, and where they lead."""
+    """Return the offsets at which plain code begins: after jumps, and at their targets."""
     steps = list(dis.get_instructions(code))
     jumps = {*dis.hasjrel, *dis.hasjabs}
     after = {later.offset for step, later in pairwise(steps) if step.opcode in jumps}
@@ -246,7 +246,7 @@ _MOST: Final = 1024
 
 
 def _anatomy(code: CodeType) -> tuple[list[_Standing], list[int]]:
-    """The loops of a code object, and where plain code begins; of the last ones that were asked for it is known."""
+    """Return the loops of a code object and the offsets of plain code, kept for the last objects asked about."""
     known = _anatomies.get(id(code))
     if known is None:
         if len(_anatomies) >= _MOST:
@@ -257,7 +257,7 @@ def _anatomy(code: CodeType) -> tuple[list[_Standing], list[int]]:
 
 
 def loops_of(code: CodeType) -> Iterator[Loop]:
-    """The `for` loops of a code object that bind a name, outer ones before inner ones."""
+    """Find the `for` loops of a code object that bind a name, outer loops before inner ones."""
     steps = list(dis.get_instructions(code))
     for number, step in enumerate(steps):
         if step.opname != "FOR_ITER":
@@ -270,7 +270,7 @@ def loops_of(code: CodeType) -> Iterator[Loop]:
 
 
 def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
-    """Line and column at which a loop begins."""
+    """Return the line and column at which a loop begins."""
     place = step.positions
     line, column = (place.lineno, place.col_offset) if place is not None else (None, None)
     line, column = line or code.co_firstlineno, column or 0
@@ -281,7 +281,7 @@ def _word_for(code: CodeType, step: dis.Instruction) -> tuple[int, int]:
 
 
 def _target(steps: list[dis.Instruction], at: int) -> str:
-    """The first name that the bytecode from `at` on binds from the item of a loop; empty without one."""
+    """Return the first name that the bytecode from `at` on binds from the item of a loop; empty without one."""
     while at < len(steps) and (steps[at].opname.startswith("UNPACK") or steps[at].opname in ("CACHE", "EXTENDED_ARG")):
         at += 1
     if at == len(steps) or not steps[at].opname.startswith("STORE_"):
@@ -292,41 +292,37 @@ def _target(steps: list[dis.Instruction], at: int) -> str:
 
 
 def variable_at(frame: FrameType) -> str:
-    """The name that a frame, which is asking an iterator for its next item, is about to bind to it."""
+    """Return the name that a frame, which is asking an iterator for its next item, is about to bind to it."""
     steps = list(dis.get_instructions(frame.f_code))
     at = next((number for number, step in enumerate(steps) if step.offset == frame.f_lasti), len(steps))
     return _target(steps, at + 1) if at < len(steps) and steps[at].opname == "FOR_ITER" else ""
 
 
-def while_at(file: str, line: int, column: int, end_line: int, end_column: int) -> ast.While | None:
-    """The `while` that stands, or whose whole test stands, at a place, where that test is plain: no `not`, no `and`."""
+def _whiles(file: str) -> Iterator[ast.While]:
     module = module_at(file)
-    place = (line, column, end_line, end_column)
-    for node in ast.walk(module.tree) if module is not None else ():
-        if isinstance(node, ast.While) and place in (extent(node), extent(node.test)):
-            return node if is_plain(node.test) else None
-    return None
+    return (node for node in ast.walk(module.tree) if isinstance(node, ast.While)) if module is not None else iter(())
+
+
+def while_at(file: str, *place: int) -> ast.While | None:
+    """Return the `while` that stands, or whose test stands, at a place, if the test is plain: no `not`, no `and`."""
+    found = (node for node in _whiles(file) if place in (extent(node), extent(node.test)))
+    return next((node if is_plain(node.test) else None for node in found), None)
 
 
 def is_tested_by_while(site: Site) -> bool:
-    """Whether a place is the test of a `while`, or a part of one."""
-    module, place = module_at(site.file), (site.line, site.column, site.end_line, site.end_column)
-    for node in ast.walk(module.tree) if module is not None else ():
-        if isinstance(node, ast.While):
-            line, column, end_line, end_column = extent(node.test)
-            inside = (line, column) <= place[:2] and place[2:] <= (end_line, end_column)
-            if inside or place == extent(node):
-                return True
-    return False
+    """Return whether a place is the test of a `while`, or a part of it."""
+    place = site.line, site.column, site.end_line, site.end_column
+    tests = ((extent(node), extent(node.test)) for node in _whiles(site.file))
+    return any(place == whole or (test[:2] <= place[:2] and place[2:] <= test[2:]) for whole, test in tests)
 
 
 def is_plain(test: ast.expr) -> bool:
-    """Whether Python asks the test's own value for its truth, and nothing else."""
+    """Return whether Python asks the test's own value for its truth, and nothing else."""
     return not isinstance(test, ast.BoolOp | ast.UnaryOp | ast.Compare | ast.IfExp | ast.NamedExpr)
 
 
 def way_out(loop: ast.While | ast.For) -> ast.stmt | None:
-    """The first statement that leaves a loop from inside: a `break` of its own, or a `return`."""
+    """Return the first statement that leaves a loop from inside: a `break` of its own, or a `return`."""
     stack: list[tuple[ast.AST, bool]] = [(node, False) for node in reversed(loop.body)]
     while stack:
         node, inner = stack.pop()

@@ -1,4 +1,4 @@
-"""What `kernel[...]` may say: on how many physical cores a kernel is launched, and where it may not say it."""
+"""Launch grids, `kernel[...]`: the number of physical cores, and the places where no grid may stand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nki_lab.isa.arch import Arch
 
 
 def grid_in_kernel(name: str, grid: tuple[Any, ...]) -> Diagnostic:
-    """What is wrong with a launch grid on a kernel that another kernel calls."""
+    """Diagnose a launch grid on a kernel that another kernel calls."""
     return diagnose(
         "NKI016",
         f"{name} is called inside a kernel with the grid {shown(grid)}",
@@ -19,7 +19,7 @@ def grid_in_kernel(name: str, grid: tuple[Any, ...]) -> Diagnostic:
 
 
 def misshapen(name: str, key: Any) -> Diagnostic | None:
-    """What is wrong with the bracket of a launch in the current dialect, whatever the chip."""
+    """Diagnose the bracket of a launch in the current dialect, whatever the chip."""
     if isinstance(key, int) and not isinstance(key, bool) and key > 0:
         return None
     return diagnose(
@@ -31,7 +31,7 @@ def misshapen(name: str, key: Any) -> Diagnostic | None:
 
 
 def too_many(name: str, grid: tuple[int, ...], arch: Arch) -> Diagnostic | None:
-    """What is wrong with a launch on more physical cores than a logical core of the chip has."""
+    """Diagnose a launch on more physical cores than a logical core of the chip has."""
     cores = 1 if arch.generation < 3 else 2
     if not grid or grid[0] <= cores:
         return None
@@ -44,12 +44,12 @@ def too_many(name: str, grid: tuple[int, ...], arch: Arch) -> Diagnostic | None:
 
 
 def refused(name: str, grid: tuple[Any, ...], arch: Arch) -> Diagnostic | None:
-    """What is wrong with a launch in the current dialect."""
+    """Diagnose a launch in the current dialect; None where it is legal."""
     if not grid:
         return None
     return misshapen(name, grid[0] if len(grid) == 1 else grid) or too_many(name, grid, arch)
 
 
 def shown(grid: Any) -> str:
-    """A grid as it stands in the bracket."""
+    """Return a grid as it stands in the bracket."""
     return ", ".join(map(str, grid)) if isinstance(grid, tuple) else str(grid)

@@ -1,4 +1,4 @@
-"""Whether an instruction may run on these operands: every question is put to its declaration.
+"""Legality checks the operands of an instruction against its declaration.
 
 Works on view types, so that the answer holds for every call with the same types and attributes.
 """
@@ -23,7 +23,7 @@ from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.isa.spec import REQUIRED, Instruction, Limit, Operand, Register, Use, show_value
+from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
 from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
 
@@ -96,12 +96,12 @@ def _groups(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def live_names(instruction: Instruction) -> tuple[str, ...]:
-    """Operands whose values vary from call to call: tensors, scalars and numbers."""
+    """Return the operands whose values vary from call to call: tensors, scalars and numbers."""
     return _groups(instruction)[0]
 
 
 def fixed_names(instruction: Instruction) -> tuple[str, ...]:
-    """The other attributes: operators, enumerations, flags."""
+    """Return the other attributes: operators, enumerations, flags."""
     return _groups(instruction)[1]
 
 
@@ -121,13 +121,13 @@ _NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
 
 
 def targets_from(since: int, until: int | None = None) -> list[str]:
-    """The targets whose NeuronCore generation is in a range."""
+    """Return the targets whose NeuronCore generation is in a range."""
     names = sorted(name for name in TARGETS if name.startswith(("trn", "inf")))
     return [name for name in names if since <= TARGETS[name].generation <= (until or TARGETS[name].generation)]
 
 
 def describe(view: ViewType) -> str:
-    """A view in a message: shape, dtype, memory."""
+    """Describe a view in a message: shape, dtype, memory."""
     memory = {"sbuf": "SBUF", "psum": "PSUM"}.get(view.space.value, "HBM")
     return f"{tuple(view.shape)} {view.dtype.name} in {memory}"
 
@@ -187,7 +187,7 @@ def _tensor(instruction: Instruction, operand: Operand, value: Any) -> tuple[Vie
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a real number that a float64 can come near to."""
+    """Return whether a value is a real number that a float64 can approximate."""
     if isinstance(value, int):
         return value.bit_length() < 1024
     return isinstance(value, (Number, np.generic)) and not isinstance(value, complex)
@@ -234,11 +234,10 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         return _register(instruction, operand, value)
     if kind == "pattern":
         return _pattern(instruction, operand, value)
+    integers = isinstance(value, (tuple, list)) and all(isinstance(item, int) for item in value)
     if kind == "pair":
-        if value is None or value == ():
-            return ()
-        if isinstance(value, (tuple, list)) and len(value) == 2 and all(isinstance(item, int) for item in value):
-            return tuple(value)
+        if value is None or value == () or (integers and len(value) == 2):
+            return tuple(value or ())
         raise _bad_attribute(instruction, operand, value, "a pair of integers")
     if kind == "integers":
         try:
@@ -246,8 +245,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         except TypeError:
             raise _bad_attribute(instruction, operand, value, "a list of integers") from None
     if kind == "axis":
-        ok = isinstance(value, int) or (isinstance(value, (tuple, list)) and all(isinstance(i, int) for i in value))
-        if not ok or isinstance(value, bool):
+        if not integers and (not isinstance(value, int) or isinstance(value, bool)):
             raise _bad_attribute(instruction, operand, value, "an integer or a list of integers")
         return tuple(value) if isinstance(value, list) else value
     if operand.choices and not any(value is choice or value == choice for choice in operand.choices):
@@ -276,7 +274,7 @@ def _enum(instruction: Instruction, operand: Operand, value: Any, notes: list[Di
 
 
 def _register(instruction: Instruction, operand: Operand, value: Any) -> Any:
-    """A register by its number; constants stay what they are, where they may stand."""
+    """Return a register by its number; constants stay what they are, where they may stand."""
     if isinstance(value, VirtualRegister):
         if operand.kind == "register_out" and value.frozen:
             raise error_of(
@@ -308,7 +306,7 @@ def _pattern(instruction: Instruction, operand: Operand, value: Any) -> tuple[tu
 
 
 def _dtypes_of(operand: Operand, arch: Arch) -> str:
-    """What an operand may be on a target."""
+    """Return the dtypes that an operand may have on a target, for a message."""
     known = operand.dtypes or tuple(DTYPES.values())
     return ", ".join(dtype.name for dtype in known if dtype.since <= arch.generation)
 
@@ -346,7 +344,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
 
 
 def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
-    """Operands end at the last partition; limits of the instruction itself come before and say it in their terms."""
+    """Check that an operand ends at the last partition; limits of the instruction itself come first, in their terms."""
     end = view.start_partition + view.partitions
     if end <= arch.pmax:
         return
@@ -359,7 +357,7 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
 
 
 def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType | None]) -> None:
-    """Packed elements are moved and multiplied by the MX instructions, never read as numbers."""
+    """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
         if view is not None and view.dtype.kind == "packed":
             raise _refusal(instruction, "NKI202", f"{name} is {view.dtype.name}, four numbers an element", name, types,
@@ -378,7 +376,7 @@ def _space_help(memory: str, operand: Operand) -> str:
 
 
 def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use, notes: list[Diagnostic]) -> None:
-    """The access pattern that the hardware takes: start partition, rank, free size."""
+    """Check the access pattern that the hardware takes: start partition, rank, free size."""
     types = {name: view}
     arch, engine = use.arch, use.engine
     starts = legal_starts(view.partitions)
@@ -418,7 +416,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
 
 
 def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
-    """What tensor indirection asks beyond the declaration: faults are raised, what the compiler rejects is noted."""
+    """Check the limits of tensor indirection: faults are raised, rejections of the compiler are noted."""
     for item in gathers.problems(use):
         error = _refusal(use.instruction, item.code, item.message, item.operand, use.types, item.limit, item.help)
         if error.diagnostics[0].outcome == "fault":
@@ -427,7 +425,7 @@ def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
 
 
 def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dict[str, int]:
-    """Sizes of the dimension letters; NKI203 where two operands disagree."""
+    """Return the sizes of the dimension letters; NKI203 where two operands disagree."""
     dims: dict[str, int] = {}
     origin: dict[str, str] = {}
     for name, view in types.items():
@@ -514,19 +512,10 @@ def _check_limits(instruction: Instruction, use: Use) -> None:
     for limit in instruction.limits:
         left, right = limit.sides(names)
         if not limit.holds(left, right):
-            raise _refusal(instruction, limit.code, _limit_message(limit, left, right), limit.operand, use.types,
+            message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
+            raise _refusal(instruction, limit.code, message, limit.operand, use.types,
                            f"{limit.text} ({limit.right_text} = {right})", limit.help)  # fmt: skip
 
 
-def _limit_message(limit: Limit, left: Any, right: Any) -> str:
-    return f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
-
-
-_ARCH_NAMES: dict[str, dict[str, Any]] = {}
-
-
 def _arch_names(arch: Arch) -> dict[str, Any]:
-    found = _ARCH_NAMES.get(arch.name)
-    if found is None:
-        found = _ARCH_NAMES[arch.name] = {name: fact.value for name, fact in arch.facts.items()}
-    return dict(found)
+    return {name: fact.value for name, fact in arch.facts.items()}

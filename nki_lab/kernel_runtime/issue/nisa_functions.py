@@ -28,7 +28,7 @@ _REMOVED: Mapping[str, str] = {
 }
 
 
-def make_door(instruction: Instruction) -> Callable[..., Any]:
+def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
     """The function that records `instruction` when a kernel calls it."""
     params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
     places = {
@@ -65,7 +65,7 @@ def make_door(instruction: Instruction) -> Callable[..., Any]:
 
 
 def signature_of(instruction: Instruction) -> inspect.Signature:
-    """The documented signature, for help() and editors."""
+    """Return the documented signature, for help() and editors."""
     kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     empty = inspect.Parameter.empty
     parameters = [
@@ -81,7 +81,7 @@ def signature_of(instruction: Instruction) -> inspect.Signature:
 
 
 def describe(instruction: Instruction) -> str:
-    """The documentation of an instruction, as hover, help() and the manual show it."""
+    """Return the documentation of an instruction, as hover, help() and the manual show it."""
     lines = [instruction.doc, "", "Arguments:"]
     for name, operand in instruction.arguments.items():
         place = f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
@@ -99,7 +99,7 @@ def describe(instruction: Instruction) -> str:
 
 
 def members(instruction: Instruction, group: str, value: Any) -> tuple[Any, ...]:
-    """The tensors of a list argument, followed by None up to its length."""
+    """Return the tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
         raise error_of(
@@ -149,13 +149,13 @@ def _unknown(instruction: Instruction, message: str, operand: str, near: str) ->
     )
 
 
-_DOORS: dict[str, Callable[..., Any]] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
-def door_of(name: str) -> Callable[..., Any]:
+def instruction_function(name: str) -> Callable[..., Any]:
     """The nisa function of a declared instruction; KeyError for another name."""
     instruction = TABLE[name]
-    known = _DOORS.get(name)
+    known = _FUNCTIONS.get(name)
     if known is None or known.nki_instruction is not instruction:  # type: ignore[attr-defined]
-        known = _DOORS[name] = make_door(instruction)
+        known = _FUNCTIONS[name] = make_instruction_function(instruction)
     return known

@@ -1,4 +1,4 @@
-"""Names that NKI 0.6 no longer has, with what replaced them: its migration guide and release notes say so."""
+"""Names that NKI 0.6 no longer has, with their replacements. Source: its migration guide and release notes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ REMOVED: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:
-    """What is wrong with `module.name`: removed (NKI603) or never there (NKI006)."""
+    """Diagnose `module.name`: removed (NKI603) or never there (NKI006)."""
     remedy = REMOVED.get(module, {}).get(name)
     if remedy is None:
         return unknown_name(module, name, names)
@@ -75,7 +75,7 @@ def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:
 
 
 def unknown_name(module: str, name: str, names: Iterable[str]) -> Diagnostic:
-    """NKI006 with the nearest names."""
+    """Return NKI006 with the nearest names."""
     short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
     near = did_you_mean(name, names)
     return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in NKI 0.6",

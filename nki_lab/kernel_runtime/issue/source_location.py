@@ -25,7 +25,7 @@ _positions: dict[int, tuple[CodeType, list[Any]]] = {}  # by id: hashing code ta
 
 
 def site_at(code: CodeType, offset: int) -> Site:
-    """The source stretch of the instruction at byte `offset` of a code object."""
+    """Return the source stretch of the instruction at byte `offset` of a code object."""
     known = _positions.get(id(code))
     if known is None:
         if len(_positions) >= _MOST_CODES:
@@ -37,12 +37,12 @@ def site_at(code: CodeType, offset: int) -> Site:
 
 
 def span_of(site: Site) -> Span:
-    """The span that users see."""
+    """Return the span that users see."""
     return Span.from_bytes(site.file, site.line, site.column, site.end_line, site.end_column)
 
 
 def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
-    """The diagnostic with its span: the operand's expression in the call at `site`, else the call itself.
+    """Return the diagnostic with its span: the operand's expression in the call at `site`, else the call itself.
 
     A site that is a whole `if`, `while`, `for` or `with` statement, as Python places a failing truth test or iteration,
     becomes its condition.
@@ -63,7 +63,7 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 
 
 def _span(site: Site, found: ast.expr | None) -> Span:
-    """The span of `found`, of the whole site without one."""
+    """Return the span of `found`, of the whole site without one."""
     return Span.from_bytes(site.file, *(_extent(site) if found is None else extent(found)))
 
 
@@ -73,7 +73,7 @@ def _header_at(site: Site) -> ast.expr | None:
 
 
 def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:
-    """The parameters of what is called: an instruction or a function of nki.language, by its name in the call.
+    """Return the parameters of an instruction or a function of nki.language, by its name in the call.
 
     Under another name it counts as the instruction that the message begins with.
     """

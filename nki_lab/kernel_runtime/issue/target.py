@@ -1,4 +1,4 @@
-"""The target that names such as `nl.tile_size` answer for: the running kernel's, else the doors' choice."""
+"""The target of names such as `nl.tile_size`: the running kernel's, else that of the caller's environment."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ class _Choice:
 
 
 choice = _Choice()
-"""`choice.outside()` names the target outside a kernel; the doors set it to read the environment."""
+"""`choice.outside()` names the target outside a kernel; `nki_lab.dialects` sets it to read the environment."""
 
 
 def current_arch() -> Arch:
-    """The target's table: that of the kernel being specialised, else of `choice`."""
+    """Return the target's table: that of the kernel being specialised, else of `choice`."""
     builder = local.builder
     return builder.arch if builder is not None else arch_of(choice.outside())
 
 
 def get_nc_version() -> nc_version:
-    """The NeuronCore generation of the current target."""
+    """Return the NeuronCore generation of the current target."""
     return nc_version(current_arch().generation)
 
 
 def get_nc_sub_version() -> int:
-    """The revision within a NeuronCore generation; always 0 here."""
+    """Return the revision within a NeuronCore generation; always 0 here."""
     return 0
 
 
@@ -69,7 +69,7 @@ class _TileSize:
 
 
 def tile_size_of(name: str, arch: Arch) -> int | None:
-    """`nl.tile_size.<name>` on a target; None where there is no such name."""
+    """Return `nl.tile_size.<name>` on a target; None where there is no such name."""
     sizes: dict[str, Any] = {
         "psum_bank_fmax_bytes": arch.psum_bank_bytes,
         "psum_num_banks": arch.psum_banks,

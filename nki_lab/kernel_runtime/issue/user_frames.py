@@ -9,7 +9,7 @@ _ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes 
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame runs code of nki_lab, as against the user's."""
+    """Return whether a frame runs code of nki_lab, as against the user's."""
     known = _ours.get(id(frame.f_code))
     return (_judged(frame) if known is None else known)[0]
 
@@ -24,12 +24,12 @@ def _judged(frame: FrameType) -> tuple[bool, CodeType]:
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame of user code, seen from `depth` frames above this call."""
+    """Return the innermost frame of user code, seen from `depth` frames above this call."""
     return outside(sys._getframe(depth))
 
 
 def outside(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of user code, `frame` or one that led to it."""
+    """Return the innermost frame of user code, `frame` or one that led to it."""
     ours = _ours
     while frame is not None:
         known = ours.get(id(frame.f_code)) or _judged(frame)

@@ -9,16 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, INT32, UINT8, UINT32, dtype_of
 from nki_lab.kernel_runtime.issue.context import current
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.language import operations
 from nki_lab.kernel_runtime.language.operations import kind_of
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, psum, sbuf, shared_hbm
+from nki_lab.kernel_runtime.tensor.refusal import require_valid
 from nki_lab.source_files import require_regular
 
 _WHOLE: Final = 2.0**23  # from here on every float32 is an integer
@@ -27,11 +28,15 @@ _TURN: Final = 2 * math.pi
 
 def _tile(value: Any, function: str, operand: str = "x") -> NkiTensor:
     if isinstance(value, NkiTensor):
+        require_valid(value)
         return value
-    raise error_of(
-        diagnose("NKI013", f"nl.{function}: {operand} is a {type(value).__name__}, it must be a tensor",
-                 operand=operand, limit=f"{operand} is a tensor on the chip", help="load it with nl.load first")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"nl.{function}: {operand} is a {type(value).__name__}, it must be a tensor",
+        operand=operand,
+        limit=f"{operand} is a tensor on the chip",
+        help="load it with nl.load first",
+    )
 
 
 def _new(tensor: NkiTensor, dtype: Any, function: str) -> NkiTensor:
@@ -171,15 +176,21 @@ def broadcast_to(x: NkiTensor, shape: Any, dtype: Any = None) -> NkiTensor:
     tile = _tile(x, "broadcast_to")
     rank = len(tile._shape)
     if not isinstance(shape, (tuple, list)):
-        raise error_of(
-            diagnose("NKI012", f"nl.broadcast_to: shape is {shape!r} ({type(shape).__name__})", operand="shape",
-                     limit=f"shape is a tuple of {rank} sizes", help="write the sizes as a tuple")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            f"nl.broadcast_to: shape is {shape!r} ({type(shape).__name__})",
+            operand="shape",
+            limit=f"shape is a tuple of {rank} sizes",
+            help="write the sizes as a tuple",
+        )
     if len(shape) != rank:
-        raise error_of(
-            diagnose("NKI203", f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shape!r}", operand="shape",
-                     limit=f"shape is a tuple of {rank} sizes; sizes of 1 repeat", help="reshape x to that rank first")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI203",
+            f"nl.broadcast_to: x is {tuple(tile._shape)} and shape is {shape!r}",
+            operand="shape",
+            limit=f"shape is a tuple of {rank} sizes; sizes of 1 repeat",
+            help="reshape x to that rank first",
+        )
     if tile._shape[0] == 1 and shape[0] != 1 and tile._buffer.on_chip:
         tile = _spread(tile, int(shape[0]))
     view = operations.broadcast_to(tile, shape)
@@ -212,10 +223,13 @@ def load_transpose2d(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the transpose of a two-dimensional tensor in HBM, by the DMA engines."""
     _tile(src, "load_transpose2d", "src")
     if len(src._shape) != 2:
-        raise error_of(
-            diagnose("NKI225", f"nl.load_transpose2d: src is {tuple(src._shape)}", operand="src",
-                     limit="src has two dimensions", help="slice or reshape it to two dimensions")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI225",
+            f"nl.load_transpose2d: src is {tuple(src._shape)}",
+            operand="src",
+            limit="src has two dimensions",
+            help="slice or reshape it to two dimensions",
+        )
     rows, columns = src._shape
     tile = current("nl.load_transpose2d").allocate((columns, rows), src._dtype, sbuf)
     isa("dma_transpose")(tile, src)
@@ -278,10 +292,13 @@ def shared_constant(constant: Any) -> NkiTensor:
             require_regular(Path(constant).stat())
             constant = np.load(constant, allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise error_of(
-                diagnose("NKI018", f"nl.shared_constant: {os.fspath(constant)} cannot be read: {error}",
-                         operand="constant", limit="a file that numpy.save wrote", help="check the path")
-            ) from error  # fmt: skip
+            raise coded_error(
+                "NKI018",
+                f"nl.shared_constant: {os.fspath(constant)} cannot be read: {error}",
+                operand="constant",
+                limit="a file that numpy.save wrote",
+                help="check the path",
+            ) from error
     values = np.asarray(constant)
     kind = dtype_of(values.dtype)
     tensor = builder.allocate(values.shape, kind, shared_hbm, kind="const")

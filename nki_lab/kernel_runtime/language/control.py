@@ -11,13 +11,13 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
 from nki_lab.isa.spec import Register
 from nki_lab.kernel_runtime.ir import Region, Site
 from nki_lab.kernel_runtime.issue.builder import Builder, OpenLoop
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.iterations import variable_at, way_out, while_at
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import is_ours, user_frame
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
@@ -37,9 +37,9 @@ def register_alloc(x: Any = None) -> VirtualRegister:
                      limit="x is an integer constant, or left out", help="write nisa.register_load(register, tensor)"),
             builder.site(),
         )  # fmt: skip
-        door_of("register_load")(register, x)
+        instruction_function("register_load")(register, x)
     elif x is not None:
-        door_of("register_move")(register, x)
+        instruction_function("register_move")(register, x)
     return register
 
 
@@ -121,8 +121,8 @@ class DynamicRange:
         self._site = site
         self.variable: str | None = None  # set by who knows; otherwise the bytecode is asked
 
-    def __iter__(self) -> _OnePass:
-        return _OnePass(self)
+    def __iter__(self) -> _SingleIteration:
+        return _SingleIteration(self)
 
     def open(self, variable: str) -> tuple[VirtualRegister, Region]:
         """Begin the loop; its variable, and the region that `close` ends."""
@@ -134,14 +134,14 @@ class DynamicRange:
         _close(self._builder, region)
 
 
-class _OnePass:
+class _SingleIteration:
     __slots__ = ("_loop", "_region")
 
     def __init__(self, loop: DynamicRange) -> None:
         self._loop = loop
         self._region: Region | None = None
 
-    def __iter__(self) -> _OnePass:
+    def __iter__(self) -> _SingleIteration:
         return self
 
     def __next__(self) -> VirtualRegister:
@@ -170,7 +170,7 @@ def dynamic_range(start: Any, stop: Any = None, step: Any = 1) -> DynamicRange:
     return DynamicRange(builder, bounds, site)
 
 
-def asked(builder: Builder, register: VirtualRegister) -> bool | None:
+def while_continues(builder: Builder, register: VirtualRegister) -> bool | None:
     """Whether the `while register:` whose frame asks makes a pass: one, in which the body is recorded.
 
     None where the register is tested by anything else, or where there is no source text to tell.
@@ -240,10 +240,10 @@ def _open(
         len(program.regions), kind, builder.loops[-1].region.id if builder.loops else -1, len(program), site,
         register=register.id, lower=lower, upper=upper, step=step,
         variable=register.name if variable is None else variable, name=name, within=within,
-        buffers=len(program.buffers), passes=len(program.passes),
+        buffers=(len(program.buffers),) * 2,
     )  # fmt: skip
     program.regions.append(region)
-    builder.loops.append(OpenLoop(region, builder.passes.enter(), key))
+    builder.loops.append(OpenLoop(region, builder.iterations.enter(), key))
     return region
 
 
@@ -261,8 +261,7 @@ def end_loop(builder: Builder) -> None:
     region, token, _ = builder.loops.pop()
     region.end = len(program)
     region.buffers = (region.buffers[0], len(program.buffers))
-    region.passes = (region.passes[0], len(program.passes))
-    builder.passes.leave(token)
+    builder.iterations.leave(token)
 
 
 def abandon(builder: Builder, region: Region) -> None:
@@ -319,11 +318,11 @@ def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> B
 
 
 def _bad_bound(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI116", message, limit=limit, help=remedy))
+    return coded_error("NKI116", message, limit=limit, help=remedy)
 
 
 def _bad_body(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI115", message, limit=limit, help=remedy))
+    return coded_error("NKI115", message, limit=limit, help=remedy)
 
 
 def _deprecated(builder: Builder, site: int, name: str, instead: str) -> None:
@@ -357,5 +356,17 @@ def _parameter(body: Any) -> str:
     return function.__code__.co_varnames[skipped]
 
 
-__all__ = ["DynamicRange", "abandon", "asked", "close_while", "dynamic_range", "end_loop", "finish", "fori_loop",
-           "left_early", "open_while", "register_alloc", "while_loop"]  # fmt: skip
+__all__ = [
+    "DynamicRange",
+    "abandon",
+    "close_while",
+    "dynamic_range",
+    "end_loop",
+    "finish",
+    "fori_loop",
+    "left_early",
+    "open_while",
+    "register_alloc",
+    "while_continues",
+    "while_loop",
+]  # fmt: skip

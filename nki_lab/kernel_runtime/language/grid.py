@@ -11,7 +11,7 @@ from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
 class GridBuilder(KernelBuilder):
     """A builder for the program of each core in turn: what each declares in shared HBM is one tensor.
 
-    Their bodies follow each other in the Program until `join_cores` puts those that wait for each other into
+    Their bodies follow each other in the Program until `synchronize_cores` puts those that wait for each other into
     an order that the chip may take, which is the one that values are computed in; in time they run side by side. The
     k-th shared allocation of a core is the k-th of the first, where shape, dtype and name agree. All other memory is a
     core's own.

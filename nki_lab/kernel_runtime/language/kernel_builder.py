@@ -14,7 +14,7 @@ class KernelBuilder(Builder):
 
     def condition(self, register: VirtualRegister) -> bool | None:
         """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        return control.asked(self, register)
+        return control.while_continues(self, register)
 
     def assign(self, target: NkiTensor, value: Any) -> None:
         """`target[...] = value`: a copy."""

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.issue import source_location
 from nki_lab.kernel_runtime.issue.builder import NkiInstruction
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.issue.target import get_nc_sub_version, get_nc_version, tile_size
 from nki_lab.kernel_runtime.language import composites, control, operations
 from nki_lab.kernel_runtime.language.objects import NKIObject
@@ -40,10 +40,13 @@ class _OpToken:
         return f"nl.{self.nki_op}"
 
     def __call__(self, *_args: Any, **_keywords: Any) -> Any:
-        raise error_of(
-            diagnose("NKI215", f"nl.{self.nki_op} is called, and is no function", operand=self.nki_op,
-                     limit=f"nl.{self.nki_op} stands as an op= argument", help="see what the instruction's op takes")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI215",
+            f"nl.{self.nki_op} is called, and is no function",
+            operand=self.nki_op,
+            limit=f"nl.{self.nki_op} stands as an op= argument",
+            help="see what the instruction's op takes",
+        )
 
 
 def _by_name(items: Iterable[Any]) -> dict[str, Any]:
@@ -65,7 +68,7 @@ def language_names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `import nki.isa` gives, by name."""
-    own: dict[str, Any] = {name: door_of(name) for name in TABLE}
+    own: dict[str, Any] = {name: instruction_function(name) for name in TABLE}
     own |= _by_name((enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.matmul_perf_mode,
                      enums.nc_version, enums.dma_engine))  # fmt: skip
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}

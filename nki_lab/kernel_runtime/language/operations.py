@@ -14,17 +14,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, DType, dtype_of, promote
 from nki_lab.kernel_runtime.issue.context import current, local
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of as isa
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.tensor import (
     NkiTensor,
     psum,
     sbuf,
 )
+from nki_lab.kernel_runtime.tensor.refusal import require_valid
+
+Operand = NkiTensor | Number | float | np.generic
+"""An argument of a function of `nki.language`: a tensor, or a number known at compile time."""
 
 # -- tensors ---------------------------------------------------------------------------------------------------------
 
@@ -121,14 +125,12 @@ def store(dst: NkiTensor, value: Any) -> None:
     """Write an SBUF tile to HBM."""
     _tensor(dst, "nl.store", "dst")
     if isinstance(value, NkiTensor) and value._buffer.space is psum:
-        raise error_of(
-            diagnose(
-                "NKI201",
-                "nl.store: value is in PSUM, DMA reads SBUF and HBM",
-                operand="value",
-                limit="value in SBUF",
-                help="copy it to SBUF with nisa.tensor_copy or nl.copy first",
-            )
+        raise coded_error(
+            "NKI201",
+            "nl.store: value is in PSUM, DMA reads SBUF and HBM",
+            operand="value",
+            limit="value in SBUF",
+            help="copy it to SBUF with nisa.tensor_copy or nl.copy first",
         )
     if isinstance(value, Number):
         fill(dst, value)
@@ -142,25 +144,27 @@ def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
 
 def _tensor(value: Any, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
     if isinstance(value, NkiTensor):
+        require_valid(value)
         return value
     many = hasattr(value, "shape") and not isinstance(value, np.generic)
     shown = "an array" if many else f"{repr(value)[:60]} ({type(value).__name__})"
-    raise error_of(
-        diagnose(
-            "NKI013",
-            f"{function}: {operand} is {shown}, it must be {wanted}",
-            operand=operand,
-            limit=f"{operand} is {wanted}",
-            help="pass arrays as arguments of the kernel; inside it they are tensors",
-        )
+    raise coded_error(
+        "NKI013",
+        f"{function}: {operand} is {shown}, it must be {wanted}",
+        operand=operand,
+        limit=f"{operand} is {wanted}",
+        help="pass arrays as arguments of the kernel; inside it they are tensors",
     )
 
 
 def _bad_value(function: str, operand: str, value: Any, wanted: str) -> Exception:
-    return error_of(
-        diagnose("NKI012", f"{function}: {operand} is {value!r}, it must be {wanted}", operand=operand,
-                 limit=f"{operand} is {wanted}", help="give a value that is known while the kernel is specialised")
-    )  # fmt: skip
+    return coded_error(
+        "NKI012",
+        f"{function}: {operand} is {value!r}, it must be {wanted}",
+        operand=operand,
+        limit=f"{operand} is {wanted}",
+        help="give a value that is known while the kernel is specialised",
+    )
 
 
 def copy(x: NkiTensor, dtype: Any = None) -> NkiTensor:
@@ -240,14 +244,12 @@ def _conform(x: NkiTensor, y: NkiTensor, name: str) -> tuple[NkiTensor, NkiTenso
 
 
 def _no_broadcast(x: NkiTensor, y: NkiTensor, name: str) -> Exception:
-    return error_of(
-        diagnose(
-            "NKI203",
-            f"nl.{name}: x is {tuple(x._shape)} and y is {tuple(y._shape)}",
-            operand="y",
-            limit="equal shapes; free dimensions of size 1 repeat, partitions do not",
-            help="slice or reshape one tile to the shape of the other",
-        )
+    return coded_error(
+        "NKI203",
+        f"nl.{name}: x is {tuple(x._shape)} and y is {tuple(y._shape)}",
+        operand="y",
+        limit="equal shapes; free dimensions of size 1 repeat, partitions do not",
+        help="slice or reshape one tile to the shape of the other",
     )
 
 
@@ -255,10 +257,13 @@ def _require_sbuf(name: str, **operands: Any) -> None:
     """Refuse tiles in PSUM where the documentation says so; Beta 1 takes them."""
     for operand, value in operands.items():
         if isinstance(value, NkiTensor) and value._buffer.space is psum and not current("nl").elementwise_operators:
-            raise error_of(
-                diagnose("NKI201", f"nl.{name}: {operand} is in PSUM, GpSimd reads SBUF only", operand=operand,
-                         limit=f"{operand} in SBUF", help="copy it to SBUF with nl.copy first, or use nisa.activation")
-            )  # fmt: skip
+            raise coded_error(
+                "NKI201",
+                f"nl.{name}: {operand} is in PSUM, GpSimd reads SBUF only",
+                operand=operand,
+                limit=f"{operand} in SBUF",
+                help="copy it to SBUF with nl.copy first, or use nisa.activation",
+            )
 
 
 def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
@@ -267,6 +272,8 @@ def binary(name: str, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     if name == "power":
         _require_sbuf(name, x=x, y=y)
     if isinstance(x, NkiTensor) and isinstance(y, NkiTensor):
+        require_valid(x)
+        require_valid(y)
         left, right = _conform(x, y, name)
         tile = builder.like(left, dtype=promote(x._dtype, y._dtype) if dtype is None else dtype_of(dtype))
         isa("tensor_tensor")(tile, left, right, ALU[name])
@@ -354,11 +361,13 @@ def reduction(name: str, x: NkiTensor, axis: Any, dtype: Any = None, keepdims: b
         raise _bad_value(f"nl.{name}", "axis", axis, "an integer or a list of integers")
     axes = sorted(a + rank if a < 0 else a for a in given)
     if not axes or axes[0] < 1 or axes != list(range(axes[0], rank)):
-        raise error_of(
-            diagnose("NKI217", f"nl.{name}: axis {axis} of x {tuple(x._shape)}", operand="axis",
-                     limit="axis names the last free dimensions in a row",
-                     help="permute the free dimensions so that the reduced ones come last")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI217",
+            f"nl.{name}: axis {axis} of x {tuple(x._shape)}",
+            operand="axis",
+            limit="axis names the last free dimensions in a row",
+            help="permute the free dimensions so that the reduced ones come last",
+        )
     kept = [n for i, n in enumerate(x._shape) if i not in axes]
     shape = [1 if i in axes else n for i, n in enumerate(x._shape)] if keepdims or len(kept) < 2 else kept
     if len(kept) < 2 and not keepdims:
@@ -440,10 +449,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
         return unary("abs", left)
     if key in _OPERATORS:
         return binary(_OPERATORS[key], left, right)
-    raise error_of(
-        diagnose("NKI017", f"tensors have no operator {name}", limit=f"operators: {', '.join(sorted(set(_OPERATORS)))}",
-                 help="use a nki.language function")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI017",
+        f"tensors have no operator {name}",
+        limit=f"operators: {', '.join(sorted(set(_OPERATORS)))}",
+        help="use a nki.language function",
+    )
 
 
 # -- loops and programs ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.builder import Builder
@@ -61,14 +61,12 @@ def pairs_of(edges: Iterable[Any]) -> tuple[Pair, ...]:
             if all(isinstance(name, str) for name in producers):
                 out.append((edge[0], producers))
                 continue
-        raise error_of(
-            diagnose(
-                "NKI012",
-                f"with_schedule: {edge!r} is no edge",
-                operand="edges",
-                limit="an edge is (consumer, producer) or (consumer, [producer, ...]), by the name= of instructions",
-                help='for example kernel.with_schedule([("plus", "recip")])',
-            )
+        raise coded_error(
+            "NKI012",
+            f"with_schedule: {edge!r} is no edge",
+            operand="edges",
+            limit="an edge is (consumer, producer) or (consumer, [producer, ...]), by the name= of instructions",
+            help='for example kernel.with_schedule([("plus", "recip")])',
         )
     return tuple(out)
 

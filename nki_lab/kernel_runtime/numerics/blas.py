@@ -6,12 +6,15 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
+
+if TYPE_CHECKING:
+    from ctypes import _NamedFuncPointer as _Function
 
 _ROW_MAJOR: Final = 101
 _NO_TRANSPOSE: Final = 111
@@ -19,29 +22,30 @@ _TRANSPOSE: Final = 112
 _BLOCK: Final = 1024  # rows and columns of the product of one call without BLAS: it stays in the last-level cache
 
 
-def _libraries() -> list[Path]:
-    """The BLAS libraries that NumPy's wheel carries."""
-    return sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*"))
-
-
-@cache
-def _sgemm() -> Callable[..., None] | None:
-    """cblas_sgemm with 64-bit sizes from the library that NumPy's wheels carry; None where there is none."""
-    for path in _libraries():
+def _function(name: str) -> _Function | None:
+    """Return a function of the BLAS library that NumPy's wheels carry; None where there is none."""
+    for path in sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64*")):
         try:
-            function = ctypes.CDLL(str(path)).scipy_cblas_sgemm64_
+            return cast("_Function", getattr(ctypes.CDLL(str(path)), name))
         except (OSError, AttributeError):
             continue
-        size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-        kinds: list[Any] = [ctypes.c_int] * 3 + [size] * 3
-        function.argtypes = [*kinds, scalar, pointer, size, pointer, size, scalar, pointer, size]
-        function.restype = None
-        return function
     return None
 
 
+@cache
+def _sgemm() -> Callable[..., object] | None:
+    """Return cblas_sgemm with 64-bit sizes; None where there is none."""
+    function = _function("scipy_cblas_sgemm64_")
+    if function is not None:
+        size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+        function.argtypes = [*[ctypes.c_int] * 3, *[size] * 3,
+                             scalar, pointer, size, pointer, size, scalar, pointer, size]  # fmt: skip
+        function.restype = None
+    return function
+
+
 def _pitch(array: Array) -> int | None:
-    """Elements from row to row of a matrix whose rows are dense; None for another layout."""
+    """Return the elements from row to row of a matrix whose rows are dense; None for another layout."""
     rows, columns = array.strides
     if columns != array.itemsize or rows % array.itemsize or rows < array.shape[1] * array.itemsize:
         return None
@@ -49,7 +53,7 @@ def _pitch(array: Array) -> int | None:
 
 
 def accumulate(left: Array, right: Array, out: Array, *, add: bool) -> None:
-    """out = left.T @ right, or out += left.T @ right; left [K, M], right [K, N], out [M, N] float32."""
+    """Set out = left.T @ right, or out += left.T @ right; left [K, M], right [K, N], out [M, N] float32."""
     function = _sgemm()
     pitches = (_pitch(left), _pitch(right), _pitch(out))
     if function is not None and None not in pitches and min(out.shape) > 0:
@@ -74,20 +78,14 @@ def available() -> bool:
 
 
 def library() -> str:
-    """What multiplies matrices here, for `nki-lab doctor`."""
-    config: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
+    """Return the name of the library that multiplies matrices here, for `nki-lab doctor`."""
+    config = cast("dict[str, dict[str, dict[str, str]]]", np.show_config(mode="dicts"))
     blas = config.get("Build Dependencies", {}).get("blas", {})
     name = f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
     return f"{name}, {'in place' if available() else 'through NumPy'}"
 
 
 def threads() -> int:
-    """The threads that a product may take, 0 where the library does not say."""
-    for path in _libraries():
-        try:
-            count = ctypes.CDLL(str(path)).scipy_openblas_get_num_threads64_
-        except (OSError, AttributeError):
-            continue
-        count.restype = ctypes.c_int
-        return int(count())
-    return 0
+    """Return the threads that a product may take, 0 where the library does not say."""
+    count = _function("scipy_openblas_get_num_threads64_")
+    return 0 if count is None else count()  # ctypes takes the result for an int

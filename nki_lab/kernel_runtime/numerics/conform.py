@@ -1,10 +1,11 @@
-"""Operand arrays in one shape: how each view is presented to an instruction's arithmetic."""
+"""Operand arrays in one shape: the presentation of each view to an instruction's arithmetic."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import mul
 from typing import NamedTuple
 
 from nki_lab.isa.spec import Instruction, Use
@@ -21,7 +22,7 @@ class Presented(NamedTuple):
 
 
 def present(instruction: Instruction, use: Use) -> dict[str, Presented]:
-    """How each tensor operand of a use is shown: as `shapes` declares, else all in a common refinement."""
+    """Return the presentation of each tensor operand: as `shapes` declares, else all in a common refinement."""
     views = {name: view for name, view in use.types.items() if view is not None}
     if instruction.shapes is not None:
         wanted = instruction.shapes(use)
@@ -34,9 +35,9 @@ def _declared(view: ViewType, shape: Sizes) -> Presented:
 
 
 def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -> dict[str, Presented]:
-    """Operands of the same letters in one shape, with the partitions first; those of one column broadcast against it.
+    """Present operands of the same letters in one shape, partitions first; columns broadcast against it.
 
-    Three letters and more are shown as they are declared.
+    Three letters and more are presented as they are declared.
     """
     groups: dict[tuple[str, ...], list[str]] = {}
     for name in views:
@@ -46,13 +47,12 @@ def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -
     for letters, names in groups.items():
         if len(letters) == 2 and letters[1] == "1":
             continue
-        members = {name: views[name] for name in names}
         if len(letters) > 2:
             shape = tuple(int(letter) if letter.isdigit() else use.dims[letter] for letter in letters)
         else:
-            shape = _shared(list(members.values()), whole=len(letters) == 1)
+            shape = _shared([views[name] for name in names], whole=len(letters) == 1)
         ranks.setdefault(letters[0], len(shape))
-        out |= {name: _declared(view, shape) for name, view in members.items()}
+        out |= {name: _declared(views[name], shape) for name in names}
     for name, view in views.items():
         if name not in out:
             rank = ranks.get(instruction.operands[name].dims[0], 2)
@@ -61,7 +61,7 @@ def _common(instruction: Instruction, use: Use, views: Mapping[str, ViewType]) -
 
 
 def _shared(views: list[ViewType], *, whole: bool) -> Sizes:
-    """The coarsest shape in which views of one element count are all shown without a copy, where there is one.
+    """Return the coarsest shape in which views of one element count need no copy, where there is one.
 
     `whole` views have no partition dimension that must stay apart.
     """
@@ -74,20 +74,12 @@ def _shared(views: list[ViewType], *, whole: bool) -> Sizes:
 
 
 def refinement(shapes: list[Sizes]) -> Sizes | None:
-    """The coarsest shape that every given shape (of equal element count) can be split into; None where there is none.
+    """Return the coarsest shape that every given shape (of equal size) can be split into; None where there is none.
 
     (8, 64) and (512,) refine to (8, 64); (3, 4) and (4, 3) have no common refinement.
     """
-    marks: set[int] = {1}
-    for sizes in shapes:
-        product = 1
-        for size in reversed(sizes):
-            product *= size
-            marks.add(product)
-    ordered = sorted(marks)
-    out = []
-    for low, high in pairwise(ordered):
-        if high % low:
-            return None
-        out.append(high // low)
-    return tuple(reversed(out))
+    marks = {1}.union(*(accumulate(reversed(sizes), mul) for sizes in shapes))
+    pairs = list(pairwise(sorted(marks)))
+    if any(high % low for low, high in pairs):
+        return None
+    return tuple(high // low for low, high in reversed(pairs))

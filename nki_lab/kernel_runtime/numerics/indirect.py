@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa import enums
@@ -15,10 +14,9 @@ from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, Bound, window
-from nki_lab.kernel_runtime.tensor import VirtualRegister
-
-Array = NDArray[Any]
+from nki_lab.kernel_runtime.numerics.rounding import Array
+from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, Bound, view_array, window
+from nki_lab.kernel_runtime.tensor import Buffer, Indirect, VirtualRegister
 
 
 class InstructionLike(Protocol):
@@ -65,35 +63,59 @@ class Repeat(NamedTuple):
     again: int
     place: int
 
+    def diagnostic(self) -> Diagnostic:
+        """Return NKI412."""
+        return diagnose(
+            "NKI412",
+            f"{self.use.name}: rows {self.first} and {self.again} both go to index {self.place} of dimension "
+            f"{_indirect(self.view).dim}",
+            operand="dst",
+            limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",
+            help="split the scatter, or send rows that shall not count outside with oob_mode=nisa.oob_mode.skip",
+        )
+
 
 class Stray(NamedTuple):
-    """A run-time index outside its tensor, of a run that only warns of those: `row` of the view asks for `value`."""
+    """A run-time index outside its tensor: `row` of the view asks for `value`."""
 
     view: View
     use: InstructionLike
     row: int
     value: int
 
+    def diagnostic(self, code: str = "NKI419") -> Diagnostic:
+        """Return the finding `code`."""
+        indirect = _indirect(self.view)
+        return diagnose(
+            code,
+            f"{self.use.name}: run-time index {self.value} (row {self.row}) is outside dimension {indirect.dim} "
+            f"of extent {indirect.extent}",
+            operand=next((name for name, kind in self.use.types.items() if kind is self.view.type), ""),
+            limit=f"{indirect.lowest} <= index <= {indirect.highest}",
+            help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
+        )
+
 
 class Resolver:
     """Turns a view and its buffer's binding into elements.
 
-    `bound_of` finds the binding of index tensors, `values` are the contents of registers by number. `repeats` are the
-    scatters so far of which it is chance what they leave, `strays` the indices outside of their tensors, which are
-    refused unless `tolerant`.
+    `bound_of` finds the binding of index tensors, `values` are the contents of registers by number. `notes` are the
+    scatters so far with arbitrary results, and the indices outside of their tensors, which are refused unless
+    `tolerant`.
     """
 
-    def __init__(self, bound_of: Any, values: Mapping[int, int | float], *, tolerant: bool = False) -> None:
+    def __init__(
+        self, bound_of: Callable[[Buffer], Bound], values: Mapping[int, int | float], *, tolerant: bool = False
+    ) -> None:
         self._bound_of = bound_of
         self._values = values
         self._tolerant = tolerant
-        self.repeats: list[Repeat] = []
-        self.strays: list[Stray] = []
+        self.notes: list[Repeat | Stray] = []
 
     def read(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
-        """The view's elements in its shape, and which rows are in bounds (None: all)."""
+        """Return the view's elements in its shape, and which rows are in bounds (None: all)."""
         if view.indirect is None:
-            return window(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides), None
+            return view_array(bound, view), None
         values, valid = self._indexed(view, bound, use)
         if valid is None or _skips(use):
             return values, valid
@@ -102,24 +124,18 @@ class Resolver:
         return values, None
 
     def _indexed(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
-        """The same of a view with run-time addresses; anything where an index is out of bounds."""
-        kind = view.type
-        assert view.indirect is not None
-        if view.indirect.kind == "scalar":
+        """Do the same for a view with run-time addresses; elements are arbitrary where an index is out of bounds."""
+        kind, indirect = view.type, _indirect(view)
+        if indirect.kind == "scalar":
             offset = self._moved(view, use)
             if offset is not None:
                 return window(bound, kind.dtype, offset, kind.shape, kind.strides), None
-            nothing = window(bound, kind.dtype, 0, (1,) * len(kind.shape), (1,) * len(kind.shape))
-            return np.broadcast_to(nothing, kind.shape), np.zeros(kind.shape[0], bool)
-        if view.indirect.kind == "vector":
-            return self._rows(view, bound, use)
-        places, valid = self._places(view, use)
-        return _whole(bound, view)[places], valid
-
-    def _rows(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
-        """The rows that an index tensor picks, each copied as a whole; any row where the index is out of bounds."""
-        indirect, kind = view.indirect, view.type
-        assert indirect is not None
+            ones = (1,) * len(kind.shape)
+            return np.broadcast_to(window(bound, kind.dtype, 0, ones, ones), kind.shape), np.zeros(kind.shape[0], bool)
+        if indirect.kind != "vector":
+            places, valid = self._places(view, use)
+            return _whole(bound, view)[places], valid
+        # The rows that an index tensor picks, each copied as a whole.
         index, valid = self._row_numbers(view, use)
         if valid is not None:
             index = np.where(valid, index, indirect.lowest)
@@ -145,39 +161,33 @@ class Resolver:
         keep = inside if valid is None else valid if inside is None else inside & valid
         if view.indirect.kind == "vector":
             self._note_repeats(view, use, places.reshape(len(places), -1)[:, 0], values, keep)
-        flat = _whole(bound, view)
-        if keep is None:
-            flat[places] = values
-        else:
-            flat[places[keep]] = values[keep]
+        rows = slice(None) if keep is None else keep
+        _whole(bound, view)[places[rows]] = values[rows]
 
     def _note_repeats(self, view: View, use: Use, rows: Array, values: Array, keep: Array | None) -> None:
         """Note two rows that go to one place: with different values, or where each adds to what is there."""
-        kept = np.arange(len(rows)) if keep is None else np.flatnonzero(keep)
-        places, first, which = np.unique(rows[kept], return_index=True, return_inverse=True)
-        if len(places) == len(kept):
+        written = np.arange(len(rows)) if keep is None else np.flatnonzero(keep)
+        places, first, which = np.unique(rows[written], return_index=True, return_inverse=True)
+        if len(places) == len(written):
             return
-        assert view.indirect is not None
         flat = values.reshape(len(rows), -1)
-        others = kept[first[which]]
+        others = written[first[which]]
         adds = "unique_indices" in use.instruction.operands
-        differs = (kept != others) & (adds | (flat[kept] != flat[others]).any(axis=1))
-        if differs.any():
-            at = int(np.flatnonzero(differs)[0])
-            place = (int(rows[kept[at]]) - view.offset) // view.indirect.stride
-            self.repeats.append(Repeat(view, use, int(others[at]), int(kept[at]), place))
+        differs = (written != others) & (adds | (flat[written] != flat[others]).any(axis=1))
+        at = int(differs.argmax())
+        if differs[at]:
+            place = (int(rows[written[at]]) - view.offset) // _indirect(view).stride
+            self.notes.append(Repeat(view, use, int(others[at]), int(written[at]), place))
 
     def _moved(self, view: View, use: InstructionLike) -> int | None:
-        """Where a view begins that a run-time scalar moves; None where that is outside and skipped."""
-        indirect = view.indirect
-        assert indirect is not None
+        """Return the offset of a view that a run-time scalar moves; None where that is outside and skipped."""
         index = self._index(view).reshape(-1)[:1]
-        return view.offset + int(index[0]) * indirect.stride if self._inside(view, index, use) is None else None
+        inside = self._inside(view, index, use)
+        return view.offset + int(index[0]) * _indirect(view).stride if inside is None else None
 
     def _places(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
-        """Element numbers of the view in its buffer, and the rows that lie inside it."""
-        indirect, kind = view.indirect, view.type
-        assert indirect is not None
+        """Return element numbers of the view in its buffer, and the rows that lie inside it."""
+        kind, indirect = view.type, _indirect(view)
         if indirect.kind == "gather":
             columns = _lists(self._index(view), kind.shape, 32 if use.engine == "tensor" else 16)
             inside = self._inside(view, columns, use)
@@ -186,21 +196,19 @@ class Resolver:
             lanes = view.offset + np.arange(kind.shape[0], dtype=np.int64) * kind.strides[0]
             return lanes[:, None] + columns * indirect.stride, inside
         index, inside = self._row_numbers(view, use)
-        rows = view.offset + index * indirect.stride
-        inner = _lattice(0, kind.shape[1:], kind.strides[1:])
-        return rows.reshape((-1,) + (1,) * inner.ndim) + inner, inside
+        places = view.offset + index * indirect.stride
+        for size, step in zip(kind.shape[1:], kind.strides[1:], strict=True):
+            places = places[..., None] + step * np.arange(size, dtype=np.int64)
+        return places, inside
 
     def _row_numbers(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
-        """The index of each row, and which are in bounds (None: all)."""
-        indirect = view.indirect
-        assert indirect is not None
+        """Return the index of each row, and which are in bounds (None: all)."""
         index = self._index(view).reshape(-1, order="F" if use.index_order == "columns" else "C")[: view.type.shape[0]]
         return index, self._inside(view, index, use)
 
     def _inside(self, view: View, index: Array, use: InstructionLike) -> Array | None:
-        """Which indices lie in the tensor (None: all); others are refused, unless they are skipped or tolerated."""
-        indirect = view.indirect
-        assert indirect is not None
+        """Return which indices lie in the tensor (None: all); others are refused, unless skipped or tolerated."""
+        indirect = _indirect(view)
         inside: Array = (index >= indirect.lowest) & (index <= indirect.highest)
         if inside.all():
             return None
@@ -208,28 +216,31 @@ class Resolver:
             row = int(np.flatnonzero(~inside.reshape(-1))[0])
             stray = Stray(view, use, row, int(index.reshape(-1)[row]))
             if not self._tolerant:
-                raise error_of(_outside(stray, "NKI310"))
-            self.strays.append(stray)
+                raise error_of(stray.diagnostic("NKI310"))
+            self.notes.append(stray)
         return inside
 
     def _index(self, view: View) -> Array:
-        assert view.indirect is not None
-        source = view.indirect.index
+        source = _indirect(view).index
         if isinstance(source, VirtualRegister):
             return np.array([[integer_of(self._values, Register(source.id), "a run-time address")]], np.int64)
-        bound = self._bound_of(source._buffer)
-        part = window(bound, source._dtype, source._offset, source._shape, source._strides)
+        part = window(self._bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
         return part.astype(np.int64).reshape(source._shape[0], -1)
 
 
+def _indirect(view: View) -> Indirect:
+    assert view.indirect is not None
+    return view.indirect
+
+
 def _whole(bound: Bound, view: View) -> Array:
-    """The buffer as one dimension of the view's elements; indexed buffers are bound densely."""
+    """Return the buffer as one dimension of the view's elements; indexed buffers are bound densely."""
     size = view.buffer.nbytes // view.type.dtype.nbytes
     return window(bound, view.type.dtype, 0, (size,), (1,))
 
 
 def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:
-    """For each element of a gathered view its entry of the list that its group of partitions shares."""
+    """Return for each element of a gathered view its entry of the list that its group of partitions shares."""
     out = np.empty(shape, np.int64)
     steps = np.arange(shape[1])
     for start in range(0, shape[0], group):
@@ -238,55 +249,15 @@ def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:
     return out
 
 
-def _lattice(start: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    places = np.array(start, np.int64)
-    for size, step in zip(shape, strides, strict=True):
-        places = places[..., None] + step * np.arange(size, dtype=np.int64)
-    return places
-
-
 def _skips(use: InstructionLike) -> bool:
     return use.attrs.get("oob_mode") is enums.oob_mode.skip
 
 
-def _outside(stray: Stray, code: str) -> Diagnostic:
-    """The finding `code` about an index outside of its tensor."""
-    view, use, row, value = stray
-    indirect = view.indirect
-    assert indirect is not None
-    return diagnose(
-        code,
-        f"{use.name}: run-time index {value} (row {row}) is outside dimension {indirect.dim} "
-        f"of extent {indirect.extent}",
-        operand=next((name for name, kind in use.types.items() if kind is view.type), ""),
-        limit=f"{indirect.lowest} <= index <= {indirect.highest}",
-        help="clamp the index on the chip, or pass oob_mode=nisa.oob_mode.skip to drop such rows",
-    )
-
-
-def strayed(program: Program, strays: Iterable[Stray]) -> Iterator[Diagnostic]:
-    """NKI419 for indices outside of their tensors, one for each instruction of the source."""
-    seen: set[int] = set()
-    for stray in strays:
-        op = next((op for op in program.ops() if op.variant.use is stray.use and stray.view in op.views), None)
-        if op is not None and program.op_site[op.index] not in seen:
-            seen.add(program.op_site[op.index])
-            yield placed(_outside(stray, "NKI419"), op.site)
-
-
-def repeated(program: Program, repeats: Iterable[Repeat]) -> Iterator[Diagnostic]:
-    """NKI412 for scatters that name a row twice, one for each instruction of the source."""
-    said: set[int] = set()
-    for view, use, first, again, place in repeats:
-        op = next((op for op in program.ops() if op.variant.use is use and view in op.views), None)
-        if op is not None and program.op_site[op.index] not in said:
-            said.add(program.op_site[op.index])
-            item = diagnose(
-                "NKI412",
-                f"{use.name}: rows {first} and {again} both go to index {place} of dimension "
-                f"{view.indirect.dim if view.indirect is not None else 0}",
-                operand="dst",
-                limit="the rows of a transfer are moved at the same time: the indices of a scatter differ",
-                help="split the scatter, or send rows that shall not count outside with oob_mode=nisa.oob_mode.skip",
-            )
-            yield placed(item, op.site)
+def address_findings(program: Program, notes: Iterable[Repeat | Stray]) -> Iterator[Diagnostic]:
+    """Yield NKI412 for scatters that name a row twice and NKI419 for strays, once for each place in the source."""
+    seen: set[tuple[type, int]] = set()
+    for note in notes:
+        op = next((op for op in program.ops() if op.variant.use is note.use and note.view in op.views), None)
+        if op is not None and (type(note), program.op_site[op.index]) not in seen:
+            seen.add((type(note), program.op_site[op.index]))
+            yield placed(note.diagnostic(), op.site)

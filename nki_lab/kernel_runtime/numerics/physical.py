@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.numerics.rounding import Array
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
@@ -19,10 +18,10 @@ class PhysicalMemory:
         self._allocation = allocation
         self._widths = {MemoryRegion.sbuf: arch.sbuf_partition_bytes, MemoryRegion.psum: arch.psum_partition_bytes}
         self._partitions = arch.pmax
-        self._memories: dict[tuple[MemoryRegion, int], np.ndarray[Any, Any]] = {}
+        self._memories: dict[tuple[MemoryRegion, int], Array] = {}
 
     def bind(self, buffer: Buffer) -> Bound | None:
-        """The buffer's place; None for one in HBM, or one that found no room and lives on in virtual memory."""
+        """Return the buffer's place; None for one in HBM, or one that did not fit and stays in virtual memory."""
         partition, byte = int(self._allocation.partition[buffer.id]), int(self._allocation.byte[buffer.id])
         width = self._widths.get(buffer.space)
         if width is None or partition < 0:

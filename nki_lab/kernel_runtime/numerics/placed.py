@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_meet
+from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_overlap
 from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
 from nki_lab.kernel_runtime.tensor import Buffer
 
 
 class _Group:
-    """Placed buffers that overlap, directly or through each other, and the stretch of memory they cover."""
+    """Placed buffers that overlap, directly or through each other, and the memory that they cover."""
 
     __slots__ = ("arena", "box", "boxes", "members")
 
@@ -23,13 +23,9 @@ class _Group:
         self.boxes = {self.box}
         self.arena: NDArray[np.uint8] | None = None
 
-    @property
-    def width(self) -> int:
-        return self.box[3] - self.box[2]
-
-    def meets(self, box: Box) -> bool:
-        """Whether a box has bytes of a member."""
-        return boxes_meet(box, self.box) and any(boxes_meet(box, own) for own in self.boxes)
+    def overlaps(self, box: Box) -> bool:
+        """Whether a box shares bytes with a member."""
+        return boxes_overlap(box, self.box) and any(boxes_overlap(box, own) for own in self.boxes)
 
 
 class PlacedMemory:
@@ -40,7 +36,7 @@ class PlacedMemory:
         self._of: dict[int, _Group] = {}
 
     def add(self, buffer: Buffer) -> Iterator[Buffer]:
-        """Enter a buffer; gives every buffer that must (again) be bound to shared memory before it is accessed.
+        """Enter a buffer; yield every buffer that must (again) be bound to shared memory before it is accessed.
 
         A kernel with an allocator of its own places thousands of tiles on the same bytes: those take one look-up each.
         """
@@ -55,38 +51,37 @@ class PlacedMemory:
             yield buffer
             return
         new = _Group(buffer)
-        met = [group for group in dict.fromkeys(groups.values()) if group.meets(box)]
-        boxes = [box, *(group.box for group in met)]
-        lows, highs = ([pick(item[k] for item in boxes) for k in at] for pick, at in ((min, (0, 2)), (max, (1, 3))))
-        new.box = (lows[0], highs[0], lows[1], highs[1])
-        moved = self._join(new, met)
-        for own in new.boxes:
-            groups[own] = new
+        overlapped = [group for group in dict.fromkeys(groups.values()) if group.overlaps(box)]
+        tops, bottoms, lefts, rights = zip(box, *(group.box for group in overlapped), strict=True)
+        new.box = (min(tops), max(bottoms), min(lefts), max(rights))
+        moved = self._join(new, overlapped)
+        groups.update(dict.fromkeys(new.boxes, new))
         self._of[buffer.id] = new
         yield from moved
-        if met:
+        if overlapped:
             yield buffer
 
-    def _join(self, new: _Group, met: list[_Group]) -> list[Buffer]:
-        """Make the members of some groups those of a new one; gives the members whose memory is another one now."""
+    def _join(self, new: _Group, overlapped: list[_Group]) -> list[Buffer]:
+        """Make the members of some groups those of a new one; return the members whose memory changes."""
         moved: list[Buffer] = []
-        for group in met:
+        for group in overlapped:
             new.boxes |= group.boxes
             if group.arena is not None and group.box == new.box and new.arena is None:
                 new.arena = group.arena
             elif group.arena is not None or len(group.members) == 1:  # others have no memory yet
                 moved += group.members
             new.members = [*group.members, *new.members]
-            for member in group.members:
-                self._of[member.id] = new
+            self._of.update((member.id, new) for member in group.members)
         return moved
 
     def bind(self, buffer: Buffer) -> Bound:
-        """The buffer's window into its group's memory; poisoned when it is made."""
+        """Return the buffer's part of its group's memory; poisoned when it is made."""
         group = self._of[buffer.id]
+        top, bottom, left, right = group.box
+        width = right - left
         if group.arena is None:
             # All bits set: a NaN in every float width.
-            group.arena = np.full((group.box[1] - group.box[0]) * group.width, 0xFF, np.uint8)
+            group.arena = np.full((bottom - top) * width, 0xFF, np.uint8)
         first, _, byte, _ = box_of(buffer)
-        base = (first - group.box[0]) * group.width + (byte - group.box[2])
-        return Bound(BYTES, group.arena, base, buffer.partition_bytes, group.width)
+        base = (first - top) * width + byte - left
+        return Bound(BYTES, group.arena, base, buffer.partition_bytes, width)

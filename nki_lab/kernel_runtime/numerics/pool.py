@@ -1,4 +1,4 @@
-"""Memory of a machine: aligned blocks that its tensors take and give back, the large ones kept for the next run.
+"""Memory of an executor: aligned blocks that its tensors take and give back, the large ones kept for the next run.
 
 Memory that is new to the process has to be mapped and cleared page by page, which for a large matrix takes longer than
 converting it.
@@ -7,12 +7,16 @@ converting it.
 from __future__ import annotations
 
 import threading
-from typing import Any, Final
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from nki_lab.kernel_runtime.numerics.rounding import Array
+
+if TYPE_CHECKING:
+    from nki_lab.kernel_runtime.numerics.storage import Bound
 
 RESERVED: Final = 256 * 2**20
 """Bytes of large blocks that the process keeps between runs, at most."""
@@ -28,49 +32,51 @@ class Block:
 
     def __init__(self, memory: Array) -> None:
         self.memory = memory
-        self.bindings: dict[Any, Any] = {}
+        self.bindings: dict[Hashable, Bound] = {}
+
+    def floats(self, count: int) -> NDArray[np.float32]:
+        """Return the beginning of the block as `count` numbers."""
+        return self.memory[: 4 * count].view(np.float32)
 
 
 class _Reserve:
-    """Large blocks that nobody uses, for any thread; those that came first go first."""
+    """Large blocks that nobody uses, for any thread; the oldest are dropped first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: list[Block] = []
+        self._blocks: list[Block] = []
 
     def take(self, size: int) -> Block | None:
         with self._lock:
-            for place in range(len(self._held) - 1, -1, -1):
-                if self._held[place].memory.nbytes == size:
-                    return self._held.pop(place)
-        return None
+            place = next((i for i, block in reversed([*enumerate(self._blocks)]) if block.memory.nbytes == size), None)
+            return None if place is None else self._blocks.pop(place)
 
     def give(self, blocks: list[Block]) -> None:
         with self._lock:
-            self._held += blocks
-            total = sum(block.memory.nbytes for block in self._held)
+            self._blocks += blocks
+            total = sum(block.memory.nbytes for block in self._blocks)
             while total > RESERVED:
-                total -= self._held.pop(0).memory.nbytes
+                total -= self._blocks.pop(0).memory.nbytes
 
 
 _reserve: Final = _Reserve()
 
 
 class Pool:
-    """Blocks of one machine, given back when their tensors are dead and handed out again by size."""
+    """Blocks of one executor, given back when their tensors are dead and handed out again by size."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Block]] = {}
         self._large: list[Block] = []
 
     def take(self, nbytes: int) -> Block:
-        """A block of at least `nbytes` bytes; contents arbitrary."""
+        """Return a block of at least `nbytes` bytes; contents arbitrary."""
         size = _rounded(nbytes)
-        held = self._free.get(size)
-        return held.pop() if held else self.take_untouched(size)
+        free = self._free.get(size)
+        return free.pop() if free else self.take_untouched(size)
 
     def take_untouched(self, nbytes: int) -> Block:
-        """A block that no tensor of this machine has been in: nothing that is planned writes it."""
+        """Return a block that no tensor of this executor has been in: nothing that is planned writes it."""
         size = _rounded(nbytes)
         block = _reserve.take(size) if size >= _LARGE else None
         if block is None:
@@ -92,9 +98,9 @@ class Pool:
 
     def close(self) -> None:
         """Leave the large blocks to the runs to come; nobody may use any of them now."""
-        large, self._large = self._large, []
+        _reserve.give(self._large)
+        self._large = []
         self._free.clear()
-        _reserve.give(large)
 
 
 def _rounded(nbytes: int) -> int:

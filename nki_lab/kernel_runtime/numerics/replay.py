@@ -1,31 +1,30 @@
-"""Values at any point of a finished program: it is executed again from the nearest state that was kept."""
+"""Values at any point of a finished program: it is executed again from the nearest saved state."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, Final
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Mapping
+from itertools import chain
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.numerics.stepping import State, SteppingMachine
+from nki_lab.kernel_runtime.numerics.rounding import Array
+from nki_lab.kernel_runtime.numerics.stepping import State, SteppingExecutor
 from nki_lab.kernel_runtime.tensor import NkiTensor
-
-Array = NDArray[Any]
 
 _ANSWERS: Final = 8  # one part in so many of the bytes is for answers that are asked for again
 
 
 class Replay:
-    """A program, its arguments and the states kept on the way.
+    """A program, its arguments and the states saved on the way.
 
-    A state is kept every `interval` ops, so that an answer about what was executed before costs at most about as many.
-    States and answers together stay below `limit` bytes: where they would not, every second state is dropped and the
-    interval doubled. The first time, a program is executed up to where somebody looks.
+    A state is saved every `interval` ops, so that an answer about an earlier point costs at most about as many. States
+    and answers together stay below `limit` bytes: where they would not, every second state is dropped and the interval
+    doubled. The first answer executes the program up to the point that it is about.
     """
 
     def __init__(
@@ -35,13 +34,13 @@ class Replay:
         self.interval = interval
         self.limit = limit - limit // _ANSWERS
         self.executed = 0  # ops, over all answers
-        self._machine = SteppingMachine(program, arrays, allocation)
-        self._whole = True  # the machine is where its counters say
+        self._executor = SteppingExecutor(program, arrays, allocation)
+        self._consistent = True  # the executor is where its counters say
         self._states: dict[int, State] = {}
-        self._places: list[int] = []
-        self._blocks: dict[int, int] = {}  # how many states have a block, by its id
+        self.positions: list[int] = []  # the ops before which states were saved
+        self._sharers: Counter[int] = Counter()  # how many states have a block, by its id
         self._bytes = 0
-        self._answers: OrderedDict[Any, Array] = OrderedDict()
+        self._answers: OrderedDict[Hashable, Array] = OrderedDict()
         self._answer_bytes = 0
         accesses = access_columns(program)
         rows = np.flatnonzero(accesses.is_out)
@@ -50,91 +49,80 @@ class Replay:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the states and answers that are kept."""
+        """Bytes of the saved states and answers."""
         return self._bytes + self._answer_bytes
 
-    @property
-    def positions(self) -> list[int]:
-        """Where the program stood when a state was kept."""
-        return list(self._places)
-
     def after(self, op: int, view: View | NkiTensor, until: int) -> Array:
-        """What a view shows after op `op` and those before it; -1: before the first.
+        """Return the values of a view after op `op` and those before it; -1: before the first.
 
         Until op `until` nothing writes to it again. Raises what the program raises.
         """
-        buffer = view.buffer.id if isinstance(view, View) else view._buffer.id
-        key = (op, view.id) if isinstance(view, View) else (op, buffer, view._offset, view._shape, view._strides,
-                                                            view._dtype)  # fmt: skip
-        known = self._answers.get(key)
-        if known is None:
-            if op < 0:
-                known = self._machine.at_start(view)
-            else:
-                self._go(op, buffer, until if not _is_indirect(view) else op + 1)
-                known = self._machine.values(view)
-            self._keep_answer(key, known)
+        if isinstance(view, View):
+            buffer, indirect = view.buffer.id, view.indirect
+            key: tuple[Hashable, ...] = (op, view.id)
         else:
+            buffer, indirect = view._buffer.id, view._indirect
+            key = (op, buffer, view._offset, view._shape, view._strides, view._dtype)
+        known = self._answers.get(key)
+        if known is not None:
             self._answers.move_to_end(key)
-        return known.copy()
+            return known.copy()
+        if op < 0:
+            values = self._executor.at_start(view)
+        else:
+            self._advance(op, buffer, until if indirect is None else op + 1)
+            values = self._executor.values(view)
+        self._keep_answer(key, values)
+        return values
 
-    def _go(self, op: int, buffer: int, until: int) -> None:
-        """Bring the machine to after `op`, and to before `until`, with the buffer in it."""
-        machine = self._machine
-        if self._whole and op < machine.done <= until and machine.holds(buffer):
+    def _advance(self, op: int, buffer: int, until: int) -> None:
+        """Bring the executor to after `op`, and to before `until`, with the buffer in it."""
+        executor = self._executor
+        if self._consistent and op < executor.done <= until and executor.holds(buffer):
             return
-        near = bisect_right(self._places, op) - 1
-        start = self._places[near] if near >= 0 else 0
-        if not self._whole or machine.done > op or machine.done < start:
-            machine.restore(self._states.get(start))
-        self._whole = False  # until this has come to its end
-        while machine.done <= op:
-            following = (machine.done // self.interval + 1) * self.interval
-            stop = min(op + 1, following)
-            self.executed += stop - machine.done
-            machine.advance(stop)
-            if machine.done % self.interval == 0 and machine.done > (self._places[-1] if self._places else 0):
+        near = bisect_right(self.positions, op) - 1
+        start = self.positions[near] if near >= 0 else 0
+        if not self._consistent or not start <= executor.done <= op:
+            executor.restore(self._states.get(start))
+        self._consistent = False  # until this has come to its end
+        while executor.done <= op:
+            stop = min(op + 1, (executor.done // self.interval + 1) * self.interval)
+            self.executed += stop - executor.done
+            executor.advance(stop)
+            if stop % self.interval == 0 and stop > (self.positions[-1] if self.positions else 0):
                 self._keep_state()
-        self._whole = True
+        self._consistent = True
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- saved states and answers --------------------------------------------------------------------------------------
 
     def _keep_state(self) -> None:
-        machine = self._machine
-        before = self._states[self._places[-1]] if self._places else None
+        executor = self._executor
+        before = self._states[self.positions[-1]] if self.positions else None
         low = bisect_left(self._write_ops, before.position if before is not None else 0)
-        high = bisect_left(self._write_ops, machine.done)
-        state = machine.state(before, np.unique(self._write_buffers[low:high]).tolist())
-        self._places.append(machine.done)
-        self._states[machine.done] = state
+        high = bisect_left(self._write_ops, executor.done)
+        state = executor.state(before, np.unique(self._write_buffers[low:high]).tolist())
+        self.positions.append(executor.done)
+        self._states[executor.done] = state
         self._count(state, 1)
         while self._bytes > self.limit:
             self.interval *= 2
-            for place in [place for place in self._places if place % self.interval]:
+            for place in [place for place in self.positions if place % self.interval]:
                 self._count(self._states.pop(place), -1)
-            self._places = sorted(self._states)
+            self.positions = sorted(self._states)
 
     def _count(self, state: State, by: int) -> None:
         """Count the bytes that a state adds, or takes away: blocks are shared."""
-        for blocks in state.units.values():
-            for block in blocks:
-                number = self._blocks.get(id(block), 0)
-                if number + by == 0:
-                    del self._blocks[id(block)]
-                else:
-                    self._blocks[id(block)] = number + by
-                if 0 in (number, number + by):
-                    self._bytes += by * len(block)
+        for block in chain.from_iterable(state.units.values()):
+            before = self._sharers[id(block)]
+            self._sharers[id(block)] += by
+            if 0 in (before, before + by):
+                self._bytes += by * len(block)
 
-    def _keep_answer(self, key: Any, values: Array) -> None:
-        room = self.limit // (_ANSWERS - 1)
-        if values.nbytes > room:
+    def _keep_answer(self, key: Hashable, values: Array) -> None:
+        limit = self.limit // (_ANSWERS - 1)
+        if values.nbytes > limit:
             return
         self._answers[key] = values.copy()
         self._answer_bytes += values.nbytes
-        while self._answer_bytes > room:
+        while self._answer_bytes > limit:
             self._answer_bytes -= self._answers.popitem(last=False)[1].nbytes
-
-
-def _is_indirect(view: View | NkiTensor) -> bool:
-    return (view.indirect if isinstance(view, View) else view._indirect) is not None

@@ -9,7 +9,7 @@ Operands must hold still: kernel inputs reached by elided loads, or on-chip buff
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import F32, DType
+from nki_lab.kernel_runtime.coverage import Added
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.blas import accumulate
+from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
-from nki_lab.kernel_runtime.numerics.survey import Survey
+from nki_lab.kernel_runtime.path.follow import ops_of
 
 ULP_BOUND: Final = 16
 """Results under `slab` and `free` differ from `tile` by at most this many units in the last place of the largest
@@ -30,111 +32,104 @@ _FLOPS_A_CALL: Final = 8e9  # keeps one product under 0.2 s on one core, so that
 _LEAST_COLUMNS: Final = 8
 
 
-class Place(NamedTuple):
-    """A matmul operand in memory: buffer that holds it, element offset, elements from row to row."""
+class Submatrix(NamedTuple):
+    """Rows in memory: the buffer that holds them, the offset of the first in elements, elements from row to row.
+
+    A matmul operand is one. So is the tile of an elided load: its rows are rows of the buffer that it loads from.
+    """
 
     root: int
     offset: int
     pitch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """An elided load: the tile's rows are rows of another buffer, `pitch` elements apart, from `base` on."""
+class Level(NamedTuple):
+    """The operands of one contraction step, and its depth in rows."""
 
-    root: int
-    base: int
-    pitch: int
+    left: Submatrix
+    right: Submatrix
+    depth: int
 
 
 @dataclass(slots=True)
 class Chain:
-    """The matmuls that accumulate into one PSUM tile, in order."""
+    """The matmuls that accumulate into one PSUM tile of m x n, in order."""
 
     buffer: int
+    m: int
+    n: int
     ops: list[int] = field(default_factory=list)
-    left: list[Place] = field(default_factory=list)
-    right: list[Place] = field(default_factory=list)
-    depths: list[int] = field(default_factory=list)
-    m: int = 0
-    n: int = 0
+    levels: list[Level] = field(default_factory=list)
     sound: bool = True
+
+    def key(self) -> tuple[object, ...]:
+        """Return the same for chains that walk the same rows, from whichever columns."""
+        left, right, _ = self.levels[0]
+        steps = (
+            (a.root, a.pitch, a.offset - left.offset, b.root, b.pitch, b.offset - right.offset, depth)
+            for a, b, depth in self.levels
+        )
+        return self.m, self.n, *steps
 
 
 @dataclass(slots=True)
 class Slab:
-    """A complete grid of chains: `rows` x `columns` tiles of m x n, executed before op `first`."""
+    """A complete grid of chains with tiles of m x n, executed before op `first`.
+
+    `cells` are the row and column of each PSUM tile in the product, whose shape is `shape`.
+    """
 
     first: int
-    last: int
     m: int
     n: int
-    row_offsets: list[int]
-    column_offsets: list[int]
-    left: list[Place]
-    right: list[Place]
-    depths: list[int]
+    shape: tuple[int, int]
+    levels: list[Level]
     cells: dict[int, tuple[int, int]]
     ops: list[int]
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.m * len(self.row_offsets), self.n * len(self.column_offsets)
+    def roots(self) -> set[int]:
+        """The buffers that the slab reads."""
+        return _roots(self.levels)
 
 
-def find(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapping[int, Window],
-         shadowed: NDArray[np.bool_], limit_bytes: int) -> list[Slab]:  # fmt: skip
-    """The slabs of a complete program; matmuls in none of them stay as they are.
+def find_slabs(program: Program, usage: BufferUsage, add: Mapping[int, Added], elided: Mapping[int, Submatrix],
+         shadowed: NDArray[np.bool_]) -> list[Slab]:  # fmt: skip
+    """Return the slabs of a complete program; matmuls in none of them stay as they are.
 
-    `add` resolves each matmul's accumulation, `windows` the elided loads, `shadowed` the buffers held in float32.
+    `add` resolves each matmul's accumulation, `elided` the tiles of elided loads, `shadowed` the buffers in float32.
     """
-    chains = _chains(program, survey, add, windows, shadowed)
-    groups: dict[Any, list[Chain]] = defaultdict(list)
-    for chain in chains:
-        left, right = chain.left, chain.right
-        key = (
-            chain.m, chain.n, tuple(chain.depths),
-            tuple((p.root, p.pitch, p.offset - left[0].offset) for p in left),
-            tuple((p.root, p.pitch, p.offset - right[0].offset) for p in right),
-        )  # fmt: skip
-        groups[key].append(chain)
-    slabs: list[Slab] = []
-    for members in groups.values():
-        slabs += _grids(members, survey, limit_bytes)
-    return slabs
+    groups: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
+    for chain in _chains(program, add, elided, shadowed):
+        if chain.sound and chain.ops and _holds_still(chain, program, usage):
+            groups[chain.key()].append(chain)
+    return [slab for members in groups.values() for slab in _grids(members, usage, program.options.slab_bytes)]
 
 
-def _chains(program: Program, survey: Survey, add: Mapping[int, Any], windows: Mapping[int, Window],
-            shadowed: NDArray[np.bool_]) -> list[Chain]:  # fmt: skip
-    eligible = [_operands(variant) for variant in program.variants]
-    if not any(eligible):
-        return []
+def _chains(program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix],
+            shadowed: NDArray[np.bool_]) -> Iterable[Chain]:  # fmt: skip
+    operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
     chains: dict[int, Chain] = {}
-    views, numbers = program.views, program.access_view
-    variants = np.frombuffer(program.op_variant, np.uint32)
-    for index in np.flatnonzero(np.array([bool(item) for item in eligible])[variants]).tolist():
+    views, numbers, variants = program.views, program.access_view, program.op_variant
+    for index in ops_of(program, operands):
         at = program.op_access[index]
-        dst, stationary, moving = [views[numbers[at + place]] for place in eligible[variants[index]]]
+        dst, stationary, moving = [views[numbers[at + place]] for place in operands[variants[index]]]
+        m, n = stationary.type.free_size, moving.type.free_size
         chain = chains.get(dst.buffer.id)
         if chain is None:
-            chain = chains[dst.buffer.id] = Chain(dst.buffer.id, m=stationary.type.free_size, n=moving.type.free_size)
-        left, right = _place(stationary, windows, shadowed), _place(moving, windows, shadowed)
-        adds = add.get(index, False)
-        fits = dst.full and (chain.m, chain.n) == (stationary.type.free_size, moving.type.free_size)
-        if left is None or right is None or not fits or (adds is not True and bool(chain.ops)) or (
-            adds is not False and not chain.ops
-        ):  # fmt: skip
+            chain = chains[dst.buffer.id] = Chain(dst.buffer.id, m, n)
+        left, right = _submatrix(stationary, elided, shadowed), _submatrix(moving, elided, shadowed)
+        fits = dst.full and (chain.m, chain.n) == (m, n) and add.get(index, False) is bool(chain.ops)
+        if left is None or right is None or not fits:
             chain.sound = False
             continue
         chain.ops.append(index)
-        chain.left.append(left)
-        chain.right.append(right)
-        chain.depths.append(stationary.type.partitions)
-    return [chain for chain in chains.values() if chain.sound and chain.ops and _holds_still(chain, program, survey)]
+        chain.levels.append(Level(left, right, stationary.type.partitions))
+    return chains.values()
 
 
 def _operands(variant: Variant) -> tuple[int, ...]:
-    """The places of dst, stationary and moving among the operands; empty where a product is not for slabs."""
+    """Return the places of dst, stationary and moving among the operands; none where a product is not for slabs."""
     product, use = variant.instruction.contraction, variant.use
     if product is None or not product.plain(use) or use.dtypes[product.dst] is not F32:
         return ()
@@ -143,57 +138,58 @@ def _operands(variant: Variant) -> tuple[int, ...]:
     return tuple(variant.names.index(name) for name in (product.dst, product.stationary, product.moving))
 
 
-def _place(view: View, windows: Mapping[int, Window], shadowed: NDArray[np.bool_]) -> Place | None:
+def _submatrix(view: View, elided: Mapping[int, Submatrix], shadowed: NDArray[np.bool_]) -> Submatrix | None:
     buffer = view.buffer
     if not shadowed[buffer.id]:
         return None
-    row = buffer.row_elements
-    rows, columns = divmod(view.offset, row)
-    window = windows.get(buffer.id)
-    if window is None:
-        return Place(buffer.id, view.offset, row)
-    return Place(window.root, window.base + rows * window.pitch + columns, window.pitch)
+    rows, columns = divmod(view.offset, buffer.row_elements)
+    root, offset, pitch = elided.get(buffer.id) or Submatrix(buffer.id, 0, buffer.row_elements)
+    return Submatrix(root, offset + rows * pitch + columns, pitch)
 
 
-def _holds_still(chain: Chain, program: Program, survey: Survey) -> bool:
-    """Only matmuls write the tile, it is read after the last of them only, and operands are complete before the first.
+def _roots(levels: Iterable[Level]) -> set[int]:
+    return {operand.root for left, right, _ in levels for operand in (left, right)}
+
+
+def _holds_still(chain: Chain, program: Program, usage: BufferUsage) -> bool:
+    """Check that only matmuls write the tile, that it is read after the last of them, and that operands are complete.
 
     A slab runs at its first tile's place: another write to a later tile, such as a fill with zeros, would follow it.
     """
     buffer = chain.buffer
-    if int(survey.writes[buffer]) != len(chain.ops):
-        return False
-    if survey.first_read[buffer] <= chain.ops[-1] or program.buffers[buffer].address is not None:
-        return False
-    roots = {place.root for place in (*chain.left, *chain.right)}
-    return all(survey.last_write[root] < chain.ops[0] for root in roots)
+    return (
+        int(usage.writes[buffer]) == len(chain.ops)
+        and bool(usage.first_read[buffer] > chain.ops[-1])
+        and program.buffers[buffer].address is None
+        and all(usage.last_write[root] < chain.ops[0] for root in _roots(chain.levels))
+    )
 
 
-def _grids(members: list[Chain], survey: Survey, limit_bytes: int) -> list[Slab]:
-    """Complete rectangles of side-by-side tiles among chains of one key."""
-    cells = {(chain.left[0].offset, chain.right[0].offset): chain for chain in members}
+def _grids(members: list[Chain], usage: BufferUsage, limit_bytes: int) -> Iterator[Slab]:
+    """Yield complete rectangles of side-by-side tiles among chains of one key."""
+    m, n = members[0].m, members[0].n
+    if n < _LEAST_COLUMNS:
+        return
+    cells = {(chain.levels[0].left.offset, chain.levels[0].right.offset): chain for chain in members}
     rows: dict[int, list[int]] = defaultdict(list)
     for row, column in cells:
         rows[row].append(column)
     same: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for row, columns in rows.items():
         same[tuple(sorted(columns))].append(row)
-    slabs = []
-    m, n = members[0].m, members[0].n
-    if n < _LEAST_COLUMNS:
-        return []
     for shared, row_list in same.items():
-        for column_run in _runs(list(shared), n):
+        for column_run in _runs(shared, n):
             most = max(1, limit_bytes // (4 * m * n * len(column_run)))
             for row_run in _runs(sorted(row_list), m):
                 for start in range(0, len(row_run), most):
-                    band = row_run[start : start + most]
-                    slabs += _slab(cells, band, column_run, survey)
-    return slabs
+                    band = [[cells[row, column] for column in column_run] for row in row_run[start : start + most]]
+                    slab = _slab(band)
+                    if len(slab.cells) > 1 and all(usage.last_write[root] < slab.first for root in slab.roots):
+                        yield slab
 
 
-def _runs(offsets: list[int], step: int) -> list[list[int]]:
-    """Offsets split where they are not side by side."""
+def _runs(offsets: Iterable[int], step: int) -> list[list[int]]:
+    """Split offsets where they are not side by side."""
     runs: list[list[int]] = []
     for offset in offsets:
         if runs and offset - runs[-1][-1] == step:
@@ -203,85 +199,71 @@ def _runs(offsets: list[int], step: int) -> list[list[int]]:
     return runs
 
 
-def _slab(cells: Mapping[tuple[int, int], Chain], rows: list[int], columns: list[int], survey: Survey) -> list[Slab]:
-    chains = [cells[row, column] for row in rows for column in columns]
-    first = min(chain.ops[0] for chain in chains)
-    roots = {place.root for chain in chains for place in (*chain.left, *chain.right)}
-    if len(chains) == 1 or any(survey.last_write[root] >= first for root in roots):
-        return []
-    pattern = chains[0]
-    where = {chain.buffer: divmod(i, len(columns)) for i, chain in enumerate(chains)}
-    return [
-        Slab(
-            first=first,
-            last=max(chain.ops[-1] for chain in chains),
-            m=pattern.m,
-            n=pattern.n,
-            row_offsets=rows,
-            column_offsets=columns,
-            left=pattern.left,
-            right=pattern.right,
-            depths=pattern.depths,
-            cells={buffer: (r * pattern.m, c * pattern.n) for buffer, (r, c) in where.items()},
-            ops=[op for chain in chains for op in chain.ops],
-        )
-    ]
+def _slab(band: list[list[Chain]]) -> Slab:
+    corner = band[0][0]
+    m, n = corner.m, corner.n
+    chains = [chain for row in band for chain in row]
+    return Slab(
+        first=min(chain.ops[0] for chain in chains),
+        m=m,
+        n=n,
+        shape=(m * len(band), n * len(band[0])),
+        levels=corner.levels,
+        cells={chain.buffer: (r * m, c * n) for r, row in enumerate(band) for c, chain in enumerate(row)},
+        ops=[op for chain in chains for op in chain.ops],
+    )
 
 
-class Narrow(NamedTuple):
-    """An operand's root at true width: its flat array, and its dtype."""
+class Root(NamedTuple):
+    """The flat array of a buffer that slabs read: its float32 shadow, or an argument of `dtype` at true width."""
 
     flat: NDArray[Any]
     dtype: DType
 
+    @property
+    def narrow(self) -> bool:
+        return self.flat.itemsize < 4
 
-def multiply(slab: Slab, sources: Mapping[int, NDArray[np.float32] | Narrow], grid: NDArray[np.float32],
-             room: NDArray[np.float32], *, free: bool) -> None:  # fmt: skip
-    """Compute a slab into its grid; `sources` are the roots' flat arrays. `free` fuses levels that are consecutive.
 
-    Narrow roots are widened level by level, in `room`, of `room_for` elements: so they stay in the cache.
+def multiply(slab: Slab, levels: list[Level], roots: Mapping[int, Root], grid: NDArray[np.float32],
+             workspace: NDArray[np.float32]) -> None:  # fmt: skip
+    """Compute a slab into its grid, by its levels or `fused` ones.
+
+    Narrow roots are widened level by level, in `workspace`, of `workspace_size` elements: so they stay in the cache.
     """
     m, n = slab.shape
-    for number, (left, right, depth) in enumerate(_levels(slab, free=free)):
-        a = _operand(sources[left.root], left, depth, m, room[: depth * m])
-        b = _operand(sources[right.root], right, depth, n, room[depth * m : depth * (m + n)])
+    for number, (left, right, depth) in enumerate(levels):
+        a = _operand(roots[left.root], left, depth, m, workspace[: depth * m])
+        b = _operand(roots[right.root], right, depth, n, workspace[depth * m : depth * (m + n)])
         band = max(slab.m, int(_FLOPS_A_CALL / (2.0 * depth * n)))
         for start in range(0, m, band):
             accumulate(a[:, start : start + band], b, grid[start : start + band], add=number > 0)
 
 
-def room_for(slab: Slab, *, free: bool) -> int:
-    """The elements of the operands of a slab's deepest level."""
-    return sum(slab.shape) * max(depth for _, _, depth in _levels(slab, free=free))
+def workspace_size(slab: Slab, levels: list[Level]) -> int:
+    """Return the elements of the operands of a slab's deepest level."""
+    return sum(slab.shape) * max(level.depth for level in levels)
 
 
-def _levels(slab: Slab, *, free: bool) -> list[tuple[Place, Place, int]]:
-    return _fused(slab) if free else list(zip(slab.left, slab.right, slab.depths, strict=True))
+def _operand(root: Root, place: Submatrix, rows: int, columns: int,
+             workspace: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
+    size = root.flat.itemsize
+    matrix = np.ndarray((rows, columns), root.flat.dtype, root.flat, place.offset * size, (place.pitch * size, size))
+    return to_shadow(matrix, root.dtype, workspace.reshape(rows, columns)) if root.narrow else matrix
 
 
-def _operand(source: NDArray[np.float32] | Narrow, place: Place, rows: int, columns: int,
-             room: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
-    if isinstance(source, Narrow):
-        size = source.flat.itemsize
-        narrow = np.ndarray((rows, columns), source.flat.dtype, source.flat, place.offset * size,
-                            (place.pitch * size, size))  # fmt: skip
-        return to_shadow(narrow, source.dtype, room.reshape(rows, columns))
-    return _matrix(source, place.offset, place.pitch, rows, columns)
-
-
-def _matrix(flat: NDArray[np.float32], offset: int, pitch: int, rows: int, columns: int) -> NDArray[np.float32]:
-    return np.ndarray((rows, columns), np.float32, flat, offset * 4, (pitch * 4, 4))
-
-
-def _fused(slab: Slab) -> list[tuple[Place, Place, int]]:
-    out: list[tuple[Place, Place, int]] = []
-    for left, right, depth in zip(slab.left, slab.right, slab.depths, strict=True):
+def fused(levels: list[Level]) -> list[Level]:
+    """Return the levels with those joined that follow each other in memory."""
+    out: list[Level] = []
+    for left, right, depth in levels:
         if out:
             a, b, rows = out[-1]
-            if (left.root, right.root) == (a.root, b.root) and left.offset == a.offset + rows * a.pitch and (
-                right.offset == b.offset + rows * b.pitch
-            ):  # fmt: skip
-                out[-1] = (a, b, rows + depth)
+            if _follows(left, a, rows) and _follows(right, b, rows):
+                out[-1] = Level(a, b, rows + depth)
                 continue
-        out.append((left, right, depth))
+        out.append(Level(left, right, depth))
     return out
+
+
+def _follows(latter: Submatrix, former: Submatrix, rows: int) -> bool:
+    return latter.root == former.root and latter.offset == former.offset + rows * former.pitch

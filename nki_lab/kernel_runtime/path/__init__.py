@@ -1,8 +1,8 @@
-"""The way through a program with device loops: how often each ran, and what registers held.
+"""Paths through programs with device loops: trip counts, and the contents of registers.
 
-A program holds the body of a device loop once. A `Path` says which way one run took; `executed` lays the program out
-along it, as a program without loops whose rows are what the chip executes. Numerics makes a path from values, and
-`known_path` finds it where the program itself, or the user, says how often its loops run.
+A program holds the body of a device loop once. A `Path` describes one run; `executed` lays the program out along it, as
+a program without loops with a row for each instruction that the chip executes. Numerics makes a path from values, and
+`known_path` finds it where the program itself, or the user, gives the trip counts.
 """
 
 from nki_lab.kernel_runtime.path.findings import loop_findings

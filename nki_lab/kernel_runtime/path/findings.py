@@ -1,4 +1,4 @@
-"""What can be wrong around device loops whichever way a program goes: registers, and tensors of a body used outside."""
+"""Findings around device loops on any path: registers, and tensors of a body used outside."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.isa.spec import Register
-from nki_lab.kernel_runtime.ir import Program, Region, access_columns, register_written, registers_read
+from nki_lab.kernel_runtime.ir import Program, Region, access_columns
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
-from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
+from nki_lab.kernel_runtime.path.follow import register_reads, register_writes
+from nki_lab.kernel_runtime.tensor import Buffer
 
 
 def loop_findings(program: Program) -> Iterator[Diagnostic]:
@@ -27,58 +28,38 @@ def loop_findings(program: Program) -> Iterator[Diagnostic]:
 
 
 def _unwritten_registers(program: Program) -> Iterator[Diagnostic]:
-    """Registers in the order of the program, bodies once: what the first pass finds, later ones find too."""
+    """Walk the program in order, bodies once: the first iteration has all findings of later ones."""
     written: set[int] = set()
-    said: set[int] = set()
-    for place, _, numbers, is_write, site in sorted(_events(program)):
-        for number in numbers:
-            if is_write:
-                written.add(number)
-            elif number not in written and number not in said and place >= 0:
-                said.add(number)
-                item = diagnose(
-                    "NKI301",
-                    f"register {program.registers[number] or Register(number)!r} is read and nothing has written it",
-                    limit="undefined until register_alloc(value), register_move or register_load writes it",
-                    help="allocate it with its first value: nisa.register_alloc(0)",
-                )
-                yield placed(item, program.sites[site])
+    seen: set[int] = set()
+    for place, _, number, is_write, site in sorted(_events(program)):
+        if is_write:
+            written.add(number)
+        elif number not in written | seen and place >= 0:
+            seen.add(number)
+            item = diagnose(
+                "NKI301",
+                f"register {program.registers[number] or Register(number)!r} is read and nothing has written it",
+                limit="undefined until register_alloc(value), register_move or register_load writes it",
+                help="allocate it with its first value: nisa.register_alloc(0)",
+            )
+            yield placed(item, program.sites[site])
 
 
-def _events(program: Program) -> Iterator[tuple[int, int, tuple[int, ...], bool, int]]:
-    """(place, order at it, registers, whether they are written, site) of whatever uses registers."""
+def _events(program: Program) -> Iterator[tuple[int, int, int, bool, int]]:
+    """Yield (place, order at it, register, whether it is written, site) of all uses of registers."""
     for region in program.regions:
-        deciding = (region.lower, region.upper) if region.kind == "for" else (region.lower,)
-        yield region.first, -2, _numbers(*deciding), False, region.site
-        yield region.first, -1, (region.register,), True, region.site
-        if region.kind == "while":
-            yield region.end, -3, _numbers(region.upper), False, region.site
-    moved = {
-        view.id: view.indirect.index.id
-        for view in program.views
-        if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
-    }
-    written = {v.id: register_written(v) for v in program.variants if v.instruction.writes_register}
-    reading = {v.id: found for v in program.variants if (found := registers_read(v))}
-    rows, views = program.op_variant, program.access_view
-    wanted = {v.id for v in program.variants if any(view and view.indirect for view in v.use.types.values())}
-    for op in np.flatnonzero(np.isin(np.frombuffer(rows, np.uint32), [*wanted, *written, *reading])).tolist():
-        variant, site = program.variants[rows[op]], program.op_site[op]
-        first = program.op_access[op]
-        used = [moved[number] for number in views[first : first + len(variant.names)] if number in moved]
-        used += [register.number for register in reading.get(variant.id, {}).values()]
-        if used:
-            yield op, 0, tuple(used), False, site
-        if variant.id in written:
-            yield op, 1, (written[variant.id],), True, site
-
-
-def _numbers(*sources: Register | int) -> tuple[int, ...]:
-    return tuple(source.number for source in sources if isinstance(source, Register))
+        upper = (region.first, -2, region.upper) if region.kind == "for" else (region.end, -3, region.upper)
+        for place, order, bound in ((region.first, -2, region.lower), upper):
+            if isinstance(bound, Register):
+                yield place, order, bound.number, False, region.site
+        yield region.first, -1, region.register, True, region.site
+    sites = program.op_site
+    yield from ((op, 0, register, False, sites[op]) for op, _, register in register_reads(program))
+    yield from ((op, 1, register, True, sites[op]) for op, register, _ in register_writes(program))
 
 
 def _crossing(program: Program) -> Iterator[Diagnostic]:
-    """Edges of the user between ops that are not in the same loop."""
+    """Yield the edges of the user between ops that are not in the same loop."""
     inside = np.full(len(program), -1, np.int64)
     for region in program.regions:  # inner loops after outer ones
         inside[region.first : region.end] = region.id
@@ -96,21 +77,21 @@ def _crossing(program: Program) -> Iterator[Diagnostic]:
 
 
 def _escaped(program: Program) -> Iterator[Diagnostic]:
-    """Tensors that were made in a body, and that ops outside of it access, or that the kernel returns."""
+    """Yield the tensors made in a body that ops outside of it access, or that the kernel returns."""
     accesses = access_columns(program)
-    said: set[int] = set()
-    returned = {tensor._buffer.id for tensor in program.outputs}
+    seen: set[int] = set()
+    returned = sorted(tensor._buffer.id for tensor in program.outputs)
     for region in reversed(program.regions):  # inner loops first: theirs is the nearer body
         low, high = region.buffers
         mine = (accesses.buffer >= low) & (accesses.buffer < high)
         outside = mine & ((accesses.op < region.first) | (accesses.op >= region.end))
-        for buffer, op in zip(accesses.buffer[outside].tolist(), accesses.op[outside].tolist(), strict=True):
-            if buffer not in said:
-                said.add(buffer)
-                yield _used_after(program, region, program.buffers[buffer], program.op_site[op], "used")
-        for buffer in sorted(returned & set(range(low, high)) - said):
-            said.add(buffer)
-            yield _used_after(program, region, program.buffers[buffer], program.buffers[buffer].site, "returned")
+        used = zip(accesses.buffer[outside].tolist(), accesses.op[outside].tolist(), strict=True)
+        uses = [(buffer, program.op_site[op], "used") for buffer, op in used]
+        uses += [(buffer, program.buffers[buffer].site, "returned") for buffer in returned if low <= buffer < high]
+        for buffer, site, how in uses:
+            if buffer not in seen:
+                seen.add(buffer)
+                yield _used_after(program, region, program.buffers[buffer], site, how)
 
 
 def _used_after(program: Program, region: Region, buffer: Buffer, site: int, how: str) -> Diagnostic:

@@ -1,31 +1,36 @@
-"""What a path is, and walking a program along one."""
+"""Paths, and walking a program along one."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import Diagnostic, diagnose
+from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spec import content_of
-from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written
+from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written, registers_read
 from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.tensor import VirtualRegister
+
+Entry = TypeVar("Entry")
+Token = TypeVar("Token")
 
 UNKNOWN: Final = -(2**62)
-"""Stands in a path for a loaded value that nobody knows, or that is no integer."""
+"""Stands in a path for a loaded value that is unknown, or that is no integer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Path:
-    """Which way a program goes through its device loops.
+    """The way of one run through the device loops of a program.
 
-    `trips[i]`: passes of a loop when one is entered for the i-th time, counted over all loops. `loaded[i]`: what the
-    i-th executed instruction that loads a register reads, or UNKNOWN; loads beyond the end of the column are unknown
-    too. `rows`: how many instructions were executed where the run failed on the way; -1: all.
+    `trips[i]`: iterations of a loop when one is entered for the i-th time, counted over all loops. `loaded[i]`: the
+    value that the i-th executed instruction loads which loads a register, or UNKNOWN; loads beyond the end of the
+    column are unknown too. `rows`: the instructions executed where the run failed on the way; -1: all.
     """
 
     trips: NDArray[np.int64]
@@ -33,12 +38,12 @@ class Path:
     rows: int = -1
 
     def key(self) -> tuple[bytes, bytes, int]:
-        """Equal for equal paths, for use in a dict."""
+        """Return the same for equal paths, for use in a dict."""
         return self.trips.tobytes(), self.loaded.tobytes(), self.rows
 
 
 class PathLog:
-    """A path while it is being gone; `rows` instructions have been executed up to now."""
+    """A path that grows with a run; `rows` instructions have been executed up to now."""
 
     __slots__ = ("loaded", "rows", "trips")
 
@@ -48,114 +53,146 @@ class PathLog:
         self.rows = 0
 
     def enter(self) -> int:
-        """A loop is entered; gives the place where its passes are counted."""
+        """Enter a loop; return the place where its iterations are counted."""
         self.trips.append(0)
         return len(self.trips) - 1
 
     def load(self, value: object) -> None:
-        """An instruction loaded `value` into a register."""
+        """Note that an instruction loaded `value` into a register."""
         self.loaded.append(value if type(value) is int else UNKNOWN)
 
     def path(self, *, failed: bool = False) -> Path:
-        """The path up to here; where the run `failed`, it ends with the instruction that did."""
+        """Return the path up to here; where the run `failed`, it ends with the instruction that did."""
         rows = self.rows + 1 if failed else -1
         return Path(trips=np.array(self.trips, np.int64), loaded=np.array(self.loaded, np.int64), rows=rows)
 
 
 def endless(program: Program, region: Region, limit: int) -> Diagnostic:
-    """NKI011 at a device loop that has used up the budget of instructions."""
+    """Return NKI011 at a device loop that has used up the budget of instructions."""
+    name = region.variable or region.name
+    called = "" if not name else f" over {name}" if region.kind == "for" else f" on {name}"
     item = diagnose(
         "NKI011",
-        f"the device loop{_called(region)} has executed {limit} instructions and has not ended",
+        f"the device loop{called} has executed {limit} instructions and has not ended",
         limit="instructions <= max_instructions",
         help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
     )
     return placed(item, program.sites[region.site])
 
 
-def _called(region: Region) -> str:
-    name = region.variable or region.name
-    return f" over {name}" if name and region.kind == "for" else f" on {name}" if name else ""
+def ops_of(program: Program, variants: Iterable[int]) -> list[int]:
+    """Return the ops of some variants, in program order."""
+    return np.flatnonzero(np.isin(np.frombuffer(program.op_variant, np.uint32), list(variants))).tolist()
 
 
-class Follower:
+def register_writes(program: Program) -> list[tuple[int, int, Variant]]:
+    """Return (op, register, variant) of the ops that write registers, in program order."""
+    writers = {item.id: register_written(item) for item in program.variants if item.instruction.writes_register}
+    rows = program.op_variant
+    return [(op, writers[rows[op]], program.variants[rows[op]]) for op in ops_of(program, writers)]
+
+
+def register_reads(program: Program) -> list[tuple[int, int, int]]:
+    """Return (op, operand, register) of the ops that read registers, in program order; operand -1: an attribute."""
+    moved = {
+        view.id: view.indirect.index.id
+        for view in program.views
+        if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
+    }
+    accesses, starts = np.frombuffer(program.access_view, np.uint32), np.frombuffer(program.op_access, np.uint32)
+    at = np.flatnonzero(np.isin(accesses, list(moved)))
+    ops = np.searchsorted(starts, at, "right") - 1
+    found = zip(ops.tolist(), (at - starts[ops]).tolist(), [moved[view] for view in accesses[at].tolist()], strict=True)
+    reading = {item.id: read for item in program.variants if (read := registers_read(item))}
+    attributes = (
+        (op, -1, register.number)
+        for op in ops_of(program, reading)
+        for register in reading[program.op_variant[op]].values()
+    )
+    return sorted([*found, *attributes])
+
+
+class Follower(Generic[Entry, Token]):
     """Walks the blocks and loops of a program in the order in which the chip does.
 
     `values` are the registers' contents by number, None where they are unknown. Subclasses decide `more`, whether a
-    loop makes another pass, and `loaded`, what is loaded into a register; `straight`, `begin` and `finish` follow the
-    walk. `executed` ops and `passes` count it.
+    loop makes another iteration, and `loaded`, what is loaded into a register; `straight`, `begin` and `finish` follow
+    the walk. `executed` ops and `iterations` count it.
     """
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.values: list[int | None] = [None] * len(program.registers)
-        self.executed = self.passes = 0
+        self.executed = self.iterations = 0
+        self._limit = program.options.max_instructions
         self._inside: dict[int, list[Region]] = {}
         for region in program.regions:
             self._inside.setdefault(region.parent, []).append(region)
-        self._writes = self._register_writes()
-        self._places = [op for op, *_ in self._writes]
+        self._writes = register_writes(program)
+        self._write_ops = [op for op, *_ in self._writes]
 
     def run(self) -> None:
         """Go from the first op to the last."""
         self._block(0, len(self.program), -1)
 
-    # -- what subclasses say and hear --------------------------------------------------------------------------------
+    # -- decisions and notes of subclasses -----------------------------------------------------------------------------
 
-    def more(self, region: Region, entry: int, done: int, known: bool | None) -> bool:
-        """Whether a loop makes a pass beyond `done`; `known` is what the registers say, None where they do not."""
+    def more(self, region: Region, entry: Entry, done: int, known: bool | None) -> bool:
+        """Whether a loop makes an iteration beyond `done`; `known`: as the registers have it, None where unknown."""
         raise NotImplementedError
 
     def at_once(self, region: Region, count: int | None) -> int:
-        """How many of the passes that a loop begins with are not gone one by one; `count` is what the registers say."""
+        """Return how many of the first iterations are not walked one by one; `count` is the registers' trip count."""
         return 0
 
     def loaded(self, op: int) -> int | None:
-        """What `op`, which loads a register, reads this time."""
+        """Return the value that `op`, which loads a register, reads this time."""
         raise NotImplementedError
 
-    def enter(self, region: Region) -> int:
-        """A loop is entered; gives a number for this time."""
+    def enter(self, region: Region) -> Entry:
+        """Enter a loop; return a token of this time."""
         raise NotImplementedError
 
-    def leave(self, region: Region, entry: int, done: int) -> None:
-        """The loop made `done` passes."""
+    def leave(self, region: Region, entry: Entry, done: int) -> None:
+        """Leave a loop after `done` iterations."""
 
-    def begin(self, region: Region, done: int) -> Any:
-        """A pass begins, its register being set; what this gives goes to `finish`."""
+    def begin(self, region: Region, done: int) -> Token:
+        """Begin an iteration, its register being set; the result goes to `finish`."""
+        raise NotImplementedError
 
-    def finish(self, region: Region, token: Any) -> None:
-        """The pass is over."""
+    def finish(self, region: Region, token: Token) -> None:
+        """Finish an iteration."""
 
     def straight(self, first: int, end: int) -> None:
-        """Ops `first` to before `end` are executed; registers are as before them."""
+        """Execute ops `first` to before `end`; registers are as before them."""
 
     def wrote(self, register: int, op: int) -> None:
-        """A register was written by `op`, which is part of the stretch that was told last."""
+        """Note that `op`, the last one executed, wrote a register."""
+
+    def check_limit(self, region: Region) -> None:
+        """NKI011 where the budget of instructions is used up."""
+        if self.executed + self.iterations > self._limit:
+            raise error_of(endless(self.program, region, self._limit))
 
     # -- the walk ----------------------------------------------------------------------------------------------------
 
     def _block(self, first: int, end: int, around: int) -> None:
         for region in self._inside.get(around, ()):
-            self._stretch(first, region.first)
+            self._interval(first, region.first)
             self._loop(region)
             first = region.end
-        self._stretch(first, end)
+        self._interval(first, end)
 
-    def _stretch(self, first: int, end: int) -> None:
-        """Ops without loops between them, cut where a register changes."""
-        if first >= end:
-            return
+    def _interval(self, first: int, end: int) -> None:
+        """Execute ops without loops between them, cut where a register changes."""
         self.executed += end - first
-        at = bisect_left(self._places, first)
-        while at < len(self._writes) and self._writes[at][0] < end:
-            op, register, writer = self._writes[at]
+        low = bisect_left(self._write_ops, first)
+        for op, register, writer in self._writes[low : bisect_left(self._write_ops, end, low)]:
             self.straight(first, op + 1)
             first = op + 1
             value_of = writer.instruction.register_value
             self.values[register] = self.loaded(op) if value_of is None else value_of(writer.use, self.values)
             self.wrote(register, op)
-            at += 1
         if first < end:
             self.straight(first, end)
 
@@ -180,15 +217,5 @@ class Follower:
             self._block(region.first, region.end, region.id)
             self.finish(region, token)
             done += 1
-            self.passes += 1
+            self.iterations += 1
         self.leave(region, entry, done)
-
-    def _register_writes(self) -> list[tuple[int, int, Variant]]:
-        """(op, register, variant) of the ops that write registers, in program order."""
-        program = self.program
-        writers = [variant.id for variant in program.variants if variant.instruction.writes_register]
-        if not writers:
-            return []
-        found = np.flatnonzero(np.isin(np.frombuffer(program.op_variant, np.uint32), writers)).tolist()
-        variants = [program.variants[program.op_variant[op]] for op in found]
-        return [(op, register_written(item), item) for op, item in zip(found, variants, strict=True)]

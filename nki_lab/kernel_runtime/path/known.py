@@ -1,4 +1,4 @@
-"""The path that a program takes whatever the data: from constants, and from trip counts that the user gives."""
+"""The path of a program for any data: from constants, and from trip counts that the user gives."""
 
 from __future__ import annotations
 
@@ -6,49 +6,38 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.ir import Program, Region
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.path.follow import Follower, Path, PathLog, endless
 
 TripCounts = Mapping[str, int] | Mapping[int, int] | Mapping[str | int, int]
-"""Passes of device loops by line, variable or name of the body's function."""
+"""IterationTracker of device loops by line, variable or name of the body's function."""
 
 
 def known_path(program: Program, trip_counts: TripCounts | None = None) -> Path | tuple[Diagnostic, ...]:
-    """The path of a program; else NKI801 for each loop whose passes are not known, or NKI011 for one without end.
+    """Return the path of a program; else NKI801 for each loop of unknown trip count, or NKI011 for one without end.
 
-    `trip_counts` gives the passes of loops whose bounds depend on data, by line, variable or name of the body's
+    `trip_counts` gives the trip counts of loops whose bounds depend on data, by line, variable or name of the body's
     function; the others make theirs.
     """
-    chosen = {str(name): count for name, count in (trip_counts or {}).items()}
-    follower = _Known(program, chosen)
+    follower = _KnownPath(program, {str(name): count for name, count in (trip_counts or {}).items()})
     try:
         follower.run()
-    except _EndlessError as found:
-        return (endless(program, found.region, program.options.max_instructions),)
+    except NkiError as error:
+        return error.diagnostics
     if follower.unknown:
         return tuple(_unknown(program, region) for region in follower.unknown)
     return follower.log.path()
 
 
-class _EndlessError(Exception):
-    """A loop has used up the budget of instructions, or will."""
-
-    def __init__(self, region: Region) -> None:
-        super().__init__()
-        self.region = region
-
-
-class _Known(Follower):
+class _KnownPath(Follower[int, list[int | None]]):
     def __init__(self, program: Program, trip_counts: Mapping[str, int]) -> None:
         super().__init__(program)
         self.log = PathLog()
         self.unknown: dict[Region, None] = {}
         self._trip_counts = trip_counts
-        self._limit = program.options.max_instructions
-        self._around = {region.parent for region in program.regions}  # loops with loops inside
         self._before: list[int | None] = []
 
     def enter(self, region: Region) -> int:
@@ -61,34 +50,27 @@ class _Known(Follower):
         return None
 
     def at_once(self, region: Region, count: int | None) -> int:
-        """All passes of a "for" loop in which nothing changes a register or depends on one."""
-        known = given_for(self.program, region, self._trip_counts) if count is None else count
-        if known is None or region.kind == "while" or self._writes_within(region) or region.id in self._around:
+        """Return all iterations of a "for" loop in which nothing changes a register or depends on one."""
+        known = self._given(region) if count is None else count
+        writes = bisect_left(self._write_ops, region.first) < bisect_left(self._write_ops, region.end)
+        if known is None or region.kind == "while" or writes or region.id in self._inside:
             return 0
         self.executed += known * (region.end - region.first)
-        self.passes += known
-        self._keep_within_limit(region)
+        self.iterations += known
+        self.check_limit(region)
         return known
 
     def more(self, region: Region, entry: int, done: int, known: bool | None) -> bool:
-        self._keep_within_limit(region)
+        self.check_limit(region)
         if known is None:
-            given = given_for(self.program, region, self._trip_counts)
+            given = self._given(region)
             if given is None:
                 self.unknown[region] = None
-                return done < 1  # one pass, to find the loops inside
+                return done < 1  # one iteration, to find the loops inside
             return done < given
         if known and done and region.kind == "while" and self.values == self._before:
-            raise _EndlessError(region)  # every further pass is like this one
+            raise error_of(endless(self.program, region, self._limit))  # every further iteration is like this one
         return known
-
-    def _keep_within_limit(self, region: Region) -> None:
-        if self.executed + self.passes > self._limit:
-            raise _EndlessError(region)
-
-    def _writes_within(self, region: Region) -> bool:
-        at = bisect_left(self._places, region.first)
-        return at < len(self._places) and self._places[at] < region.end
 
     def begin(self, region: Region, done: int) -> list[int | None]:
         return list(self.values) if region.kind == "while" else []
@@ -96,19 +78,14 @@ class _Known(Follower):
     def finish(self, region: Region, token: list[int | None]) -> None:
         self._before = token
 
-
-def given_for(program: Program, region: Region, trip_counts: Mapping[str, int]) -> int | None:
-    """What the user says of a loop: by its line, its variable, or the name of its body."""
-    if not trip_counts:
-        return None
-    for name in names_of(program, region):
-        if name in trip_counts:
-            return trip_counts[name]
-    return None
+    def _given(self, region: Region) -> int | None:
+        """Return the user's trip count of a loop: by its line, its variable, or the name of its body."""
+        names = names_of(self.program, region) if self._trip_counts else ()
+        return next((self._trip_counts[name] for name in names if name in self._trip_counts), None)
 
 
 def names_of(program: Program, region: Region) -> tuple[str, ...]:
-    """What a loop can be called in `trip_counts`."""
+    """Return the names that a loop can have in `trip_counts`."""
     line = str(program.sites[region.site].line)
     return tuple(name for name in (line, region.variable, region.name) if name)
 
@@ -135,8 +112,8 @@ def _unknown(program: Program, region: Region) -> Diagnostic:
     what = f"loop over {names[0]}" if names and region.kind == "for" else f"loop on {names[0]}" if names else "loop"
     item = diagnose(
         "NKI801",
-        f"the passes of the device {what} at line {line} depend on data: the kernel has no times",
-        limit="times are known where the number of passes is",
+        f"the iterations of the device {what} at line {line} depend on data: the kernel has no times",
+        limit="times are known where the number of iterations is",
         help=f"pass trip_counts={{{name}: 16}}, or run the kernel on data",
     )
     return placed(item, program.sites[region.site])

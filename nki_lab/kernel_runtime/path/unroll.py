@@ -5,47 +5,43 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import error_of
 from nki_lab.isa.spec import Register, RegisterValues, Use
-from nki_lab.kernel_runtime.ir import Pass, Program, Region, Variant, View, registers_read
-from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, endless
-from nki_lab.kernel_runtime.tensor import VirtualRegister
+from nki_lab.kernel_runtime.ir import Iteration, Program, Region, Variant, View, registers_read
+from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, register_reads
 
 Column = NDArray[np.int64]
+Row = TypeVar("Row", bound=tuple[int, ...])
 
 
 def executed(program: Program, path: Path) -> Program:
-    """The rows that a program executes along `path`, as a program without loops; one without registers is its own.
+    """Return the rows that a program executes along `path`, as a program without loops; without registers, itself.
 
-    Views that a register moves lie where its value puts them, as far as that is known, and `register_store` stores that
-    value. Variants, sites, buffers, constants, inputs and outputs are those of `program`; views and passes are more.
-    `Program.flows` tells which ops wait for a register, `control` which stretches wait for what decides them, and
-    `renewed` where tensors of a body begin anew. NKI011 where there are more rows than `max_instructions`.
+    Views that a register moves lie at its value, as far as that is known, and `register_store` stores that value.
+    Variants, sites, buffers, constants, inputs and outputs are those of `program`; views and iterations are more.
+    `Program.flows` tells which ops wait for a register, `control` which intervals wait for what decides them, and
+    `renewed` where tensors of a body begin again. NKI011 where there are more rows than `max_instructions`.
     """
     if not program.registers or program.is_laid_out:
         return program
     layout = _Layout(program, path)
     layout.run()
-    return layout.made()
+    return layout.laid_out()
 
 
-class _Layout(Follower):
+class _Layout(Follower[int, dict[int, int]]):
     def __init__(self, program: Program, path: Path) -> None:
         super().__init__(program)
-        self._trips: list[int] = path.trips.tolist()
-        self._loads: list[int] = path.loaded.tolist()
-        self._entered = self._read = 0
-        self._limit = program.options.max_instructions
+        self._trips = iter(path.trips.tolist())
+        self._loads = iter(path.loaded.tolist())
         self._end = path.rows
-        self._stretches = array("q")  # (first, end) of the ops executed, one after the other
         self._rows = 0
-        self._pass_rows: list[tuple[int, int, dict[int, int]]] = []
-        self._passes: list[Pass] = []
+        self._intervals: list[tuple[int, int, dict[int, int]]] = []  # (first, end, iterations) of the ops executed
+        self._iterations: list[Iteration] = []
         self._here: dict[int, int] = {-1: -1}
         self._writer: dict[int, int] = {}
         self._moved = _MovedViews(program)
@@ -55,38 +51,34 @@ class _Layout(Follower):
         self._control: list[tuple[int, int]] = []
         self._renewed: list[tuple[int, int, int]] = []
 
-    # -- what decides ------------------------------------------------------------------------------------------------
+    # -- decisions ---------------------------------------------------------------------------------------------------
 
     def enter(self, region: Region) -> int:
-        self._entered += 1
+        """Return the trip count."""
         self._waits(region.lower, region.upper if region.kind == "for" else 0)
-        return self._entered - 1
+        return next(self._trips, 0)
 
     def more(self, region: Region, entry: int, done: int, known: bool | None) -> bool:
         if done and region.kind == "while":
             self._waits(region.upper)
-        if entry < len(self._trips) and done < self._trips[entry]:
-            if self.executed + self.passes > self._limit:
-                raise error_of(endless(self.program, region, self._limit))
-            return True
-        return False
+        if done < entry:
+            self.check_limit(region)
+        return done < entry
 
     def loaded(self, op: int) -> int | None:
-        at = self._read
-        self._read += 1
-        if at >= len(self._loads) or self._loads[at] == UNKNOWN:
-            return None
-        return self._loads[at]
+        value = next(self._loads, UNKNOWN)
+        return None if value == UNKNOWN else value
 
-    # -- what is met -------------------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------------------------
 
     def begin(self, region: Region, done: int) -> dict[int, int]:
         around = self._here
         value = self.values[region.register]
-        number = len(self._passes)
-        variable = region.variable or region.name
-        shown = done if value is None or region.kind == "while" else value
-        self._passes.append(Pass(self._mapped(region.within), variable, shown, region.site))
+        number = len(self._iterations)
+        value = done if value is None or region.kind == "while" else value
+        self._iterations.append(
+            Iteration(self._mapped(region.within), region.variable or region.name, value, region.site)
+        )
         self._here = {region.within: number}
         self._writer.pop(region.register, None)
         if region.buffers[0] < region.buffers[1]:
@@ -97,11 +89,12 @@ class _Layout(Follower):
         self._here = token
 
     def straight(self, first: int, end: int) -> None:
-        self._stretches.extend((first, end))
-        self._pass_rows.append((first, end, self._here))
+        self._intervals.append((first, end, self._here))
         for op, operand, register in self._moved.within(first, end):
             row = self._rows + op - first
-            self._follows(row, register)
+            writer = self._writer.get(register, row)
+            if writer != row:
+                self._flows.append((row, writer))
             value = self.values[register]
             if operand < 0:
                 self._stores.append((row, self._moved.storing(op, self.values)))
@@ -112,82 +105,74 @@ class _Layout(Follower):
     def wrote(self, register: int, op: int) -> None:
         self._writer[register] = self._rows - 1
 
-    def _follows(self, row: int, register: int) -> None:
-        writer = self._writer.get(register)
-        if writer is not None and writer != row:
-            self._flows.append((row, writer))
-
     def _waits(self, *sources: Register | int) -> None:
-        """All that comes now waits for the registers that decide it."""
+        """Let all rows from here on wait for the registers that decide about them."""
         for source in sources:
-            writer = self._writer.get(source.number) if isinstance(source, Register) else None
-            if writer is not None:
-                self._control.append((self._rows, writer))
+            if isinstance(source, Register) and source.number in self._writer:
+                self._control.append((self._rows, self._writer[source.number]))
 
     def _mapped(self, number: int) -> int:
-        """The pass of the laid-out program for one of the program that holds loops once."""
+        """Return the pass of the laid-out program for one of the program that holds loops once."""
         found = self._here.get(number)
         if found is None:
-            item = self.program.passes[number]
+            item = self.program.iterations[number]
             parent = self._mapped(item.parent)
-            found = self._here[number] = len(self._passes)
-            self._passes.append(item._replace(parent=parent))
+            found = self._here[number] = len(self._iterations)
+            self._iterations.append(item._replace(parent=parent))
         return found
 
     # -- the program ---------------------------------------------------------------------------------------------------
 
-    def made(self) -> Program:
+    def laid_out(self) -> Program:
         old = self.program
         new = copy(old)
         new.is_laid_out = True
         new.regions, new.op_names, new.user_edges, new.fences = [], {}, [], []
-        stretches = np.array(self._stretches, np.int64).reshape(-1, 2)
-        rows = _spread(stretches[:, 0], stretches[:, 1] - stretches[:, 0])
+        spans = np.array([(first, end) for first, end, _ in self._intervals], np.int64).reshape(-1, 2)
+        rows = _spread(spans[:, 0], spans[:, 1] - spans[:, 0])
         if self._end >= 0:
             rows = rows[: self._end]
+        count = len(rows)
         variant = np.frombuffer(old.op_variant, np.uint32).astype(np.int64)[rows]
         width = np.fromiter((len(item.names) for item in old.variants), np.int64, len(old.variants))[variant]
         first = np.cumsum(width) - width
-        view = np.frombuffer(old.access_view, np.uint32)[
-            _spread(np.frombuffer(old.op_access, np.uint32).astype(np.int64)[rows], width)
-        ].astype(np.int64)
-        for row, operand, number in self._access_patches:
-            if row < len(rows):
-                view[first[row] + operand] = number
-        for row, number in self._stores:
-            if row < len(rows):
-                variant[row] = number
-        new.op_variant = _column("I", variant, np.uint32)
-        new.op_access = _column("I", first, np.uint32)
-        new.op_site = _column("I", np.frombuffer(old.op_site, np.uint32)[rows], np.uint32)
-        new.access_view = _column("I", view, np.uint32)
-        new.op_pass = _column("i", self._pass_column(self._rows)[: len(rows)], np.int32)
-        new.passes = self._passes
+        accesses = _spread(np.frombuffer(old.op_access, np.uint32).astype(np.int64)[rows], width)
+        view = np.frombuffer(old.access_view, np.uint32)[accesses]
+        for row, operand, number in _before(count, self._access_patches):
+            view[first[row] + operand] = number
+        for row, number in _before(count, self._stores):
+            variant[row] = number
+        new.op_variant = _column("I", variant)
+        new.op_access = _column("I", first)
+        new.op_site = _column("I", np.frombuffer(old.op_site, np.uint32)[rows])
+        new.access_view = _column("I", view)
+        new.op_iteration = _column("i", self._iteration_column()[:count])
+        new.iterations = self._iterations
         new.variants, new.views = self._moved.variants, self._moved.views
-        new.flows = [pair for pair in self._flows if pair[0] < len(rows)]
-        new.control = [pair for pair in self._control if pair[0] < len(rows)]
-        new.renewed = [item for item in self._renewed if item[0] < len(rows)]
+        new.flows = _before(count, self._flows)
+        new.control = _before(count, self._control)
+        new.renewed = _before(count, self._renewed)
         self._carry_order(new, rows)
         return new
 
-    def _pass_column(self, count: int) -> Column:
-        """The pass of each row; passes of Python's loops inside a body are made for each of its own."""
-        held = np.frombuffer(self.program.op_pass, np.int32)
-        out = np.empty(count, np.int64)
+    def _iteration_column(self) -> Column:
+        """Return the pass of each row; iterations of Python's loops inside a body are made for each of its own."""
+        iterations = np.frombuffer(self.program.op_iteration, np.int32)
+        out = np.empty(self._rows, np.int64)
         at = 0
         inverses: dict[tuple[int, int], tuple[list[int], Column]] = {}
-        for first, end, here in self._pass_rows:
-            known = inverses.get((first, end))
-            if known is None:
-                numbers, inverse = np.unique(held[first:end], return_inverse=True)
-                known = inverses[first, end] = numbers.tolist(), inverse
+        for first, end, here in self._intervals:
             self._here = here
-            out[at : at + end - first] = np.array([self._mapped(number) for number in known[0]], np.int64)[known[1]]
+            if (first, end) not in inverses:
+                distinct, inverse = np.unique(iterations[first:end], return_inverse=True)
+                inverses[first, end] = distinct.tolist(), inverse
+            numbers, inverse = inverses[first, end]
+            out[at : at + end - first] = np.array([self._mapped(number) for number in numbers], np.int64)[inverse]
             at += end - first
         return out
 
     def _carry_order(self, new: Program, rows: Column) -> None:
-        """Names, and what the user said about order, on the rows of each pass."""
+        """Set names, and the order that the user asked for, on the rows of each pass."""
         old = self.program
         named = np.flatnonzero(np.isin(rows, list(old.op_names))).tolist() if old.op_names else []
         new.op_names = {row: old.op_names[int(rows[row])] for row in named}
@@ -198,15 +183,15 @@ class _Layout(Follower):
         for first, end in old.fences:
             new.fences += [(row, row + end - first) for row in np.flatnonzero(rows == first).tolist()]
         new.core_starts = [int(np.count_nonzero(rows < start)) for start in old.core_starts]
-        # No meeting is in a device loop, so that each of its ops is there once, unless the run ended before.
-        met = np.flatnonzero(np.isin(rows, np.array(old.meetings, np.int64))).tolist()
-        places = {int(rows[row]): row for row in met}
-        new.meetings = [(places[a], places[b]) for a, b in old.meetings if b in places]
+        # Cores synchronize in no device loop, so that each such op is there once, unless the run ended before.
+        synchronized = np.flatnonzero(np.isin(rows, np.array(old.synchronizations, np.int64))).tolist()
+        places = {int(rows[row]): row for row in synchronized}
+        new.synchronizations = [(places[a], places[b]) for a, b in old.synchronizations if b in places]
         new.partners = {places[a]: places[b] for a, b in old.partners.items() if a in places and b in places}
 
 
 class _MovedViews:
-    """The operands whose address comes from a register, and where its values put them."""
+    """The operands whose address comes from a register, and their views for its values."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -214,39 +199,21 @@ class _MovedViews:
         self.variants = list(program.variants)
         self._known: dict[tuple[int, int], int] = {}
         self._storing: dict[tuple[int | None, ...], int] = {}
-        registers = {
-            view.id: view.indirect.index.id
-            for view in program.views
-            if view.indirect is not None and isinstance(view.indirect.index, VirtualRegister)
-        }
-        # What writes registers has no value to show.
+        # Writers of registers have no value to show.
         self._named = {
             v.id: read for v in program.variants if not v.instruction.writes_register and (read := registers_read(v))
         }
-        found: list[tuple[int, int, int]] = []
-        if registers:
-            accesses = np.frombuffer(program.access_view, np.uint32)
-            starts = np.frombuffer(program.op_access, np.uint32)
-            for place in np.flatnonzero(np.isin(accesses, list(registers))).tolist():
-                op = int(np.searchsorted(starts, place, "right")) - 1
-                found.append((op, place - int(starts[op]), registers[int(accesses[place])]))
-        if self._named:
-            rows = np.frombuffer(program.op_variant, np.uint32)
-            found += [
-                (op, -1, register.number)
-                for op in np.flatnonzero(np.isin(rows, list(self._named))).tolist()
-                for register in self._named[int(rows[op])].values()
-            ]
-        self._found = sorted(found)
-        self._ops = [op for op, _, _ in self._found]
+        rows = program.op_variant
+        self._reads = [item for item in register_reads(program) if item[1] >= 0 or rows[item[0]] in self._named]
+        self._ops = [op for op, _, _ in self._reads]
 
     def within(self, first: int, end: int) -> list[tuple[int, int, int]]:
-        """(op, operand, register) of ops `first` to before `end`; operand -1 where it is an attribute."""
+        """Return (op, operand, register) of ops `first` to before `end`; operand -1 where it is an attribute."""
         low = bisect_left(self._ops, first)
-        return self._found[low : bisect_left(self._ops, end, low)]
+        return self._reads[low : bisect_left(self._ops, end, low)]
 
     def at(self, op: int, operand: int, value: int) -> int:
-        """The view of an operand when its register holds `value`."""
+        """Return the view of an operand when its register holds `value`."""
         program = self._program
         number = program.access_view[program.op_access[op] + operand]
         key = (number, value)
@@ -265,15 +232,15 @@ class _MovedViews:
         return known
 
     def storing(self, op: int, values: RegisterValues) -> int:
-        """The variant of an op that reads registers as attributes, with what is known of their values."""
+        """Return the variant of an op that reads registers as attributes, with the values that are known."""
         number = self._program.op_variant[op]
         read = {name: values[register.number] for name, register in self._named[number].items()}
-        held = {name: value for name, value in read.items() if value is not None}
+        values_known = {name: value for name, value in read.items() if value is not None}
         key = (number, *read.values())
-        known = self._storing.get(key) if held else number
+        known = self._storing.get(key) if values_known else number
         if known is None:
             old = self.variants[number]
-            attrs = {**old.use.attrs, **held}
+            attrs = {**old.use.attrs, **values_known}
             use = Use(old.instruction, old.use.arch, old.use.types, attrs, old.use.dims)
             use.engine = old.use.engine
             known = self._storing[key] = len(self.variants)
@@ -281,15 +248,18 @@ class _MovedViews:
         return known
 
 
+def _before(count: int, items: list[Row]) -> list[Row]:
+    """Return the tuples whose row is among the first `count`."""
+    return [item for item in items if item[0] < count]
+
+
 def _spread(first: Column, length: Column) -> Column:
-    """first[0], first[0] + 1, ... (length[0] numbers), first[1], ..."""
+    """Return first[0], first[0] + 1, ... (length[0] numbers), first[1], ..."""
     ends = np.cumsum(length)
     out: Column = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - length), length)
     return out
 
 
-def _column(kind: str, values: Any, dtype: Any) -> array[int]:
-    """A column of a program."""
-    out = array(kind)
-    out.frombytes(np.ascontiguousarray(values.astype(dtype)).tobytes())
-    return out
+def _column(kind: str, values: NDArray[np.integer[Any]]) -> array[int]:
+    """Return a column of a program."""
+    return array(kind, values.astype(kind).tobytes())

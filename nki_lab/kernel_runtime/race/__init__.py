@@ -1,4 +1,4 @@
-"""Races: what the chip may do in another order than the program says, or in none.
+"""Data races: accesses that the chip may execute in another order than that of the program.
 
 Within a core the compiler keeps the order of the program for everything that touches the same bytes, through whichever
 tensor (tensors placed over each other with `address=` share their bytes; AWS's own allocators rely on it), and edges of
@@ -20,24 +20,24 @@ from nki_lab.kernel_runtime.path import Path, executed, known_path
 from nki_lab.kernel_runtime.race.conflicts import Conflicts
 from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor
 from nki_lab.kernel_runtime.race.reach import Reach
-from nki_lab.kernel_runtime.race.transfers import meeting_themselves
+from nki_lab.kernel_runtime.race.transfers import self_overlapping
 
 __all__ = ["races"]
 
-_MOST_ROWS: Final = 2_000_000  # instructions times passes up to which a program with device loops is laid out
+_MOST_ROWS: Final = 2_000_000  # instructions times iterations up to which a program with device loops is laid out
 
 
 def races(
     program: Program, *, allocation: Allocation | None = None, path: Path | None = None, complete: bool = True
 ) -> tuple[Diagnostic, ...]:
-    """What may happen in no order.
+    """Return findings about accesses without order.
 
-    NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they meet over another tensor. NKI410
-    a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
+    NKI407 a read and a write of two cores, NKI408 where both write, NKI409 where they synchronize over another tensor,
+    NKI410 a DMA that reads what it writes, NKI411 one that writes bytes twice. `path` is the way through the program's device
     loops, which is found where constants decide it; otherwise bodies count once. Of a program that is not `complete`
-    nothing is said about its cores, which may meet in what is missing.
+    the cores are not checked, as they may synchronize in what is missing.
     """
-    found = [*in_one_transfer(program, meeting_themselves(program))]
+    found = [*in_one_transfer(program, self_overlapping(program))]
     if program.cores > 1 and complete:
         program = _laid_out(program, path)
         conflicts = Conflicts(program)
@@ -59,14 +59,14 @@ def _laid_out(program: Program, path: Path | None) -> Program:
 
 
 def _rows(program: Program) -> int:
-    """How many instructions and passes the loops come to at most; too many where that is not plain in the program."""
-    passes: list[int] = []
+    """Return the instructions and iterations of all loops, too many where the program does not determine them."""
+    iterations: list[int] = []
     total = 0
     for region in program.regions:
-        around = passes[region.parent] if region.parent >= 0 else 1
+        around = iterations[region.parent] if region.parent >= 0 else 1
         count = region.trip_count
         if count is None:
             return _MOST_ROWS + 1
-        passes.append(around * count)
+        iterations.append(around * count)
         total += around * count * (1 + region.end - region.first)
     return total

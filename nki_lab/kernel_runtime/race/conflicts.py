@@ -1,14 +1,16 @@
 """Accesses of two cores to the same bytes, of which one writes, that nothing orders.
 
-For each access the other core's accesses of the same cell within its window (`order`) are counted, sorted by cell and
-op: that is n log n. An access with an address from run time meets for certain only what covers all of the tensor; two
-such accesses are never said to meet. Only where something is left are writes compared by value (`values`).
+For each access the other core's accesses of the same cell within its interval (`order`) are counted, sorted by cell and
+op: that is n log n. An access with an address from run time is in conflict only with accesses of the whole tensor. Only
+where conflicts are left are writes compared by value (`values`).
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 from nki_lab.isa import enums
 from nki_lab.kernel_runtime.footprint import cells_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.race.order import Column, Meetings, Window
+from nki_lab.kernel_runtime.race.order import Column, Interval, Synchronizations
 from nki_lab.kernel_runtime.race.values import write_numbers
 
 _MOST_PLACES: Final = 64  # instructions of the source with accesses in conflict that are looked at, for each core
@@ -26,6 +28,8 @@ _MOST_LOOKED_AT: Final = 64  # accesses of the other core, for each access
 _MOST_OTHERS: Final = 4  # instructions of the other core that are named with it
 
 _Flags = NDArray[np.bool_]
+Bounds = tuple[Interval, ...]
+"""An interval for each access, and the part of it that does not count, if any."""
 
 
 class Conflict(NamedTuple):
@@ -63,135 +67,125 @@ class Conflicts:
         self.program = program
         self._step = len(program) + 2
         self.events = _events(program, shared_accesses(program))
-        self._numbers: Column | None = None
-        self._works: dict[tuple[int, int], tuple[int, int, int, int]] = {}
         self._own = np.full(len(self.events.op), -1, np.int64)  # the last write of its core before each read
-        self._local: Column | None = None
 
     def unordered(self) -> list[Conflict]:
-        """Those that no meeting orders."""
-        if not len(self.events.op):
+        """Return conflicts that no synchronization orders."""
+        interval = self._intervals(Synchronizations(self.program))
+        if not self._any((interval,)):
             return []
-        window = self._windows(Meetings(self.program))
-        if not self._any(window, None):
-            return []
-        return [*self._astray(window, None, reads=True), *self._last_writes(window)]
+        return [*self._conflicts((interval,), reads=True), *self._last_writes(interval)]
 
     def unnamed(self, waits: Callable[[int, int], bool]) -> list[Conflict]:
-        """Those that meetings order, but not by a barrier that names the tensor, and where neither op `waits`."""
+        """Return conflicts that synchronizations order, but no barrier of the tensor, and no op that `waits`."""
         events, program = self.events, self.program
-        if not len(events.op) or not program.meetings:
-            return []
         naming: dict[int, list[int]] = {}
-        for row, (op, _) in enumerate(program.meetings):
-            shown = program.op(op)
-            if shown.variant.instruction.only_orders:
-                naming.setdefault(shown.views[0].buffer.id, []).append(row)
-        all_of_them = self._windows(Meetings(program))
-        low, high = all_of_them.low.copy(), all_of_them.high.copy()
+        for row, (op, _) in enumerate(program.synchronizations):
+            if program.variant_of(op).instruction.only_orders:
+                naming.setdefault(program.views_of(op)[0].buffer.id, []).append(row)
+        inner = self._intervals(Synchronizations(program))
+        outer = Interval(*(column.copy() for column in inner))
         for number in np.unique(events.buffer).tolist():
             rows = np.flatnonzero(events.buffer == number)
-            low[rows], high[rows] = self._windows(Meetings(program, naming.get(number, [])), rows)
-        window = Window(low, high)
-        if not self._any(window, all_of_them):
-            return []
-        self._waits = waits
-        return self._astray(window, all_of_them)
-
-    _waits: Callable[[int, int], bool] | None = None
+            chosen = Synchronizations(program, naming.get(number, []))
+            outer.low[rows], outer.high[rows] = self._intervals(chosen, events.of(rows))
+        bounds = (outer, inner)
+        return self._conflicts(bounds, waits) if program.synchronizations and self._any(bounds) else []
 
     # -- counting ------------------------------------------------------------------------------------------------------
 
-    def _windows(self, meetings: Meetings, rows: Column | None = None) -> Window:
-        core, op = (
-            (self.events.core, self.events.op) if rows is None else (self.events.core[rows], self.events.op[rows])
-        )
-        low, high = np.empty(len(op), np.int64), np.empty(len(op), np.int64)
-        for number in np.unique(core).tolist():
-            mine = core == number
-            low[mine], high[mine] = meetings.window(number, op[mine])
-        return Window(low, high)
+    def _intervals(self, synchronizations: Synchronizations, events: _Events | None = None) -> Interval:
+        events = self.events if events is None else events
+        out = Interval(np.empty(len(events.op), np.int64), np.empty(len(events.op), np.int64))
+        for core in self._cores:
+            mine = events.core == core
+            out.low[mine], out.high[mine] = synchronizations.interval(core, events.op[mine])
+        return out
 
-    def _astray(self, window: Window, inner: Window | None, *, reads: bool = False) -> list[Conflict]:
-        """Accesses, or `reads` only, that meet a write within `window`, but not within `inner`."""
-        cores = np.unique(self.events.core).tolist()
-        rows = np.concatenate([self._differing(core, window, inner) for core in cores])
-        return list(self._pairs(rows[~self.events.writes[rows]] if reads else rows, window, inner))
+    @cached_property
+    def _cores(self) -> list[int]:
+        return list(np.unique(self.events.core).tolist())
 
-    def _last_writes(self, window: Window) -> list[Conflict]:
-        """Writes of two cores that meet, and that neither core itself writes over while the other one may still write.
+    def _conflicts(
+        self, bounds: Bounds, waits: Callable[[int, int], bool] | None = None, *, reads: bool = False
+    ) -> list[Conflict]:
+        """Return accesses, or `reads` only, with a write of another core within `bounds`."""
+        rows = np.concatenate([self._differing(core, bounds) for core in self._cores])
+        return list(self._pairs(rows[~self.events.writes[rows]] if reads else rows, bounds, waits))
 
-        Of writes that are followed by others of their core which meet the same ones, these others count.
+    def _last_writes(self, interval: Interval) -> list[Conflict]:
+        """Return writes of two cores without order, which neither core writes over while the other may still write.
+
+        A later write of the same core counts in place of an earlier one that conflicts with the same writes.
         """
         events, numbers = self.events, self.numbers
         sites = np.frombuffer(self.program.op_site, np.uint32)
         found: dict[tuple[int, int], tuple[int, int]] = {}
-        cores = np.unique(events.core).tolist()
-        for core, other in itertools.combinations(cores, 2):
-            mine, theirs = (np.flatnonzero(events.writes & (events.core == one)) for one in (core, other))
+        for pair in itertools.combinations(self._cores, 2):
+            mine, theirs = (np.flatnonzero(events.writes & (events.core == core)) for core in pair)
             if not len(mine) or not len(theirs):
                 continue
             again = np.append(events.cell[mine[1:]] == events.cell[mine[:-1]], False)
-            until = np.where(again, window.low[np.append(mine[1:], mine[-1:])], self._step)
-            keys = events.cell[theirs] * self._step + events.op[theirs]
-            place = np.searchsorted(keys, events.cell[mine] * self._step + window.high[mine], "left") - 1
+            until = np.where(again, interval.low[np.append(mine[1:], mine[-1:])], self._step)
+            place = np.searchsorted(self._key(theirs), self._base(mine) + interval.high[mine], "left") - 1
             row = theirs[np.maximum(place, 0)]
-            meets = (place >= 0) & (events.cell[row] == events.cell[mine]) & (events.op[row] > window.low[mine])
-            meets &= (
-                (events.op[row] <= until) & (numbers[row] != numbers[mine]) & ~(events.loose[row] & events.loose[mine])
+            conflicting = (
+                (place >= 0)
+                & (events.cell[row] == events.cell[mine])
+                & (events.op[row] > interval.low[mine])
+                & (events.op[row] <= until)
+                & (numbers[row] != numbers[mine])
+                & ~(events.loose[row] & events.loose[mine])
             )
-            for one, two in zip(mine[meets].tolist(), row[meets].tolist(), strict=True):
-                key = int(sites[events.op[one]]), int(sites[events.op[two]])
-                found.setdefault(key, (one, two))
-        return [self._pair(*rows) for rows in list(found.values())[:_MOST_PLACES]]
+            for ends in zip(mine[conflicting].tolist(), row[conflicting].tolist(), strict=True):
+                one, other = sites[events.op[list(ends)]].tolist()
+                found.setdefault((one, other), ends)
+        return [self._pair(*ends) for ends in list(found.values())[:_MOST_PLACES]]
 
-    def _any(self, window: Window, inner: Window | None) -> bool:
-        """Whether anything meets, whatever the values."""
+    def _any(self, bounds: Bounds) -> bool:
+        """Check whether any accesses are in conflict, whatever the values."""
         events = self.events
-        for core in np.unique(events.core).tolist():
-            others = events.core != core
-            for writes in (True, False):
-                for loose in (True, False):
-                    rows = np.flatnonzero((events.core == core) & (events.writes == writes) & (events.loose == loose))
-                    against = others & (events.writes | writes) & ~(events.loose & loose)
-                    if len(rows) and self._count(rows, np.flatnonzero(against), window, inner).any():
-                        return True
+        for core, writes, loose in itertools.product(self._cores, (True, False), (True, False)):
+            rows = np.flatnonzero((events.core == core) & (events.writes == writes) & (events.loose == loose))
+            against = (events.core != core) & (events.writes | writes) & ~(events.loose & loose)
+            if len(rows) and self._count(rows, np.flatnonzero(against), bounds).any():
+                return True
         return False
 
-    def _count(self, rows: Column, against: Column, window: Window, inner: Window | None) -> Column:
-        """For each of `rows` how many of `against`, which are sorted, are in its cell and window."""
-        events = self.events
-        keys = events.cell[against] * self._step + events.op[against]
-        found = _within(keys, events.cell[rows] * self._step, Window(*(column[rows] for column in window)))
-        if inner is not None:
-            found = found - _within(keys, events.cell[rows] * self._step, Window(*(column[rows] for column in inner)))
-        return found
+    def _count(self, rows: Column, against: Column, bounds: Bounds) -> Column:
+        """Return for each of `rows` how many of `against`, which are sorted, are in its cell and its bounds."""
+        return _within(self._key(against), self._base(rows), rows, bounds)
+
+    def _base(self, rows: Column) -> Column:
+        base: Column = self.events.cell[rows] * self._step
+        return base
+
+    def _key(self, rows: Column) -> Column:
+        """Return a number for each access, in the order of cells and ops."""
+        return self._base(rows) + self.events.op[rows]
 
     # -- values --------------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def numbers(self) -> Column:
         """The number of each write; of each read that of the last write of its own core, which it should find."""
-        if self._numbers is None:
-            events = self.events
-            out = np.zeros(len(events.op), np.int64)
-            rows = np.flatnonzero(events.writes)
-            out[rows] = write_numbers(self.program, events.op[rows], events.view[rows])
-            for core in np.unique(events.core).tolist():
-                mine = np.flatnonzero(events.core == core)
-                place = np.where(events.writes[mine], np.arange(len(mine)), -1)
-                # A read of an op that also writes comes before: the last write is that of an earlier op.
-                last = np.maximum.accumulate(np.concatenate((np.full(1, -1), place)))[:-1]
-                reads = ~events.writes[mine]
-                known = reads & (last >= 0)
-                known[known] = events.cell[mine[last[known]]] == events.cell[mine[known]]
-                self._own[mine[known]] = mine[last[known]]
-                out[mine[known]] = out[mine[last[known]]]
-            self._numbers = out
-        return self._numbers
+        events = self.events
+        out = np.zeros(len(events.op), np.int64)
+        rows = np.flatnonzero(events.writes)
+        out[rows] = write_numbers(self.program, events.op[rows], events.view[rows])
+        for core in self._cores:
+            mine = np.flatnonzero(events.core == core)
+            place = np.where(events.writes[mine], np.arange(len(mine)), -1)
+            # A read of an op that also writes comes before: the last write is that of an earlier op.
+            last = np.maximum.accumulate(np.concatenate((np.full(1, -1), place)))[:-1]
+            known = ~events.writes[mine] & (last >= 0)
+            known[known] = events.cell[mine[last[known]]] == events.cell[mine[known]]
+            self._own[mine[known]] = mine[last[known]]
+            out[mine[known]] = out[mine[last[known]]]
+        return out
 
-    def _differing(self, core: int, window: Window, inner: Window | None) -> Column:
-        """The accesses of a core that meet one of another core which writes something else, or reads at all."""
+    def _differing(self, core: int, bounds: Bounds) -> Column:
+        """Return the accesses of a core that are in conflict with one of another core that writes another value."""
         events, numbers = self.events, self.numbers
         theirs = np.flatnonzero((events.core != core) & events.writes)
         value = events.cell * np.int64(-7046029254386353131) + numbers
@@ -200,24 +194,21 @@ class Conflicts:
         for loose in (True, False):
             rows = np.flatnonzero((events.core == core) & (events.loose == loose))
             against = theirs[~(events.loose[theirs] & loose)]
-            met = self._count(rows, against, window, inner)
+            met = self._count(rows, against, bounds)
             rows, met = rows[met > 0], met[met > 0]
             place = np.minimum(np.searchsorted(kinds, value[rows]), max(len(kinds) - 1, 0))
             same = np.zeros(len(rows), np.int64)
             alike = np.flatnonzero(kinds[place] == value[rows]) if len(kinds) else np.zeros(0, np.int64)
             order = np.lexsort((events.op[against], value[against]))
             keys = np.searchsorted(kinds, value[against][order]) * self._step + events.op[against][order]
-            for shown, sign in ((window, 1), (inner, -1)):
-                if shown is not None:
-                    cut = Window(*(column[rows[alike]] for column in shown))
-                    same[alike] += sign * _within(keys, place[alike] * self._step, cut)
+            same[alike] = _within(keys, place[alike] * self._step, rows[alike], bounds)
             out.append(rows[met > same])
         return np.concatenate(out)
 
     # -- pairs ---------------------------------------------------------------------------------------------------------
 
-    def _pairs(self, rows: Column, window: Window, inner: Window | None) -> Iterator[Conflict]:
-        """A few pairs for each instruction in the source that has accesses in `rows`, which meet something."""
+    def _pairs(self, rows: Column, bounds: Bounds, waits: Callable[[int, int], bool] | None) -> Iterator[Conflict]:
+        """Yield a few pairs for each instruction in the source that has accesses in `rows`."""
         events, program = self.events, self.program
         sites = np.frombuffer(program.op_site, np.uint32)[events.op[rows]].astype(np.int64)
         key = (sites * program.cores + events.core[rows]) * 2 + events.writes[rows]
@@ -225,100 +216,93 @@ class Conflicts:
         groups = np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)
         for group in groups[: _MOST_PLACES * program.cores]:
             for row in group[:_MOST_ACCESSES].tolist():
-                said: set[int] = set()
-                for other in self._others(row, window, inner):
-                    site = program.op_site[int(events.op[other])]
-                    if site not in said and len(said) < _MOST_OTHERS and not self._is_ordered(row, other):
-                        said.add(site)
+                seen: set[int] = set()
+                for other in self._others(row, bounds):
+                    one, two = int(events.op[row]), int(events.op[other])
+                    site = program.op_site[two]
+                    if site in seen or len(seen) == _MOST_OTHERS:
+                        continue
+                    if waits is None or not (waits(one, two) or waits(two, one)):
+                        seen.add(site)
                         yield self._pair(row, other)
-                if said:
+                if seen:
                     break
 
-    def _is_ordered(self, row: int, other: int) -> bool:
-        """Whether one of two accesses waits for the other one all the same."""
-        if self._waits is None:
-            return False
-        one, two = int(self.events.op[row]), int(self.events.op[other])
-        return self._waits(one, two) or self._waits(two, one)
-
-    def _others(self, row: int, window: Window, inner: Window | None) -> Iterator[int]:
-        """The accesses that an access meets."""
+    def _others(self, row: int, bounds: Bounds) -> Iterator[int]:
+        """Yield the accesses that an access is in conflict with."""
         events, numbers = self.events, self.numbers
-        low = int(np.searchsorted(events.cell, events.cell[row]))
-        high = int(np.searchsorted(events.cell, events.cell[row], "right"))
-        op = events.op[low:high]
-        there = (op > window.low[row]) & (op < window.high[row])
-        if inner is not None:
-            there &= ~((op > inner.low[row]) & (op < inner.high[row]))
-        there &= (events.core[low:high] != events.core[row]) & events.writes[low:high]
-        there &= (numbers[low:high] != numbers[row]) & ~(events.loose[low:high] & events.loose[row])
-        yield from (low + np.flatnonzero(there)[:_MOST_LOOKED_AT]).tolist()
+        span = slice(*(int(np.searchsorted(events.cell, events.cell[row], side)) for side in ("left", "right")))
+        op = events.op[span]
+        inside, *excluded = ((op > interval.low[row]) & (op < interval.high[row]) for interval in bounds)
+        for part in excluded:
+            inside &= ~part
+        inside &= (events.core[span] != events.core[row]) & events.writes[span]
+        inside &= (numbers[span] != numbers[row]) & ~(events.loose[span] & events.loose[row])
+        yield from (span.start + np.flatnonzero(inside)[:_MOST_LOOKED_AT]).tolist()
 
     def _pair(self, row: int, other: int) -> Conflict:
         events = self.events
-        if self._local is None:
-            self._local = _local(self.program)
         # Where both have come equally far, the read is what comes late.
-        ends = sorted((row, other), key=lambda end: (int(self._local[events.op[end]]), not events.writes[end]))  # type: ignore[index]
+        ends = sorted((row, other), key=lambda end: (int(self._local[events.op[end]]), not events.writes[end]))
         early, late = ((int(events.op[end]), int(events.view[end])) for end in ends)
         early_writes, late_writes = (bool(events.writes[end]) for end in ends)
         if early_writes and late_writes:
             return Conflict(early, late, True, True, False)
         read, write = ends if late_writes else ends[::-1]
         own = int(self._own[read])
-        certain = own < 0 or self.works[self._key(own)] != self.works[self._key(write)]
+        certain = own < 0 or self.works[self._access(own)] != self.works[self._access(write)]
         return Conflict(early, late, early_writes, late_writes, certain)
 
-    @property
+    @cached_property
     def works(self) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-        """What is the same where two cores do the same work: place in the source, part of the tensor, how often by now.
+        """Facts that are equal where two cores do the same work: place in the source, part of the tensor,
+        how often by now; by op and view of the writes."""
+        events, program = self.events, self.program
+        out: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+        done: Counter[tuple[int, ...]] = Counter()
+        rows = np.flatnonzero(events.writes)
+        for row in rows[np.argsort(events.op[rows], kind="stable")].tolist():
+            op, number = self._access(row)
+            if (op, number) not in out:
+                view = program.views[number]
+                work = program.op_site[op], view.offset, view.type.id
+                done[program.core_of(op), *work] += 1
+                out[op, number] = (*work, done[program.core_of(op), *work])
+        return out
 
-        By op and view of the writes.
-        """
-        if not self._works:
-            events, program = self.events, self.program
-            done: dict[tuple[int, int, int, int], int] = {}
-            rows = np.flatnonzero(events.writes)
-            for row in rows[np.argsort(events.op[rows], kind="stable")].tolist():
-                key = self._key(row)
-                if key not in self._works:
-                    view = program.views[key[1]]
-                    work = (program.op_site[key[0]], view.offset, view.type.id)
-                    count = done[program.core_of(key[0]), *work] = done.get((program.core_of(key[0]), *work), 0) + 1
-                    self._works[key] = (*work, count)
-        return self._works
-
-    def _key(self, row: int) -> tuple[int, int]:
+    def _access(self, row: int) -> tuple[int, int]:
         return int(self.events.op[row]), int(self.events.view[row])
 
+    @cached_property
+    def _local(self) -> Column:
+        """The place of each op among those of its own core."""
+        out = np.empty(len(self.program), np.int64)
+        cores = self.program.core_column()
+        for core in range(self.program.cores):
+            mine = np.flatnonzero(cores == core)
+            out[mine] = np.arange(len(mine))
+        return out
 
-def _within(keys: Column, base: Column, window: Window) -> Column:
-    """How many of the sorted `keys` lie between `base` + low and `base` + high, both exclusive."""
-    found: Column = np.searchsorted(keys, base + window.high, "left") - np.searchsorted(
-        keys, base + window.low, "right"
+
+def _within(keys: Column, base: Column, rows: Column, bounds: Bounds) -> Column:
+    """Return how many of the sorted `keys` minus `base` lie within the bounds of `rows`."""
+    outer, *inner = (
+        np.searchsorted(keys, base + interval.high[rows], "left")
+        - np.searchsorted(keys, base + interval.low[rows], "right")
+        for interval in bounds
     )
+    found: Column = outer - sum(inner)
     return found
-
-
-def _local(program: Program) -> Column:
-    """How far each op is in its own core."""
-    out = np.empty(len(program), np.int64)
-    cores = program.core_column()
-    for core in range(program.cores):
-        mine = np.flatnonzero(cores == core)
-        out[mine] = np.arange(len(mine))
-    return out
 
 
 def shared_accesses(program: Program) -> Accesses:
     """The accesses of what several cores access and one of them writes; those of barriers move nothing."""
     accesses = access_columns(program, indices=False)
     cores = program.core_column()[accesses.op]
-    variant = np.frombuffer(program.op_variant, np.uint32)[accesses.op]
-    moves = ~program.variants_where(lambda item: item.instruction.only_orders)[variant]
+    moves = ~program.ops_where(lambda item: item.instruction.only_orders)[accesses.op]
     # Such an instruction may move nothing at all.
-    skips = program.variants_where(lambda item: item.use.attrs.get("oob_mode") is enums.oob_mode.skip)
-    moves &= ~(skips[variant] & _moved(program)[accesses.view])
+    skips = program.ops_where(lambda item: item.use.attrs.get("oob_mode") is enums.oob_mode.skip)[accesses.op]
+    moves &= ~(skips & _moved(program)[accesses.view])
     count = len(program.buffers)
     users = np.zeros(count, np.int64)
     for core in range(program.cores):

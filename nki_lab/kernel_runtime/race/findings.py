@@ -1,17 +1,17 @@
-"""What is said about races: at the later of two accesses, with the other ones, the bytes and what to insert."""
+"""Findings about races: at the later of two accesses, with the earlier ones, the bytes and what to insert."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
-from nki_lab.kernel_runtime.allocate.findings import title
+from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.footprint import Overlap, overlap_of
-from nki_lab.kernel_runtime.ir import Program, Site
-from nki_lab.kernel_runtime.issue.source_location import placed, span_of
+from nki_lab.kernel_runtime.ir import Program
+from nki_lab.kernel_runtime.issue.op_findings import finding_at, instruction_name, origin, span_at, title
 from nki_lab.kernel_runtime.race.conflicts import Conflict
 from nki_lab.kernel_runtime.race.transfers import Transfer
+from nki_lab.kernel_runtime.tensor import Buffer
 
 _MOST_OTHERS: Final = 4  # other places that a finding names
 
@@ -21,59 +21,46 @@ _LIMIT: Final = "nothing but core_barrier and sendrecv orders what the two cores
 def between_cores(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Diagnostic]:
     """NKI407 for a read and a write of two cores without order, NKI408 where both write; one for each place.
 
-    A place that is said to read what nothing orders is not said to be in conflict with a write as well.
+    A place with a read that nothing orders is not reported for its writes as well.
     """
-    both = {code: _by_place(program, conflicts, code) for code in ("NKI407", "NKI408")}
-    for code, places in both.items():
+    conflicts = list(conflicts)
+    certain = _by_place(program, (item for item in conflicts if item.certain))
+    both_write = _by_place(program, (item for item in conflicts if not item.certain))
+    for code, places in (("NKI407", certain), ("NKI408", both_write)):
         for site, found in places.items():
-            if code == "NKI407" or site not in both["NKI407"]:
-                yield _unordered(program, code, found)
+            if code == "NKI407" or site not in certain:
+                yield _unordered(program, code, list(found.values()))
 
 
-def _by_place(program: Program, conflicts: Iterable[Conflict], code: str) -> dict[int, dict[int, Conflict]]:
+def _by_place(program: Program, conflicts: Iterable[Conflict]) -> dict[int, dict[int, Conflict]]:
     """Conflicts by the place of the later access, then by that of the earlier one; the first of each."""
     out: dict[int, dict[int, Conflict]] = {}
-    for found in conflicts:
-        if (code == "NKI407") == found.certain:
-            early, late = (program.op_site[op] for op, _ in (found.early, found.late))
-            known = out.setdefault(late, {}).get(early)
-            if known is None or found.late < known.late:
-                out[late][early] = found
+    for found in sorted(conflicts, key=lambda item: item.late):
+        early, late = (program.op_site[op] for op, _ in (found.early, found.late))
+        out.setdefault(late, {}).setdefault(early, found)
     return {late: dict(sorted(out[late].items())) for late in sorted(out)}
 
 
-def _unordered(program: Program, code: str, found: dict[int, Conflict]) -> Diagnostic:
-    first = next(iter(found.values()))
-    buffer = program.views[first.late[1]].buffer
-    early, late = (program.core_of(op) for op, _ in (first.early, first.late))
-    name, tensor = _name(program, first.late[0]), title(buffer)
+def _unordered(program: Program, code: str, conflicts: list[Conflict]) -> Diagnostic:
+    first = conflicts[0]
+    tensor = title(_buffer(program, first))
+    early, late = _cores(program, first)
     if first.early_writes and first.late_writes:
         message = f"cores {min(early, late)} and {max(early, late)} write the same bytes of {tensor} in no order"
     elif first.late_writes:
         message = f"core {late} writes bytes of {tensor} that core {early} may not have read yet"
     else:
         message = f"core {late} reads bytes of {tensor} that core {early} may not have written yet"
-    verb = "writes" if first.early_writes else "reads"
-    others = [Related(f"core {program.core_of(item.early[0])} {'writes' if item.early_writes else 'reads'} them here",
-                      _span(program, item.early[0])) for item in list(found.values())[:_MOST_OTHERS]]  # fmt: skip
-    item = diagnose(
-        code,
-        f"{name}: {message}",
-        operand=_operand(program, first.late),
-        note=_where(overlap_of(*(program.views[view] for _, view in (first.early, first.late))), buffer.shape),
-        limit=_LIMIT,
-        help=_remedy(program, first, verb),
-        related=[*others, *_made(program, buffer.site, tensor)],
-    )
-    return placed(item, _site(program, first.late[0]))
+    others = [_related(program, item.early[0], f"core {_cores(program, item)[0]} {_verb(item.early_writes)} them here")
+              for item in conflicts[:_MOST_OTHERS]]  # fmt: skip
+    return _conflict(program, code, first, message, _LIMIT, _remedy(program, first), others)
 
 
-def _remedy(program: Program, found: Conflict, verb: str) -> str:
-    buffer = program.views[found.late[1]].buffer
-    early, late = (_site(program, op).line for op, _ in (found.early, found.late))
-    if verb == "writes" and found.late_writes:
+def _remedy(program: Program, found: Conflict) -> str:
+    early, late = (program.site_of(op).line for op, _ in (found.early, found.late))
+    if found.early_writes and found.late_writes:
         return "let each core write a part of its own, by nl.program_id(0), or only one of them write"
-    barrier = f"put nisa.core_barrier({buffer.name or 'the tensor'}, (0, 1)) on both cores"
+    barrier = f"put nisa.core_barrier({_buffer(program, found).name or 'the tensor'}, (0, 1)) on both cores"
     if early == late:
         return f"{barrier} before line {late} is executed again"
     if early < late:
@@ -82,81 +69,78 @@ def _remedy(program: Program, found: Conflict, verb: str) -> str:
 
 
 def other_tensor(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Diagnostic]:
-    """NKI409 for accesses of two cores between which cores meet, over other tensors."""
-    said: set[int] = set()
+    """NKI409 for accesses of two cores that synchronize between them, over other tensors."""
+    reported: set[int] = set()
     for found in sorted(conflicts, key=lambda item: (item.late, item.early)):
         site = program.op_site[found.late[0]]
-        if site in said:
+        if site in reported:
             continue
-        said.add(site)
-        buffer = program.views[found.late[1]].buffer
-        tensor = title(buffer)
-        early, late = (program.core_of(op) for op, _ in (found.early, found.late))
-        meeting = _between(program, found)
-        does, did = ("writes" if writes else "reads" for writes in (found.late_writes, found.early_writes))
-        item = diagnose(
-            "NKI409",
-            f"{_name(program, found.late[0])}: core {late} {does} bytes of {tensor} that core {early} {did}, and "
-            f"{_name(program, meeting)} at line {_site(program, meeting).line} is about {_about(program, meeting)}",
-            operand=_operand(program, found.late),
-            note=_where(overlap_of(*(program.views[view] for _, view in (found.early, found.late))),
-                        buffer.shape),
-            limit="a barrier orders the accesses of its tensor, an exchange those of its tiles",
-            help=f"name the tensor that both cores access: nisa.core_barrier({buffer.name or '...'}, (0, 1))",
-            related=[Related(f"core {early} {did} them here", _span(program, found.early[0])),
-                     Related("the cores meet here", _span(program, meeting)), *_made(program, buffer.site, tensor)],
+        reported.add(site)
+        buffer = _buffer(program, found)
+        early, late = _cores(program, found)
+        between = _between(program, found)
+        about = " and ".join(dict.fromkeys(title(view.buffer) for view in program.views_of(between)))
+        yield _conflict(
+            program, "NKI409", found,
+            f"core {late} {_verb(found.late_writes)} bytes of {title(buffer)} that core {early} "
+            f"{_verb(found.early_writes)}, and {instruction_name(program, between)} at line "
+            f"{program.site_of(between).line} is about {about}",
+            "a barrier orders the accesses of its tensor, an exchange those of its tiles",
+            f"name the tensor that both cores access: nisa.core_barrier({buffer.name or '...'}, (0, 1))",
+            [_related(program, found.early[0], f"core {early} {_verb(found.early_writes)} them here"),
+             _related(program, between, "the cores meet here")],
         )  # fmt: skip
-        yield placed(item, _site(program, found.late[0]))
+
+
+def _conflict(
+    program: Program, code: str, found: Conflict, message: str, limit: str, remedy: str, related: list[Related]
+) -> Diagnostic:
+    """Return the finding about two accesses, at the later one."""
+    buffer, (op, number) = _buffer(program, found), found.late
+    operands = zip(program.variant_of(op).names, program.views_of(op), strict=True)
+    return finding_at(
+        program, op, code, message, operand=next((name for name, view in operands if view.id == number), ""),
+        note=_bytes(overlap_of(*(program.views[view] for _, view in (found.early, found.late))), buffer.shape),
+        limit=limit, remedy=remedy, related=[*related, *_allocation(program, buffer)],
+    )  # fmt: skip
 
 
 def _between(program: Program, found: Conflict) -> int:
-    """The last op in which the later access's core met the other one before it."""
+    """The last op in which the later access's core synchronized with the other one before it."""
     core, op = program.core_of(found.late[0]), found.late[0]
-    ops = [row for pair in program.meetings for row in pair if program.core_of(row) == core and row < op]
-    return max(ops) if ops else program.meetings[0][0]
-
-
-def _about(program: Program, op: int) -> str:
-    return " and ".join(dict.fromkeys(title(view.buffer) for view in program.op(op).views))
+    ops = [row for pair in program.synchronizations for row in pair if program.core_of(row) == core and row < op]
+    return max(ops) if ops else program.synchronizations[0][0]
 
 
 def in_one_transfer(program: Program, transfers: Iterable[Transfer]) -> Iterator[Diagnostic]:
     """NKI410 for DMAs that read bytes which they write, NKI411 for those that write bytes more than once."""
-    said: set[tuple[str, int]] = set()
+    reported: set[tuple[str, int]] = set()
     for found in transfers:
         code = "NKI410" if found.source >= 0 else "NKI411"
-        if (code, program.op_site[found.op]) in said:
+        if (code, program.op_site[found.op]) in reported:
             continue
-        said.add((code, program.op_site[found.op]))
+        reported.add((code, program.op_site[found.op]))
         target = program.views[found.target]
-        name, tensor = _name(program, found.op), title(target.buffer)
+        tensor, note = title(target.buffer), f"shape {target.type.shape}, strides {target.type.strides}"
+        if code == "NKI410":
+            note = _bytes(overlap_of(target, program.views[found.source]), target.buffer.shape)
         if code == "NKI411":
-            item = diagnose(
-                code, f"{name}: dst has several elements at one place of {tensor}",
-                operand="dst", limit="the DMA engines of a core move the rows of a transfer at the same time",
-                note=f"shape {target.type.shape}, strides {target.type.strides}",
-                help="write each element once: the source of a broadcast may repeat, dst may not",
-                related=_made(program, target.buffer.site, tensor),
-            )  # fmt: skip
+            message = f"dst has several elements at one place of {tensor}"
+            remedy = "write each element once: the source of a broadcast may repeat, dst may not"
+        elif found.op in program.partners:
+            message = f"sends bytes of {tensor} that come in at the same time"
+            remedy = "receive into a tile of its own"
         else:
-            source = program.views[found.source]
-            exchange = found.op in program.partners
-            what = (
-                "sends bytes of {} that come in at the same time"
-                if exchange
-                else "writes bytes of {} that it also reads"
-            )
-            item = diagnose(
-                code, f"{name}: {what.format(tensor)}", operand="dst",
-                note=_where(overlap_of(target, source), target.buffer.shape),
-                limit="the DMA engines of a core move the rows of a transfer at the same time",
-                help="receive into a tile of its own" if exchange else "copy to another tensor, and from there back",
-                related=_made(program, target.buffer.site, tensor),
-            )  # fmt: skip
-        yield placed(item, _site(program, found.op))
+            message = f"writes bytes of {tensor} that it also reads"
+            remedy = "copy to another tensor, and from there back"
+        yield finding_at(
+            program, found.op, code, message, operand="dst", note=note, remedy=remedy,
+            limit="the DMA engines of a core move the rows of a transfer at the same time",
+            related=_allocation(program, target.buffer),
+        )  # fmt: skip
 
 
-def _where(found: Overlap | None, shape: tuple[int, ...]) -> str:
+def _bytes(found: Overlap | None, shape: tuple[int, ...]) -> str:
     """The bytes in words."""
     if found is None:
         return ""
@@ -169,25 +153,22 @@ def _where(found: Overlap | None, shape: tuple[int, ...]) -> str:
     return f"{rows}, bytes {left} to {right - 1} of each"
 
 
-def _operand(program: Program, access: tuple[int, int]) -> str:
-    op, number = access
-    shown = program.op(op)
-    return next((name for name, view in zip(shown.variant.names, shown.views, strict=True) if view.id == number), "")
+def _buffer(program: Program, found: Conflict) -> Buffer:
+    return program.views[found.late[1]].buffer
 
 
-def _name(program: Program, op: int) -> str:
-    return program.variants[program.op_variant[op]].instruction.name
+def _cores(program: Program, found: Conflict) -> tuple[int, int]:
+    """The cores of the earlier and of the later access."""
+    return program.core_of(found.early[0]), program.core_of(found.late[0])
 
 
-def _site(program: Program, op: int) -> Site:
-    return program.sites[program.op_site[op]]
+def _verb(writes: bool) -> str:
+    return "writes" if writes else "reads"
 
 
-def _span(program: Program, op: int) -> Span | None:
-    site = _site(program, op)
-    return span_of(site) if site.file else None
+def _related(program: Program, op: int, text: str) -> Related:
+    return Related(text, span_at(program, program.op_site[op]))
 
 
-def _made(program: Program, site: int, tensor: str) -> list[Related]:
-    made = program.sites[site] if site >= 0 else None
-    return [Related(f"{tensor} is allocated here", span_of(made))] if made is not None and made.file else []
+def _allocation(program: Program, buffer: Buffer) -> list[Related]:
+    return origin(program, buffer, f"{title(buffer)} is allocated here")

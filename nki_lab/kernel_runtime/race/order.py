@@ -1,8 +1,8 @@
-"""What one core does before and after each op of the other, as far as barriers and exchanges say.
+"""The order between ops of two cores, as far as barriers and exchanges determine it.
 
-Cores run side by side. An op comes before one of the other core where its own core meets the other one afterwards, and
-the other one comes to that meeting first: one meeting is enough, since each core goes on from it in its own order. So
-all that is side by side with an op is a stretch of the other core, from behind one meeting to before another.
+Cores run side by side. An op comes before an op of the other core where its own core synchronizes afterwards, and the
+other core does so first: one synchronization is enough, since each core goes on in its own order. So everything that is
+side by side with an op is an interval of the other core, from one synchronization to another.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from nki_lab.kernel_runtime.ir import Program
 Column = NDArray[np.int64]
 
 
-class Window(NamedTuple):
-    """For some ops of a core the ops of the other core that no meeting orders: after `low`, before `high`."""
+class Interval(NamedTuple):
+    """For some ops of a core the ops of the other core that no synchronization orders: after `low`, before `high`."""
 
     low: Column
     high: Column
 
 
-class Meetings:
-    """Who met whom, seen from either of two cores; `chosen` are rows of `Program.meetings`, all without it."""
+class Synchronizations:
+    """The synchronizations, seen from either core; `chosen` are rows of `Program.synchronizations`, by default all."""
 
     def __init__(self, program: Program, chosen: list[int] | None = None) -> None:
-        pairs = np.array(program.meetings, np.int64).reshape(-1, 2)
+        pairs = np.array(program.synchronizations, np.int64).reshape(-1, 2)
         pairs = pairs if chosen is None else pairs[chosen]
         cores = program.core_column()
         self._end = len(program)
@@ -42,12 +42,12 @@ class Meetings:
             earliest = np.minimum.accumulate(other[::-1])[::-1]
             self._sides[core] = (mine, latest, earliest)
 
-    def window(self, core: int, op: Column) -> Window:
+    def interval(self, core: int, op: Column) -> Interval:
         """The stretch of the other core that is side by side with each of `op`, which are ops of `core`."""
         mine, latest, earliest = self._sides.get(core, (np.zeros(0, np.int64),) * 3)
         before = np.searchsorted(mine, op, "right")
         after = np.searchsorted(mine, op, "left")
-        return Window(
+        return Interval(
             np.concatenate((np.full(1, -1), latest))[before],
             np.concatenate((earliest, np.full(1, self._end)))[after],
         )

@@ -15,7 +15,7 @@ _MOST_STEPS: Final = 1_000_000  # ops that all searches together come to; of wha
 
 
 class Reach:
-    """The order that the compiler keeps: through memory, registers, the user's edges and the cores' meetings.
+    """The order that the compiler keeps: through memory, registers, the user's edges and the cores' synchronizations.
 
     The graph is made when it is first asked for.
     """

@@ -1,6 +1,6 @@
-"""Single transfers whose own parts meet: the DMA engines of a core move the rows of one transfer at the same time.
+"""Single transfers whose own parts overlap: the DMA engines of a core move the rows of one transfer at the same time.
 
-Looks at each different transfer once, whatever the number of times that it runs.
+Each different transfer counts once, however often it runs.
 """
 
 from __future__ import annotations
@@ -13,31 +13,27 @@ from typing import NamedTuple
 import numpy as np
 
 from nki_lab.kernel_runtime.footprint import overlap_of, progression
-from nki_lab.kernel_runtime.ir import Program, Variant, View, access_columns
+from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 
 
 class Transfer(NamedTuple):
-    """A transfer that meets itself: its first op, and the views; `source` is -1 where it writes bytes twice."""
+    """A transfer that overlaps itself: its first op, and the views; `source` is -1 where it writes bytes twice."""
 
     op: int
     target: int
     source: int
 
 
-def meeting_themselves(program: Program) -> Iterator[Transfer]:
+def self_overlapping(program: Program) -> Iterator[Transfer]:
     """DMAs that write bytes which they also read for other elements, and those that write bytes more than once."""
     for op in _suspects(program).tolist():
-        variant = program.variants[program.op_variant[op]]
-        at = program.op_access[op]
-        views = [program.views[number] for number in program.access_view[at : at + len(variant.names)]]
-        yield from _of_one(program, op, variant, views)
+        yield from _of_one(program, op)
 
 
 def _suspects(program: Program) -> Column:
     """DMAs that read and write one tensor, and the first of each kind that writes bytes twice."""
-    moving = program.variants_where(lambda item: item.engine == "dma")
     twice = np.array([item.engine == "dma" and any(
         writes_twice(kind.shape, kind.strides)
         for name, is_out in zip(item.names, item.outs, strict=True)
@@ -45,7 +41,7 @@ def _suspects(program: Program) -> Column:
     ) for item in program.variants], bool)  # fmt: skip
     variant = np.frombuffer(program.op_variant, np.uint32)
     accesses = access_columns(program, indices=False)
-    rows = np.flatnonzero(moving[variant[accesses.op]])
+    rows = np.flatnonzero(program.ops_where(lambda item: item.engine == "dma")[accesses.op])
     key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]
     is_out = accesses.is_out[rows]
     both = np.intersect1d(key[is_out], key[~is_out]) // max(len(program.buffers), 1)
@@ -54,8 +50,10 @@ def _suspects(program: Program) -> Column:
     return found
 
 
-def _of_one(program: Program, op: int, variant: Variant, views: list[View]) -> Iterator[Transfer]:
-    direct = [(view, is_out) for view, is_out in zip(views, variant.outs, strict=True) if view.indirect is None]
+def _of_one(program: Program, op: int) -> Iterator[Transfer]:
+    variant = program.variant_of(op)
+    views = zip(program.views_of(op), variant.outs, strict=True)
+    direct = [(view, is_out) for view, is_out in views if view.indirect is None]
     exchanges = op in program.partners
     permutes = "axes" in variant.instruction.operands
     for target in (view for view, is_out in direct if is_out):
@@ -70,9 +68,9 @@ def _of_one(program: Program, op: int, variant: Variant, views: list[View]) -> I
 
 def _is_in_place(target: View, source: View) -> bool:
     """Whether each element goes to where it came from."""
-    (here, there), same = (target.type, source.type), target.offset == source.offset
+    here, there = target.type, source.type
     return (
-        same
+        target.offset == source.offset
         and here.dtype is there.dtype
         and normalise(here.shape, here.strides) == normalise(there.shape, there.strides)
     )

@@ -1,14 +1,17 @@
-"""Which writes of two cores leave the same values: numbers that are equal where both computed alike.
+"""Numbers of written values, equal where two cores computed alike.
 
 A kernel that does not ask for its core does all of its work twice, and one that splits most of it may do the rest
 twice; both cores then write the same, and no order is missed. The number of a write stands for the instruction, its
 attributes, the numbers of what it reads, and the part that it writes. Equal numbers are equal values; different ones
-say nothing. What the other core writes counts from the meeting on at which both are.
+say nothing. What the other core writes counts from the synchronization on at which both are.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+import itertools
+from collections import defaultdict
+from collections.abc import Hashable
+from typing import Final
 
 import numpy as np
 
@@ -24,7 +27,7 @@ Part = tuple[int, int]
 
 
 class _Contents:
-    """What a core knows to be in a buffer: the number at first, and those of the writes since the last of all of it."""
+    """The contents of a buffer as far as a core knows them: the number at first, and those of the writes since the last of all of it."""
 
     __slots__ = ("base", "parts", "total")
 
@@ -59,60 +62,54 @@ class _Numbering:
         self.memory: dict[tuple[int, int], _Contents] = {}
         self.registers: dict[tuple[int, int], int] = {}
         self.found: dict[tuple[int, int], int] = {}
-        self.fresh: dict[int, list[tuple[int, Part | None, int]]] = {core: [] for core in range(self.cores)}
+        self.fresh: defaultdict[int, list[tuple[int, Part | None, int]]] = defaultdict(list)
         self.kinds = [_kind(variant) for variant in program.variants]
         self.partners = program.partners
-        self.met = {b: a for a, b in program.meetings}
+        self.second = {second for _, second in program.synchronizations}
 
     def run(self) -> dict[tuple[int, int], int]:
         program = self.program
         for first, end, core in program.stretches:
             for op in range(first, end):
-                variant = program.variants[program.op_variant[op]]
-                if not variant.instruction.only_orders:
-                    self._execute(op, variant, core)
-                if op in self.met:  # the second of two that meet
+                if not program.variant_of(op).instruction.only_orders:
+                    self._execute(op, core)
+                if op in self.second:
                     self._exchange()
         return self.found
 
-    def _execute(self, op: int, variant: Variant, core: int) -> None:
-        program = self.program
-        at = program.op_access[op]
-        views = [program.views[number] for number in program.access_view[at : at + len(variant.names)]]
+    def _execute(self, op: int, core: int) -> None:
         if op in self.partners:
-            self._receive(op, variant, views, core)
+            self._receive(op, core)
             return
+        variant, views = self.program.variant_of(op), self.program.views_of(op)
         inputs = [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if not is_out]
         inputs += [self._address(view, core) for view in views if view.indirect is not None]
-        named = registers_of(variant)
-        inputs += [self._register(register, core) for register in named]
+        inputs += [self._register(register, core) for register in registers_of(variant)]
         if variant.instruction.updates(variant.use):
             inputs += [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if is_out]
         number = hash((self.kinds[variant.id], *inputs)) & _WORD
-        self._write_all(op, variant, views, core, number)
+        self._write_all(op, core, number)
         if variant.instruction.writes_register:
             self.registers[core, register_written(variant)] = number
 
-    def _receive(self, op: int, variant: Variant, views: list[View], core: int) -> None:
-        """An exchange: what comes is what the other core has where it sends from; the first of the two does both."""
+    def _receive(self, op: int, core: int) -> None:
+        """Execute an exchange: each core gets what the other one sends; the first of the two ops does both."""
         other = self.partners[op]
         if self.found.pop((op, -1), None) is not None:
             return
-        program = self.program
-        at = program.op_access[other]
-        theirs = [program.views[number] for number in program.access_view[at : at + len(variant.names)]]
-        far = program.core_of(other)
-        there = program.variants[program.op_variant[other]]
-        numbers = [
-            next(hash((self._read(view, place),)) for view, is_out in zip(shown, kind.outs, strict=True) if not is_out)
-            for shown, kind, place in ((theirs, there, far), (views, variant, core))
-        ]
-        self._write_all(op, variant, views, core, numbers[0] & _WORD)
-        self._write_all(other, there, theirs, far, numbers[1] & _WORD)
+        far = self.program.core_of(other)
+        sent, received = self._sent(op, core), self._sent(other, far)
+        self._write_all(op, core, received)
+        self._write_all(other, far, sent)
         self.found[other, -1] = 0
 
-    def _write_all(self, op: int, variant: Variant, views: list[View], core: int, number: int) -> None:
-        for position, (view, is_out) in enumerate(zip(views, variant.outs, strict=True)):
+    def _sent(self, op: int, core: int) -> int:
+        views = zip(self.program.views_of(op), self.program.variant_of(op).outs, strict=True)
+        return next(hash((self._read(view, core),)) for view, is_out in views if not is_out) & _WORD
+
+    def _write_all(self, op: int, core: int, number: int) -> None:
+        views = zip(self.program.views_of(op), self.program.variant_of(op).outs, strict=True)
+        for position, (view, is_out) in enumerate(views):
             if not is_out:
                 continue
             part = None if view.full and view.indirect is None else (view.offset, view.type.id)
@@ -123,14 +120,12 @@ class _Numbering:
                 self.fresh[core].append((view.buffer.id, part, result))
 
     def _exchange(self) -> None:
-        """Both cores know from here on what both wrote to memory."""
+        """Let all cores know what each wrote to memory."""
         for core, writes in self.fresh.items():
-            for other in range(self.cores):
+            for other, (number, part, result) in itertools.product(range(self.cores), writes):
                 if other != core:
-                    for number, part, result in writes:
-                        self._contents(self.program.buffers[number], other).write(part, result)
-        for writes in self.fresh.values():
-            writes.clear()
+                    self._contents(self.program.buffers[number], other).write(part, result)
+        self.fresh.clear()
 
     def _contents(self, buffer: Buffer, core: int) -> _Contents:
         known = self.memory.get((core, buffer.id))
@@ -158,14 +153,14 @@ class _Numbering:
         return self._read(self.program.views[index._view], core)
 
     def _register(self, register: Register, core: int) -> int:
-        """What a register holds; each core has its own, and numbers them in the order in which it comes to them."""
+        """Return the contents of a register; each core has its own, and numbers them in the order in which it comes to them."""
         known = self.registers.get((core, register.number))
         if known is None:
             known = self.registers[core, register.number] = sum(key[0] == core for key in self.registers)
         return known
 
 
-def _kind(variant: Variant) -> Any:
+def _kind(variant: Variant) -> Hashable:
     """The variant, but for the numbers of registers, which differ between cores."""
     if not registers_of(variant):
         return variant.id

@@ -9,9 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, MemoryColumns, pieces
+from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, Json, MemoryColumns, pieces
 
-Given = Mapping[str, Mapping[str, Any]]
+Values = Any
+"""A column as a builder gives it: an array, or a list of numbers or texts."""
+Given = Mapping[str, Mapping[str, Values]]
 
 MAKESPAN: Final = "makespan_ps"
 """The name in the summary of the end of the run, in picoseconds."""
@@ -38,7 +40,7 @@ class Names:
         return list(self._numbers)
 
 
-def build(tables: Given, summary: Mapping[str, Any], makespan: int | None) -> dict[str, Columns]:
+def build(tables: Given, summary: Mapping[str, Json], makespan: int | None) -> dict[str, Columns]:
     """Every recorded table, with defaults filled in, and those derived ones that are given.
 
     ValueError where the tables are no recording.
@@ -49,11 +51,11 @@ def build(tables: Given, summary: Mapping[str, Any], makespan: int | None) -> di
     names = Names(list(tables.get("names", {}).get("text", [""])))
     given = {name: dict(columns) for name, columns in tables.items() if name != "names"}
     given.setdefault("stalls", {"name": [_NO_WAIT]})
-    recorded = [spec for spec in schema.TABLES.values() if not spec.index and not spec.derived]
-    out: dict[str, Columns] = {}
-    for spec in (*recorded, *(spec for spec in schema.TABLES.values() if spec.derived and spec.name in given)):
-        if spec.name not in ("names", "summary"):
-            out[spec.name] = _table(spec, given.get(spec.name, {}), names)
+    out = {
+        name: _table(spec, given.get(name, {}), names)
+        for name, spec in schema.TABLES.items()
+        if not spec.index and (name in given or not spec.derived) and name not in ("names", "summary")
+    }
     out["names"] = _table(schema.TABLES["names"], {"text": names.texts()}, names)
     results = {**summary, MAKESPAN: _end(out["rows"], makespan)}
     lines = {"name": list(results), "json": [_json(name, value) for name, value in results.items()]}
@@ -72,14 +74,14 @@ def _end(rows: Columns, makespan: int | None) -> int:
     return end if makespan is None else int(makespan)
 
 
-def _json(name: str, value: Any) -> str:
+def _json(name: str, value: Json) -> str:
     try:
         return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"summary {name!r} cannot be kept as JSON: {error}") from error
 
 
-def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
+def _table(spec: schema.Table, given: dict[str, Values], names: Names) -> Columns:
     unknown = given.keys() - {column.name for column in spec.columns}
     if unknown:
         raise ValueError(f"{spec.name} has no column {', '.join(sorted(unknown))}")
@@ -99,33 +101,30 @@ def _table(spec: schema.Table, given: dict[str, Any], names: Names) -> Columns:
             columns[column.name] = np.full(length, column.default or 0, column.storage)
         else:
             raise ValueError(f"{where} is missing")
-    if spec.name == "rows":
-        _complete_rows(columns, given)
+    if spec.name == "rows" and "ready" not in given:  # results are visible at a row's end
+        columns["ready"] = columns["start"][:] + columns["duration"][:]
     return MemoryColumns(spec, columns, texts, length)
 
 
-def _length(spec: schema.Table, given: Mapping[str, Any]) -> int:
+def _length(spec: schema.Table, given: Mapping[str, Values]) -> int:
     lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"{spec.name}: columns of different length: {lengths}")
     return next(iter(lengths.values()), 0)
 
 
-def _texts(where: str, values: Sequence[Any]) -> list[str]:
-    out = [text if isinstance(text, str) else _no_text(where, text) for text in values]
-    for text in out:
+def _texts(where: str, values: Sequence[object]) -> list[str]:
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(f"{where}: {value!r} is not a text")
         try:
-            text.encode()
+            value.encode()
         except UnicodeEncodeError as error:
             raise ValueError(f"{where}: {error}") from error
-    return out
+    return [str(value) for value in values]
 
 
-def _no_text(where: str, value: Any) -> str:
-    raise ValueError(f"{where}: {value!r} is not a text")
-
-
-def converted(where: str, values: Any, column: schema.Column) -> Array:
+def converted(where: str, values: Values, column: schema.Column) -> Array:
     """`values` in the column's dtype; ValueError where one does not fit."""
     array = np.asarray(values)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
@@ -139,9 +138,3 @@ def converted(where: str, values: Any, column: schema.Column) -> Array:
         if low < limits.min or high > limits.max:
             raise ValueError(f"{where}: {low if low < limits.min else high} does not fit into {storage}")
     return array.astype(storage)
-
-
-def _complete_rows(columns: dict[str, Column], given: Mapping[str, Any]) -> None:
-    """Results are visible at a row's end, where nothing else is said."""
-    if "ready" not in given:
-        columns["ready"] = columns["start"][:] + columns["duration"][:]

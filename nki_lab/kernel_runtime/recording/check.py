@@ -1,4 +1,4 @@
-"""What must hold between the tables of a recording."""
+"""Invariants between the tables of a recording."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Column, Columns, pieces, whole
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, pieces, whole
 
 LAST_PICOSECOND = 1 << 62
 """Times stay below it, so that sums of two fit: 53 days."""
@@ -44,28 +44,29 @@ def _check_range(tables: Mapping[str, Columns], table: Columns, column: schema.C
 
 def check_order(tables: Mapping[str, Columns]) -> None:
     """ValueError where a table in memory is not in the order, or a row not in the form, that the schema promises."""
-    rows = tables["rows"]
+    rows, edges, patterns, iterations = (tables[name] for name in ("rows", "edges", "patterns", "iterations"))
     start, after = whole(rows["start"]), whole(rows["after"])
-    _check_none("rows.ready is before start", whole(rows["ready"]) < start)
-    _check_none("rows.setup without a setup_stall", (whole(rows["setup"]) > 0) & (whole(rows["setup_stall"]) == 0))
-    _check_sorted("rows.access", rows["access"])
     if len(rows) and int(rows["access"][0]):
         raise ValueError(f"rows.access: the first row's first access is {int(rows['access'][0])}, expected 0")
-    _check_none("rows.after is the row itself", after == np.arange(len(rows)))
-    _check_none("rows.after starts later than the row", (after >= 0) & (start[after] > start))
-    edges = tables["edges"]
-    _check_sorted("edges.row", edges["row"])
-    _check_none("edges: a row waits for itself", whole(edges["row"]) == whole(edges["before"]))
-    patterns = tables["patterns"]
-    ends = whole(patterns["dim"]).astype(np.int64) + whole(patterns["rank"])
-    _check_none("patterns: dimensions beyond those of dims", ends > len(tables["dims"]))
-    iterations = tables["iterations"]
-    _check_none("iterations: a pass within a later one", whole(iterations["parent"]) >= np.arange(len(iterations)))
     if not len(tables["stalls"]):
         raise ValueError("stalls: the first is no wait at all, and is missing")
-    for name, column in (("lifetimes", "start"), ("usage", "time")):
-        if name in tables:
-            _check_sorted(f"{name}.{column}", tables[name][column])
+    ends = whole(patterns["dim"]).astype(np.int64) + whole(patterns["rank"])
+    for fault, wrong in {
+        "rows.ready is before start": whole(rows["ready"]) < start,
+        "rows.setup without a setup_stall": (whole(rows["setup"]) > 0) & (whole(rows["setup_stall"]) == 0),
+        "rows.after is the row itself": after == np.arange(len(rows)),
+        "rows.after starts later than the row": (after >= 0) & (start[after] > start),
+        "edges: a row waits for itself": whole(edges["row"]) == whole(edges["before"]),
+        "patterns: dimensions beyond those of dims": ends > len(tables["dims"]),
+        "iterations: an iteration within a later one": whole(iterations["parent"]) >= np.arange(len(iterations)),
+    }.items():
+        if wrong.any():
+            raise ValueError(f"{fault}: row {int(np.argmax(wrong))}")
+    ordered = {"rows": "access", "edges": "row", "lifetimes": "start", "usage": "time"}
+    for name, column in ordered.items():
+        array = whole(tables[name][column]) if name in tables else np.zeros(0)
+        if len(falls := np.flatnonzero(array[1:] < array[:-1])):
+            raise ValueError(f"{name}.{column} is not in order at {int(falls[0]) + 1}")
 
 
 def check_lanes(rows: Columns, lane_rows: Array, gaps: Array) -> None:
@@ -79,14 +80,3 @@ def check_lanes(rows: Columns, lane_rows: Array, gaps: Array) -> None:
                 f"row {int(row[place])} begins {int(missing[place])} ps too early: with its setup of"
                 f" {int(rows['setup'][row[place]])} ps it overlaps the row before it on its lane"
             )
-
-
-def _check_sorted(what: str, column: Column) -> None:
-    array = whole(column)
-    if array.size > 1 and bool(np.any(array[1:] < array[:-1])):
-        raise ValueError(f"{what} is not in order at {int(np.argmax(array[1:] < array[:-1])) + 1}")
-
-
-def _check_none(what: str, wrong: Array) -> None:
-    if wrong.size and bool(wrong.any()):
-        raise ValueError(f"{what}: row {int(np.argmax(wrong))}")

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.recording import schema
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = NDArray[Any]
+Json = Any
+"""A value that JSON can hold."""
+Key = int | slice | Array
+"""A place, a stretch of places, or an array of places or truth values."""
 Side = Literal["left", "right"]
 
 PIECE: Final = 1 << 18
@@ -21,11 +26,11 @@ class Column(Protocol):
     """Numbers by place: `column[3]`, `column[a:b]`, `column[array of places]`. An array is one."""
 
     @property
-    def dtype(self) -> np.dtype[Any]: ...
+    def dtype(self) -> np.dtype[np.generic]: ...
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, key: Any, /) -> Any: ...
+    def __getitem__(self, key: Key, /) -> Any: ...
 
 
 class Searchable(Protocol):
@@ -95,13 +100,13 @@ class Gathered:
         self._places = places
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         return self._column.dtype
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         return self._column[self._places[key]]
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
@@ -110,14 +115,14 @@ class Gathered:
 
 
 def search(column: Column, value: int, low: int, high: int, side: Side = "left") -> int:
-    """Where `value` would go in the places `low` to `high` of a column that is sorted there."""
+    """Return where `value` would go in the places `low` to `high` of a column that is sorted there."""
     if isinstance(column, np.ndarray):
         return low + place_in(column[low:high], value, side)
     return column.search(value, low, high, side)  # type: ignore[attr-defined, no-any-return]  # all others are Searchable
 
 
 def place_in(values: Array, value: int, side: Side) -> int:
-    """Where `value` would go in sorted values."""
+    """Return where `value` would go in sorted values."""
     limits = np.iinfo(values.dtype)
     if value > limits.max or value < limits.min:
         return len(values) if value > 0 else 0

@@ -1,17 +1,14 @@
-"""Tables that follow from the rows: order in time, lanes with their waits, lifetimes, memory in use, critical path."""
+"""Tables that follow from the rows: order in time, lanes with their waits, memory in use, critical path."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 import numpy as np
 
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Gathered, MemoryColumns, pieces, whole
 from nki_lab.kernel_runtime.vocabulary import SPACES
-
-_NEVER: Final = np.iinfo(np.int64).max
 
 
 def steps(start: Array) -> Array:
@@ -35,7 +32,7 @@ def lane_rows(lane: Array, start: Array, duration: Array, lanes: int) -> tuple[A
 
 
 def gaps(rows: Array, firsts: Array, start: Array, duration: Array) -> Array:
-    """How long each lane stands still before each of its rows, in the order of `rows`."""
+    """Return how long each lane stands still before each of its rows, in the order of `rows`."""
     out = np.zeros(len(rows), np.int64)
     for low, high in pieces(len(rows)):
         mine = rows[low:high]
@@ -73,32 +70,6 @@ def critical(rows: Columns) -> Array:
             raise ValueError(f"rows.after leads in a circle through row {row}")
         row = after[row]
     return np.array(path[::-1], np.uint32)
-
-
-def lifetimes(tables: Mapping[str, Columns]) -> dict[str, Array]:
-    """The columns of `lifetimes`, from the accesses."""
-    rows, accesses = tables["rows"], tables["accesses"]
-    count = len(tables["buffers"])
-    begin = np.full(count, _NEVER, np.int64)
-    end = np.full(count, -1, np.int64)
-    first = np.full(count, len(rows), np.int64)
-    last = np.full(count, -1, np.int64)
-    buffer_of = whole(tables["views"]["buffer"])
-    bounds = np.append(whole(rows["access"]).astype(np.int64), len(accesses))
-    for low, high in pieces(len(rows)):
-        number = np.repeat(np.arange(low, high), np.diff(bounds[low : high + 1]))
-        span = slice(int(bounds[low]), int(bounds[high]))
-        buffer = buffer_of[accesses["view"][span]]
-        start = rows["start"][low:high]
-        done = np.where(accesses["role"][span] == 0, (start + rows["duration"][low:high])[number - low],
-                        rows["ready"][low:high][number - low])  # fmt: skip
-        np.minimum.at(begin, buffer, start[number - low])
-        np.maximum.at(end, buffer, done)
-        np.minimum.at(first, buffer, number)
-        np.maximum.at(last, buffer, number)
-    used = np.flatnonzero(last >= 0)
-    used = used[np.argsort(begin[used], kind="stable")]
-    return {"buffer": used, "start": begin[used], "end": end[used], "first": first[used], "last": last[used]}
 
 
 def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:

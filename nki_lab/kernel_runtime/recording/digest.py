@@ -1,7 +1,7 @@
-"""Where a run's time went, in few numbers: by lane, by line of source, and along the critical path.
+"""The time of a run in few numbers: by lane, by line of source, and along the critical path.
 
 Everything is worked out from the tables of a recording, so that a run, an opened folder and an imported profile are
-told the same way. Times are integer picoseconds.
+summarised the same way. Times are integer picoseconds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ LAUNCH: Final = "launch"
 class Path:
     """The critical path, a column each, in order of time: the row, when it takes over, its work, and its waits.
 
-    A row waits `rest` for `stall`, then `setup` for `setup_stall`, and while it works `held_for` for `held`. Over all
-    rows, works and waits add up to the time from `launch` to the last result.
+    A row waits `rest` for `stall`, then `setup` for `setup_stall`, and while it works `throttled` for
+    `throttle_reason`. Over all rows, works and waits add up to the time from `launch` to the last result.
     """
 
     row: Array
@@ -37,26 +37,26 @@ class Path:
     work: Array
     rest: Array
     setup: Array
-    held_for: Array
+    throttled: Array
     stall: Array
     setup_stall: Array
-    held: Array
+    throttle_reason: Array
 
     @property
     def time(self) -> Array:
         """Work and waits of each row."""
-        total: Array = self.work + self.rest + self.setup + self.held_for
+        total: Array = self.work + self.rest + self.setup + self.throttled
         return total
 
     @property
     def waits(self) -> tuple[tuple[Array, Array], ...]:
         """The three kinds of waits: reason and time of each row."""
-        return (self.stall, self.rest), (self.setup_stall, self.setup), (self.held, self.held_for)
+        return (self.stall, self.rest), (self.setup_stall, self.setup), (self.throttle_reason, self.throttled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """Where a lane's time went: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
+    """The time of a lane: `busy` + all `waits` + `empty` is the makespan. `critical` is the part of its work
     that the run waits for."""
 
     number: int
@@ -72,7 +72,7 @@ class LaneTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTime:
-    """What a line of source costs: its rows, their own work, and what the critical path spends on them."""
+    """The cost of a line of source: its rows, their own work, and what the critical path spends on them."""
 
     file: str
     line: int
@@ -155,11 +155,12 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     begin = np.maximum.accumulate(begin)
     until = np.maximum(np.append(begin[1:], column["ready"][-1:]), begin)
     start = np.clip(start, begin, until)
-    held_for = np.minimum(duration - own_work(duration, column["pace"]), until - start)
+    throttled = np.minimum(duration - own_work(duration, column["pace"]), until - start)
     setup = np.minimum(column["setup"], start - begin)
     return Path(
-        row=row, lane=column["lane"], begin=begin, work=until - start - held_for, rest=start - begin - setup,
-        setup=setup, held_for=held_for, stall=column["stall"], setup_stall=column["setup_stall"], held=column["held"],
+        row=row, lane=column["lane"], begin=begin, work=until - start - throttled, rest=start - begin - setup,
+        setup=setup, throttled=throttled,
+        stall=column["stall"], setup_stall=column["setup_stall"], throttle_reason=column["held"],
     )  # fmt: skip
 
 
@@ -170,7 +171,7 @@ def is_by_result(stall: str) -> bool:
 
 def own_work(duration: Array, pace: Array) -> Array:
     """The part of rows' durations that is their own work."""
-    work: Array = -(-duration * pace.astype(np.int64) // schema.PACE)
+    work: Array = -(-duration * pace.astype(np.int64) // schema.FULL_EFFICIENCY)
     return work
 
 

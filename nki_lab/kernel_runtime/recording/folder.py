@@ -1,6 +1,6 @@
 """A recording on disk: Parquet tables under names of their own, and a manifest that says which of them count.
 
-A save writes all tables anew, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
+A save writes all tables again, then replaces the manifest in one step. Whoever reads follows the manifest, so that a
 save that breaks off leaves the old recording as it was. Tables that no manifest names are removed by the next save.
 """
 
@@ -15,13 +15,13 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
-from nki_lab.kernel_runtime.recording.columns import Columns
-from nki_lab.kernel_runtime.recording.seal import Seal, seal_of
+from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
+from nki_lab.kernel_runtime.recording.columns import Columns, Json
 from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
 
 MANIFEST: Final = "nki_lab.json"
@@ -38,9 +38,9 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder) as alone:
             _store(tables, folder, alone)
+    except NkiError:
+        raise
     except OSError as error:
-        if isinstance(error, NkiError):
-            raise
         raise _unsaved(folder, error) from error
 
 
@@ -53,7 +53,7 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
         for name, table in tables.items():
             write(table, files[name])
             _sync(files[name])
-        entries = {name: {"file": file.name, **_entry(seal_of(file))} for name, file in files.items()}
+        entries = {name: {"file": file.name, **_entry(checksums_of(file))} for name, file in files.items()}
         text = json.dumps({"format": FORMAT, "version": list(schema.VERSION), "tables": entries}, indent=1)
         draft.write_text(text + "\n", encoding="utf-8")
         _sync(draft)
@@ -102,13 +102,12 @@ def _named_before(folder: Path) -> set[str]:
 def _locked(folder: Path) -> Iterator[bool]:
     """Holds off other savers of the folder; False where the file system has no locks."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    has_locks = False
     try:
-        try:
+        with contextlib.suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError:
-            yield False
-        else:
-            yield True
+            has_locks = True
+        yield has_locks
     finally:
         os.close(handle)
 
@@ -144,7 +143,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     raise AssertionError("unreachable")
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _manifest(folder: Path) -> dict[str, Json]:
     file = folder / MANIFEST
     try:
         with file.open("rb") as stream:
@@ -168,7 +167,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(entry: Json) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("file"), str)
@@ -178,19 +177,19 @@ def _is_entry(entry: Any) -> bool:
     )
 
 
-def _entry(seal: Seal) -> dict[str, Any]:
-    """A table's seal as the manifest has it."""
-    chunks = base64.b64encode(seal.chunks).decode()
-    return {"rows": seal.rows, "bytes": seal.size, "footer": seal.footer, "chunks": chunks}
+def _entry(sums: Checksums) -> dict[str, Json]:
+    """Return a table's checksums as the manifest has them."""
+    chunks = base64.b64encode(sums.chunks).decode()
+    return {"rows": sums.rows, "bytes": sums.size, "footer": sums.footer, "chunks": chunks}
 
 
-def _seal(entry: Mapping[str, Any]) -> Seal:
-    """The seal of an entry; one that nothing fits where its checksums are no checksums."""
+def _checksums(entry: Mapping[str, Json]) -> Checksums:
+    """Return an entry's checksums; such as fit nothing where they are damaged."""
     try:
         chunks = base64.b64decode(entry["chunks"], validate=True)
     except ValueError:
         chunks = b"?"
-    return Seal(rows=entry["rows"], size=entry["bytes"], footer=entry["footer"], chunks=chunks)
+    return Checksums(rows=entry["rows"], size=entry["bytes"], footer=entry["footer"], chunks=chunks)
 
 
 def _foreign(folder: Path) -> NkiError:
@@ -215,21 +214,19 @@ def _other_version(folder: Path, version: list[int]) -> NkiError:
     )
 
 
-def _open(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Columns]:
+def _open(folder: Path, manifest: Mapping[str, Json]) -> dict[str, Columns]:
     cache = ChunkCache()
-    tables: dict[str, Columns] = {}
-    for name, spec in schema.TABLES.items():
-        entry = manifest["tables"].get(name)
-        if entry is None:
-            continue
-        file = folder / entry["file"]
-        tables[name] = StoredColumns(spec, file, _seal(entry), cache)
+    tables: dict[str, Columns] = {
+        name: StoredColumns(spec, folder / entry["file"], _checksums(entry), cache)
+        for name, spec in schema.TABLES.items()
+        if (entry := manifest["tables"].get(name)) is not None
+    }
     try:
         check.check_ranges(tables)
         _check_lengths(tables)
+    except NkiError:
+        raise
     except ValueError as error:
-        if isinstance(error, NkiError):
-            raise
         raise unreadable(folder, f"damaged: {error}") from error
     return tables
 

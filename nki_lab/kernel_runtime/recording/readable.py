@@ -19,7 +19,8 @@ class Lane:
 class Row:
     """One row for a reader: numbers resolved into names.
 
-    Times in picoseconds. `wait` includes `setup`; `pace` is the share of the duration that is the row's own work.
+    Times in picoseconds. `wait` includes `setup`; `efficiency` is the row's own work as a share of
+    its duration, the rest of which went to `throttle_reason`; the end of row `critical_pred` let it start (-1: none).
     `line` is 0 where it is unknown.
     """
 
@@ -35,13 +36,13 @@ class Row:
     stall: str
     setup: int
     setup_stall: str
-    pace: float
-    held: str
+    efficiency: float
+    throttle_reason: str
     file: str
     line: int
     function: str
     iteration: tuple[tuple[str, int], ...]
-    after: int
+    critical_pred: int
     work: int
     bytes: int
     confidence: str

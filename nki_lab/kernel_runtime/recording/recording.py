@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,14 @@ from nki_lab.kernel_runtime.recording.columns import (
     Array,
     Column,
     Columns,
+    Json,
+    Side,
     pieces,
     place_in,
     search,
 )
 from nki_lab.kernel_runtime.recording.columns import whole as _whole
+from nki_lab.kernel_runtime.recording.lifetimes import lifetimes
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
 
@@ -36,7 +38,7 @@ class Recording:
     """
 
     def __init__(
-        self, tables: build.Given, summary: Mapping[str, Any] | None = None, makespan: int | None = None
+        self, tables: build.Given, summary: Mapping[str, Json] | None = None, makespan: int | None = None
     ) -> None:
         self._tables = build.build(tables, summary or {}, makespan)
         rows = self._tables["rows"]
@@ -85,23 +87,22 @@ class Recording:
 
     def _derive(self, name: str) -> None:
         rows = self._tables["rows"]
-        columns: dict[str, Array]
-        if name == "steps":
-            columns = {"row": derive.steps(_whole(rows["start"]))}
-        elif name == "critical":
-            columns = {"row": derive.critical(rows)}
-        elif name == "lifetimes":
-            columns = derive.lifetimes(self._tables)
-        elif name == "usage":
-            columns = derive.usage(self.table("lifetimes"), self.table("buffers"))
-        elif name in ("lane_sums", "lane_sum_levels"):
-            sums, levels = zoom.levels(self.table, self.makespan)
-            self._tables["lane_sums"] = derive.table("lane_sums", sums)
-            self._tables["lane_sum_levels"] = derive.table("lane_sum_levels", levels)
-            return
-        else:
-            raise KeyError(f"a recording has no table {name!r}")
-        self._tables[name] = derive.table(name, columns)
+        derived: dict[str, dict[str, Array]]
+        match name:
+            case "steps":
+                derived = {name: {"row": derive.steps(_whole(rows["start"]))}}
+            case "critical":
+                derived = {name: {"row": derive.critical(rows)}}
+            case "lifetimes":
+                derived = {name: lifetimes(self._tables)}
+            case "usage":
+                derived = {name: derive.usage(self.table("lifetimes"), self.table("buffers"))}
+            case "lane_sums" | "lane_sum_levels":
+                sums, levels = zoom.levels(self.table, self.makespan)
+                derived = {"lane_sums": sums, "lane_sum_levels": levels}
+            case _:
+                raise KeyError(f"a recording has no table {name!r}")
+        self._tables |= {known: derive.table(known, columns) for known, columns in derived.items()}
 
     @property
     def rows(self) -> Columns:
@@ -126,21 +127,20 @@ class Recording:
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Engines and DMA queues, in drawing order."""
-        table = self._tables["lanes"]
-        names = self.texts("lanes", "name")
-        kinds, cores = (_whole(table[name]).tolist() for name in ("kind", "core"))
+        kinds, cores = (_whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core"))
+        columns = zip(self.texts("lanes", "name"), kinds, cores, strict=True)
         return tuple(
-            Lane(number=number, name=name, kind=LANE_KINDS[kinds[number]], core=cores[number])
-            for number, name in enumerate(names)
+            Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core)
+            for number, (name, kind, core) in enumerate(columns)
         )
 
     @cached_property
     def stalls(self) -> tuple[str, ...]:
-        """What rows wait for; the first is no wait."""
+        """The reasons to wait; the first is no wait."""
         return tuple(self.texts("stalls", "name"))
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Json]:
         """The results for the whole run, by name."""
         table = self._tables["summary"]
         return {name: json.loads(text) for name, text in zip(table.texts("name"), table.texts("json"), strict=True)}
@@ -190,7 +190,7 @@ class Recording:
         """The last step that has started at `time` picoseconds; -1 before the first."""
         return self._started(time, "right") - 1
 
-    def _started(self, time: int, side: Any) -> int:
+    def _started(self, time: int, side: Side) -> int:
         start = self._tables["lane_rows"]["start"]
         spans = [self._span(lane) for lane in range(len(self.lanes))]
         return sum(search(start, time, low, high, side) - low for low, high in spans)
@@ -212,7 +212,7 @@ class Recording:
         return low, low + int(spans["rows"][lane])
 
     def _place(self, row: int) -> int:
-        """Where a row stands in `lane_rows`."""
+        """Return the place of a row in `lane_rows`."""
         lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
         low, high = self._span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
@@ -270,23 +270,23 @@ class Recording:
             start=value["start"], duration=value["duration"], ready=value["ready"],
             wait=int(self._tables["lane_rows"]["wait"][self._place(number)]), stall=self.stalls[value["stall"]],
             setup=value["setup"], setup_stall=self.stalls[value["setup_stall"]],
-            pace=value["pace"] / schema.PACE, held=self.stalls[value["held"]],
+            efficiency=value["pace"] / schema.FULL_EFFICIENCY, throttle_reason=self.stalls[value["held"]],
             file=self._tables["sources"].texts("path")[int(sites["source"][site])] if site >= 0 else "",
             line=int(sites["line"][site]) if site >= 0 else 0,
             function=self.names[int(sites["function"][site])] if site >= 0 else "",
             iteration=self.iteration(number),
-            after=value["after"], work=value["work"], bytes=value["bytes"],
+            critical_pred=value["after"], work=value["work"], bytes=value["bytes"],
             confidence=CONFIDENCES[value["confidence"]],
         )  # fmt: skip
 
     def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
-        """The loop passes around a row, outermost first: variable and value."""
-        passes = self._tables["iterations"]
+        """Return the loop iterations around a row, outermost first: variable and value."""
+        iterations = self._tables["iterations"]
         place = int(self.rows["iteration"][self._checked(row)])
         out = []
         while place >= 0:
-            out.append((self.names[int(passes["loop"][place])], int(passes["value"][place])))
-            place = int(passes["parent"][place])
+            out.append((self.names[int(iterations["loop"][place])], int(iterations["value"][place])))
+            place = int(iterations["parent"][place])
         return tuple(reversed(out))
 
     def accesses(self, row: int) -> list[tuple[int, str]]:
@@ -316,12 +316,8 @@ class Recording:
     def successors(self, row: int) -> list[tuple[int, str]]:
         """The rows that wait for a row, and why. Looks through all edges."""
         edges = self._tables["edges"]
-        self._checked(row)
-        out: list[tuple[int, str]] = []
-        for low, high in pieces(len(edges)):
-            found = np.flatnonzero(edges["before"][low:high] == row) + low
-            out += [(int(edges["row"][place]), EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
-        return out
+        found = np.flatnonzero(_whole(edges["before"]) == self._checked(row))
+        return [(int(edges["row"][place]), EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
 
     @property
     def critical_path(self) -> Column:

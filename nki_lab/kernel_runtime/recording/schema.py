@@ -1,4 +1,4 @@
-"""What a recording holds: every table and column, declared once.
+"""The tables and columns of a recording, declared once.
 
 Arrays, Parquet files, their checks and the page in the documentation are all made from `TABLES`.
 """
@@ -26,7 +26,7 @@ VERSION: Final = (1, 1)
 only adds tables, columns with a default, and choices, or changes indices that a reader computes where they are
 missing."""
 
-PACE: Final = 65535
+FULL_EFFICIENCY: Final = 65535
 """The pace of a row whose duration is all its own work."""
 
 
@@ -81,255 +81,238 @@ class Table:
 
 
 def _c(name: str, dtype: str, doc: str, unit: str = "", **more: object) -> Column:
+    if more.get("optional"):
+        more.setdefault("default", -1)
     return Column(name=name, dtype=dtype, doc=doc, unit=unit, **more)  # type: ignore[arg-type]  # the fields above
 
 
-_ROWS = Table(
-    name="rows",
-    doc="One executed instruction or transfer. A row's number is its place in program order.",
-    columns=(
-        _c("start", "<i8", "When it takes its lane, counted from the start of the kernel.", "ps"),
-        _c("duration", "<i8", "How long it keeps its lane; rows of one lane do not overlap.", "ps"),
-        _c("ready", "<i8", "When its results are visible to others; not before start.", "ps"),
-        _c("setup", "<u4", "How much of the time just before start its lane spent on `setup_stall`.", "ps", default=0),
-        _c("op", "<u4", "What was executed.", to="ops"),
-        _c("site", "<i4", "The place in the source.", to="sites", optional=True, default=-1),
-        _c("iteration", "<i4", "The innermost loop pass it belongs to.", to="iterations", optional=True, default=-1),
-        _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
-        _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True, default=-1),
-        _c("work", "<u4", "How much it computes, in the `work_unit` of its op.", default=0),
-        _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
-        _c("lane", "<u2", "Where it ran.", to="lanes"),
-        _c("pace", "<u2", "Its own work as a share of its duration; the rest went to `held`.", "1/65535", default=PACE),
-        _c(
-            "stall",
-            "u1",
-            "What its lane waited for since its last row; 0: it had nothing to do.",
-            to="stalls",
-            default=0,
-        ),
-        _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
-        _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
-        _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
+def _t(name: str, doc: str, *columns: Column, derived: bool = False, index: bool = False) -> Table:
+    return Table(name=name, doc=doc, columns=columns, derived=derived, index=index)
+
+
+_ROWS = _t(
+    "rows",
+    "One executed instruction or transfer. A row's number is its place in program order.",
+    _c("start", "<i8", "When it takes its lane, counted from the start of the kernel.", "ps"),
+    _c("duration", "<i8", "How long it keeps its lane; rows of one lane do not overlap.", "ps"),
+    _c("ready", "<i8", "When its results are visible to others; not before start.", "ps"),
+    _c("setup", "<u4", "How much of the time just before start its lane spent on `setup_stall`.", "ps", default=0),
+    _c("op", "<u4", "What was executed.", to="ops"),
+    _c("site", "<i4", "The place in the source.", to="sites", optional=True),
+    _c(
+        "iteration",
+        "<i4",
+        "The innermost loop iteration it belongs to.",
+        to="iterations",
+        optional=True,
     ),
+    _c("access", "<u4", "Its first access; the others follow, up to the first of the next row.", default=0),
+    _c("after", "<i4", "The row whose end let this one start.", to="rows", optional=True),
+    _c("work", "<u4", "How much it computes, in the `work_unit` of its op.", default=0),
+    _c("bytes", "<u4", "Bytes that it moved.", "bytes", default=0),
+    _c("lane", "<u2", "Where it ran.", to="lanes"),
+    _c(
+        "pace",
+        "<u2",
+        "Its own work as a share of its duration; the rest went to `held`.",
+        "1/65535",
+        default=FULL_EFFICIENCY,
+    ),
+    _c(
+        "stall",
+        "u1",
+        "What its lane waited for since its last row; 0: it had nothing to do.",
+        to="stalls",
+        default=0,
+    ),
+    _c("setup_stall", "u1", "What the end of the wait went to: a preparation of its own.", to="stalls", default=0),
+    _c("held", "u1", "What made it take longer than its own work.", to="stalls", default=0),
+    _c("confidence", "u1", "How sure its cost is.", choices=CONFIDENCES, default=len(CONFIDENCES) - 1),
 )
 
 _RECORDED = (
     _ROWS,
-    Table(
-        name="accesses",
-        doc="An operand of a row, in the order of the instruction's operands; in the order of the rows.",
-        columns=(
-            _c("view", "<u4", "What it touches.", to="views"),
-            _c("role", "u1", "Whether it is read or written.", choices=ROLES),
+    _t(
+        "accesses",
+        "An operand of a row, in the order of the instruction's operands; in the order of the rows.",
+        _c("view", "<u4", "What it touches.", to="views"),
+        _c("role", "u1", "Whether it is read or written.", choices=ROLES),
+    ),
+    _t(
+        "edges",
+        "A row that must wait for another; in the order of `row`. Order within a lane needs no edge.",
+        _c("row", "<u4", "The row that waits.", to="rows"),
+        _c("before", "<u4", "The row that it waits for.", to="rows"),
+        _c("kind", "u1", "Why.", choices=EDGE_KINDS),
+    ),
+    _t(
+        "views",
+        "A part of a buffer, as an operand addresses it.",
+        _c("buffer", "<u4", "The storage.", to="buffers"),
+        _c("pattern", "<u4", "Shape, steps and dtype.", to="patterns"),
+        _c("offset", "<i8", "Where it begins, counted in its dtype from the buffer's start.", "elements"),
+        _c("indirect", "u1", "How run-time indices move it.", choices=INDIRECTIONS, default=0),
+    ),
+    _t(
+        "patterns",
+        "A shape with steps and a dtype.",
+        _c("dtype", "name", "Element type.", to="names"),
+        _c("dim", "<u4", "Its first dimension; on-chip that is the partition dimension."),
+        _c("rank", "u1", "How many dimensions it has."),
+    ),
+    _t(
+        "dims",
+        "A dimension of a pattern.",
+        _c("size", "<i8", "How many elements.", "elements"),
+        _c("step", "<i8", "How far from one to the next.", "elements"),
+    ),
+    _t(
+        "buffers",
+        "An allocation.",
+        _c("name", "name", "The user's name for it; empty where there is none.", to="names"),
+        _c("space", "u1", "The memory it is in.", choices=SPACES),
+        _c("kind", "u1", "What it is to the kernel.", choices=BUFFER_KINDS, default=0),
+        _c("pattern", "<i4", "Its shape and dtype.", to="patterns", optional=True),
+        _c("partition", "<i2", "First partition it was given on-chip.", optional=True),
+        _c("partitions", "<i4", "Partitions it takes; 1 in HBM.", default=1),
+        _c("byte", "<i8", "First byte it was given, within each partition.", "bytes", optional=True),
+        _c("partition_bytes", "<i8", "Bytes it takes in each partition.", "bytes"),
+        _c("site", "<i4", "Where it was made.", to="sites", optional=True),
+        _c("core", "<u2", "The NeuronCore in whose memory it is; 0 for shared HBM.", default=0),
+    ),
+    _t(
+        "lanes",
+        "Something that runs one row at a time: an engine or a DMA queue. In drawing order.",
+        _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
+        _c("kind", "u1", "What it is.", choices=LANE_KINDS),
+        _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
+    ),
+    _t(
+        "stalls",
+        "A reason to wait. The first is no wait at all.",
+        _c("name", "name", "What is waited for.", to="names"),
+    ),
+    _t(
+        "ops",
+        "An instruction with its attributes.",
+        _c("name", "name", "The instruction as NKI spells it.", to="names"),
+        _c("detail", "name", "Its attributes and operand types, as text.", to="names", default=0),
+        _c(
+            "work_unit",
+            "name",
+            "The unit of its rows' `work`; empty where it is unknown.",
+            to="names",
+            default=0,
+            since=1,
         ),
     ),
-    Table(
-        name="edges",
-        doc="A row that must wait for another; in the order of `row`. Order within a lane needs no edge.",
-        columns=(
-            _c("row", "<u4", "The row that waits.", to="rows"),
-            _c("before", "<u4", "The row that it waits for.", to="rows"),
-            _c("kind", "u1", "Why.", choices=EDGE_KINDS),
-        ),
+    _t(
+        "sites",
+        "A place in the source.",
+        _c("source", "<u4", "The file.", to="sources"),
+        _c("line", "<i4", "First line, from 1."),
+        _c("column", "<i4", "UTF-8 bytes before it on that line.", default=0),
+        _c("end_line", "<i4", "Last line.", default=0),
+        _c("end_column", "<i4", "UTF-8 bytes up to its end on that line.", default=0),
+        _c("function", "name", "The function around it.", to="names", default=0),
     ),
-    Table(
-        name="views",
-        doc="A part of a buffer, as an operand addresses it.",
-        columns=(
-            _c("buffer", "<u4", "The storage.", to="buffers"),
-            _c("pattern", "<u4", "Shape, steps and dtype.", to="patterns"),
-            _c("offset", "<i8", "Where it begins, counted in its dtype from the buffer's start.", "elements"),
-            _c("indirect", "u1", "How run-time indices move it.", choices=INDIRECTIONS, default=0),
-        ),
+    _t(
+        "sources",
+        "A source file.",
+        _c("path", "text", "Where it was read."),
+        _c("text", "text", "What it said; empty where that is unknown."),
     ),
-    Table(
-        name="patterns",
-        doc="A shape with steps and a dtype.",
-        columns=(
-            _c("dtype", "name", "Element type.", to="names"),
-            _c("dim", "<u4", "Its first dimension; on-chip that is the partition dimension."),
-            _c("rank", "u1", "How many dimensions it has."),
-        ),
+    _t(
+        "iterations",
+        "An iteration of a loop.",
+        _c("parent", "<i4", "The iteration of the loop around it.", to="iterations", optional=True),
+        _c("loop", "name", "The loop's variable.", to="names"),
+        _c("value", "<i8", "The variable's value in this iteration."),
+        _c("site", "<i4", "Where the loop stands.", to="sites", optional=True),
     ),
-    Table(
-        name="dims",
-        doc="A dimension of a pattern.",
-        columns=(
-            _c("size", "<i8", "How many elements.", "elements"),
-            _c("step", "<i8", "How far from one to the next.", "elements"),
-        ),
+    _t(
+        "names",
+        "A text that other tables refer to. The first is empty.",
+        _c("text", "text", "It."),
     ),
-    Table(
-        name="buffers",
-        doc="An allocation.",
-        columns=(
-            _c("name", "name", "The user's name for it; empty where there is none.", to="names"),
-            _c("space", "u1", "The memory it is in.", choices=SPACES),
-            _c("kind", "u1", "What it is to the kernel.", choices=BUFFER_KINDS, default=0),
-            _c("pattern", "<i4", "Its shape and dtype.", to="patterns", optional=True, default=-1),
-            _c("partition", "<i2", "First partition it was given on-chip.", optional=True, default=-1),
-            _c("partitions", "<i4", "Partitions it takes; 1 in HBM.", default=1),
-            _c("byte", "<i8", "First byte it was given, within each partition.", "bytes", optional=True, default=-1),
-            _c("partition_bytes", "<i8", "Bytes it takes in each partition.", "bytes"),
-            _c("site", "<i4", "Where it was made.", to="sites", optional=True, default=-1),
-            _c("core", "<u2", "The NeuronCore in whose memory it is; 0 for shared HBM.", default=0),
-        ),
-    ),
-    Table(
-        name="lanes",
-        doc="Something that runs one row at a time: an engine or a DMA queue. In drawing order.",
-        columns=(
-            _c("name", "name", "Engine or queue: tensor, vector, scalar, gpsimd, sync, dma q0.", to="names"),
-            _c("kind", "u1", "What it is.", choices=LANE_KINDS),
-            _c("core", "<u2", "The NeuronCore it belongs to.", default=0),
-        ),
-    ),
-    Table(
-        name="stalls",
-        doc="A reason to wait. The first is no wait at all.",
-        columns=(_c("name", "name", "What is waited for.", to="names"),),
-    ),
-    Table(
-        name="ops",
-        doc="An instruction with its attributes.",
-        columns=(
-            _c("name", "name", "The instruction as NKI spells it.", to="names"),
-            _c("detail", "name", "Its attributes and operand types, as text.", to="names", default=0),
-            _c(
-                "work_unit",
-                "name",
-                "The unit of its rows' `work`; empty where it is unknown.",
-                to="names",
-                default=0,
-                since=1,
-            ),
-        ),
-    ),
-    Table(
-        name="sites",
-        doc="A place in the source.",
-        columns=(
-            _c("source", "<u4", "The file.", to="sources"),
-            _c("line", "<i4", "First line, from 1."),
-            _c("column", "<i4", "UTF-8 bytes before it on that line.", default=0),
-            _c("end_line", "<i4", "Last line.", default=0),
-            _c("end_column", "<i4", "UTF-8 bytes up to its end on that line.", default=0),
-            _c("function", "name", "The function around it.", to="names", default=0),
-        ),
-    ),
-    Table(
-        name="sources",
-        doc="A source file.",
-        columns=(
-            _c("path", "text", "Where it was read."),
-            _c("text", "text", "What it said; empty where that is unknown."),
-        ),
-    ),
-    Table(
-        name="iterations",
-        doc="A pass through a loop.",
-        columns=(
-            _c("parent", "<i4", "The pass of the loop around it.", to="iterations", optional=True, default=-1),
-            _c("loop", "name", "The loop's variable.", to="names"),
-            _c("value", "<i8", "What the variable is in this pass."),
-            _c("site", "<i4", "Where the loop stands.", to="sites", optional=True, default=-1),
-        ),
-    ),
-    Table(
-        name="names",
-        doc="A text that other tables refer to. The first is empty.",
-        columns=(_c("text", "text", "It."),),
-    ),
-    Table(
-        name="summary",
-        doc="A result for the whole run.",
-        columns=(_c("name", "text", "What it is."), _c("json", "text", "Its value, as JSON.")),
+    _t(
+        "summary",
+        "A result for the whole run.",
+        _c("name", "text", "What it is."),
+        _c("json", "text", "Its value, as JSON."),
     ),
 )
 
 _DERIVED = (
-    Table(
-        name="lifetimes",
-        doc="When a buffer is in use, from its first access to the end of its last; in the order of `start`.",
+    _t(
+        "lifetimes",
+        "When a buffer is in use, from its first access to the end of its last; in the order of `start`.",
+        _c("buffer", "<u4", "The buffer.", to="buffers"),
+        _c("start", "<i8", "Start of its first access.", "ps"),
+        _c("end", "<i8", "When the last read of it ends and the last write to it is visible.", "ps"),
+        _c("first", "<i4", "First row that accesses it.", to="rows", optional=True),
+        _c("last", "<i4", "Last row that accesses it.", to="rows", optional=True),
         derived=True,
-        columns=(
-            _c("buffer", "<u4", "The buffer.", to="buffers"),
-            _c("start", "<i8", "Start of its first access.", "ps"),
-            _c("end", "<i8", "When the last read of it ends and the last write to it is visible.", "ps"),
-            _c("first", "<i4", "First row that accesses it.", to="rows", optional=True, default=-1),
-            _c("last", "<i4", "Last row that accesses it.", to="rows", optional=True, default=-1),
-        ),
     ),
-    Table(
-        name="usage",
-        doc="Memory in use from a time on, until the next row's time.",
+    _t(
+        "usage",
+        "Memory in use from a time on, until the next row's time.",
+        _c("time", "<i8", "From when on.", "ps"),
+        _c("sbuf", "<i8", "Bytes in use in the fullest partition of any core's SBUF.", "bytes"),
+        _c("psum", "<i8", "The same of PSUM.", "bytes"),
         derived=True,
-        columns=(
-            _c("time", "<i8", "From when on.", "ps"),
-            _c("sbuf", "<i8", "Bytes in use in the fullest partition of any core's SBUF.", "bytes"),
-            _c("psum", "<i8", "The same of PSUM.", "bytes"),
-        ),
     ),
-    Table(
-        name="critical",
-        doc="The critical path, from the first row to the one that ends last.",
+    _t(
+        "critical",
+        "The critical path, from the first row to the one that ends last.",
+        _c("row", "<u4", "A row on it.", to="rows"),
         derived=True,
-        columns=(_c("row", "<u4", "A row on it.", to="rows"),),
     ),
 )
 
 _INDICES = (
-    Table(
-        name="steps",
-        doc="Rows in order of start, equal ones in program order. A step is a place in this order.",
+    _t(
+        "steps",
+        "Rows in order of start, equal ones in program order. A step is a place in this order.",
+        _c("row", "<u4", "The row of this step.", to="rows"),
         index=True,
-        columns=(_c("row", "<u4", "The row of this step.", to="rows"),),
     ),
-    Table(
-        name="lane_rows",
-        doc="Rows by lane, within a lane in order of start, with what a timeline draws of them.",
+    _t(
+        "lane_rows",
+        "Rows by lane, within a lane in order of start, with what a timeline draws of them.",
+        _c("row", "<u4", "The row.", to="rows"),
+        _c("start", "<i8", "Its start.", "ps"),
+        _c("duration", "<i8", "Its duration.", "ps"),
+        _c("wait", "<i8", "How long its lane waited before it, `setup` included.", "ps"),
+        _c("setup", "<u4", "Its setup.", "ps"),
+        _c("stall", "u1", "Its stall.", to="stalls"),
+        _c("setup_stall", "u1", "Its setup's.", to="stalls"),
         index=True,
-        columns=(
-            _c("row", "<u4", "The row.", to="rows"),
-            _c("start", "<i8", "Its start.", "ps"),
-            _c("duration", "<i8", "Its duration.", "ps"),
-            _c("wait", "<i8", "How long its lane waited before it, `setup` included.", "ps"),
-            _c("setup", "<u4", "Its setup.", "ps"),
-            _c("stall", "u1", "Its stall.", to="stalls"),
-            _c("setup_stall", "u1", "Its setup's.", to="stalls"),
-        ),
     ),
-    Table(
-        name="lane_spans",
-        doc="Where each lane's rows lie in `lane_rows`; in the order of `lanes`.",
+    _t(
+        "lane_spans",
+        "Where each lane's rows lie in `lane_rows`; in the order of `lanes`.",
+        _c("first", "<u4", "Place of its first row."),
+        _c("rows", "<u4", "How many rows it has."),
         index=True,
-        columns=(
-            _c("first", "<u4", "Place of its first row."),
-            _c("rows", "<u4", "How many rows it has."),
-        ),
     ),
-    Table(
-        name="lane_sums",
-        doc="Time per bucket and lane, exact, at several widths; without zeros. By level, bucket, lane, reason.",
+    _t(
+        "lane_sums",
+        "Time per bucket and lane, exact, at several widths; without zeros. By level, bucket, lane, reason.",
+        _c("bucket", "<u4", "Which bucket, from time 0 on."),
+        _c("lane", "<u2", "The lane.", to="lanes"),
+        _c("reason", "u1", "0: work. Else the stall that was waited for.", to="stalls"),
+        _c("time", "<i8", "Work or wait within it.", "ps"),
+        _c("rows", "<u4", "Rows that start in it, in the entry of their work."),
         index=True,
-        columns=(
-            _c("bucket", "<u4", "Which bucket, from time 0 on."),
-            _c("lane", "<u2", "The lane.", to="lanes"),
-            _c("reason", "u1", "0: work. Else the stall that was waited for.", to="stalls"),
-            _c("time", "<i8", "Work or wait within it.", "ps"),
-            _c("rows", "<u4", "Rows that start in it, in the entry of their work."),
-        ),
     ),
-    Table(
-        name="lane_sum_levels",
-        doc="Where the buckets of one width lie in `lane_sums`, from fine to coarse.",
+    _t(
+        "lane_sum_levels",
+        "Where the buckets of one width lie in `lane_sums`, from fine to coarse.",
+        _c("shift", "u1", "The buckets are 2 to this power picoseconds wide."),
+        _c("first", "<u4", "Place of the first entry."),
+        _c("entries", "<u4", "How many entries."),
         index=True,
-        columns=(
-            _c("shift", "u1", "The buckets are 2 to this power picoseconds wide."),
-            _c("first", "<u4", "Place of the first entry."),
-            _c("entries", "<u4", "How many entries."),
-        ),
     ),
 )
 

@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import DTypeLike
 
 from nki_lab.diagnostic import NkiError, diagnose, error_of
 from nki_lab.kernel_runtime.recording import schema
-from nki_lab.kernel_runtime.recording.columns import Array, Columns, Side, pieces, place_in
-from nki_lab.kernel_runtime.recording.seal import Seal, chunk_sum, footer_sum
+from nki_lab.kernel_runtime.recording.checksums import Checksums, chunk_sum, footer_sum
+from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
+
+_T = TypeVar("_T")
 
 CHUNK_ROWS: Final = {"lane_rows": 1 << 14, "steps": 1 << 14, "lane_sums": 1 << 14}
 """Rows of a row group where a query reads a few stretches of it; of other tables DEFAULT_CHUNK."""
@@ -41,7 +44,7 @@ def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
     )
 
 
-def arrow_schema(spec: schema.Table) -> Any:
+def arrow_schema(spec: schema.Table) -> pa.Schema:
     """The Arrow schema of a table: no nulls, and the units, meanings and references of its columns as metadata."""
     version = ".".join(map(str, schema.VERSION)).encode()
     fields = []
@@ -121,11 +124,22 @@ class ChunkCache:
 class StoredColumns(Columns):
     """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
 
-    __slots__ = ("_absent", "_cache", "_file", "_limits", "_lock", "_offsets", "_path", "_seal", "_stream", "_texts")
+    __slots__ = (
+        "_absent",
+        "_cache",
+        "_checksums",
+        "_file",
+        "_limits",
+        "_lock",
+        "_offsets",
+        "_path",
+        "_stream",
+        "_texts",
+    )
 
-    def __init__(self, spec: schema.Table, path: Path, seal: Seal, cache: ChunkCache) -> None:
+    def __init__(self, spec: schema.Table, path: Path, checksums: Checksums, cache: ChunkCache) -> None:
         self._path = path
-        self._seal = seal
+        self._checksums = checksums
         self._cache = cache
         self._lock = threading.Lock()
         self._limits: dict[str, tuple[list[int], list[int]]] = {}
@@ -133,22 +147,22 @@ class StoredColumns(Columns):
         self._absent: dict[str, int] = {}  # columns of later versions, with the value of all their rows
         # The handle stays open: a later save may remove the file's name, not what it holds.
         self._stream = self._guarded(lambda: pa.OSFile(str(path)))
-        self._check_seal()
+        self._check_file()
         self._file = self._guarded(lambda: pq.ParquetFile(self._stream))
         self._check(spec)
         meta = self._file.metadata
-        if meta.num_rows != seal.rows or len(seal.chunks) != 4 * meta.num_row_groups * meta.num_columns:
-            raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {seal.rows}")
+        if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
+            raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
         sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
         self._offsets: list[int] = [0, *accumulate(sizes)]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
-    def _check_seal(self) -> None:
+    def _check_file(self) -> None:
         size = self._guarded(self._stream.size)
-        if size != self._seal.size:
-            raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._seal.size}")
-        if self._guarded(lambda: footer_sum(self._stream)) != self._seal.footer:
+        if size != self._checksums.size:
+            raise unreadable(self._path, f"damaged: {size} bytes, the manifest says {self._checksums.size}")
+        if self._guarded(lambda: footer_sum(self._stream)) != self._checksums.footer:
             raise unreadable(self._path, "damaged: the checksum of its directory is another")
 
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
@@ -157,7 +171,7 @@ class StoredColumns(Columns):
         for group in groups:
             for place in map(columns.index, names):
                 found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
-                if found != self._seal.chunk(group * len(columns) + place):
+                if found != self._checksums.chunk(group * len(columns) + place):
                     raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
 
     def _check(self, spec: schema.Table) -> None:
@@ -170,7 +184,7 @@ class StoredColumns(Columns):
                 got = "missing" if place < 0 else str(found.field(place).type)
                 raise unreadable(self._path, f"column {expected.name} is {got}, expected {expected.type}")
 
-    def _guarded(self, read: Callable[[], Any]) -> Any:
+    def _guarded(self, read: Callable[[], _T]) -> _T:
         try:
             return read()
         except FileNotFoundError:
@@ -280,12 +294,12 @@ class StoredColumn:
     def __init__(self, table: StoredColumns, column: schema.Column) -> None:
         self._table = table
         self._name = column.name
-        self.dtype: np.dtype[Any] = column.storage
+        self.dtype: np.dtype[np.integer] = column.storage
 
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         if isinstance(key, slice):
             low, high, step = key.indices(len(self))
             if step != 1:
@@ -298,14 +312,14 @@ class StoredColumn:
         number = bisect_right(self._table.offsets, place) - 1
         return self._table.chunk(self._name, number)[place - self._table.offsets[number]]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the column is decoded from a file: there is nothing to share")
         values = self._table.span(self._name, 0, len(self))
         return np.array(values, dtype=dtype)
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
-        """Where `value` would go in the places `low` to `high`, sorted there."""
+        """Return where `value` would go in the places `low` to `high`, sorted there."""
         if low >= high:
             return low
         table, offsets = self._table, self._table.offsets

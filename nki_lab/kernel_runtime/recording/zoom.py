@@ -30,7 +30,7 @@ _FIELDS: Final = ("start", "duration", "wait", "setup", "stall", "setup_stall")
 
 
 class Sums(NamedTuple):
-    """Where lanes work and wait, by bucket, lane and reason; reason 0 is work, the others are stalls.
+    """Work and waits of lanes, by bucket, lane and reason; reason 0 is work, the others are stalls.
 
     `time` is picoseconds within the bucket, `rows` how many rows start there, in the entry of their work. What is not
     listed is zero.

@@ -1,14 +1,14 @@
-"""Queues and their order: which lane runs each op, and what each op waits for.
+"""Queues and their order: the lane of each op, and the ops that it waits for.
 
 `schedule(program, allocation)` decides order only, never time. Lanes run their ops in order; across lanes an op waits
 for the ops it depends on, which the chip does with semaphores that the compiler inserts. Dependencies come from memory
 (by the bytes that accesses touch, through HBM too), from addresses that several tensors have one after the other, and
-from the user. Nothing but an exchange or a barrier orders what the cores of a launch do: each of the two ops that meet
-waits for all that the other one waits for, and what follows from one follows from both.
+from the user. Nothing but an exchange or a barrier orders what the cores of a launch do: each of two ops that
+synchronize waits for everything that the other waits for, and what follows from one follows from both.
 
 `Program.user_edges` are (consumer op, producer op) of `with_schedule` and `depends_on`, `Program.fences` the (first op,
 end op) of `no_reorder` blocks, whose ops run one after the other. A consumer may stand before its producer in the
-program; then the queues are ordered anew, as near to program order as possible.
+program; then the queues are ordered again, as near to program order as possible.
 """
 
 from __future__ import annotations
@@ -81,60 +81,57 @@ def schedule(program: Program, allocation: Allocation) -> Schedule:
     if bool((user.pred < user.op).all()):
         found, flow = _dependencies(program, accesses, allocation, wide)
         found = unique(joined(found, user, registers), len(program))
-        return _made(lanes, wide, _met(program, found, wide), flow, straight)
+        return _schedule(lanes, wide, _synchronized(program, found, wide), flow, straight)
     # Edges that program order implies may not be left out where that order does not hold: every op is its own lane.
     everything, flow = _dependencies(program, accesses, allocation, straight)
     reuse = everything.kind == REUSE
-    firm = _met(program, unique(joined(_of(everything, ~reuse), user, registers), len(program)), straight)
+    firm = _synchronized(program, unique(joined(_of(everything, ~reuse), user, registers), len(program)), straight)
     circle = _circle(user, firm, len(program))
     if circle:
         found, flow = _dependencies(program, accesses, allocation, wide)
-        found = _met(program, unique(joined(found, registers), len(program)), wide)
-        return _made(lanes, wide, found, flow, straight, refuse_circle(program, circle))
+        found = _synchronized(program, unique(joined(found, registers), len(program)), wide)
+        return _schedule(lanes, wide, found, flow, straight, refuse_circle(program, circle))
     position = np.empty(len(program), np.int64)
     position[sorted_ops(firm.op, firm.pred, len(program))] = straight
     # Addresses were given in program order; tensors that the new order makes live together would not share them.
     reuse &= position[everything.pred] < position[everything.op]
     found = unique(joined(firm, _of(everything, reuse)), len(program))
-    return _made(lanes, wide, found, flow, position)
+    return _schedule(lanes, wide, found, flow, position)
 
 
 def firm_edges(program: Program, allocation: Allocation) -> Edges:
-    """What waits for what wherever it runs and whichever addresses automatic tensors have, meetings of cores among it.
+    """Return the edges that hold whatever the lanes and the addresses of automatic tensors, with synchronizations.
 
-    The two ops of a meeting wait for each other.
+    Two ops that synchronize wait for each other.
     """
     straight = np.arange(len(program))
     found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, straight)
     registers = np.array(program.flows, np.int64).reshape(-1, 2)
-    meetings = np.array([*program.meetings, *(pair[::-1] for pair in program.meetings)], np.int64).reshape(-1, 2)
+    synchronized = np.array(
+        [*program.synchronizations, *(pair[::-1] for pair in program.synchronizations)], np.int64
+    ).reshape(-1, 2)
     return joined(
         _of(found, found.kind != REUSE),
         _user_edges(program),
         edges(registers[:, 0], registers[:, 1], FLOW),
-        edges(meetings[:, 0], meetings[:, 1], CORE),
+        edges(synchronized[:, 0], synchronized[:, 1], CORE),
     )
 
 
 def _ordering(program: Program, accesses: Accesses) -> Accesses:
     """The accesses with those of barriers as writes: what comes after one waits for it."""
-    orders = program.variants_where(lambda item: item.instruction.only_orders)
-    if not orders.any():
-        return accesses
-    variant = np.frombuffer(program.op_variant, np.uint32)
-    return accesses._replace(is_out=accesses.is_out | orders[variant[accesses.op]])
+    orders = program.ops_where(lambda item: item.instruction.only_orders)
+    return accesses._replace(is_out=accesses.is_out | orders[accesses.op])
 
 
 def _dependencies(program: Program, accesses: Accesses, allocation: Allocation, lane: Column) -> tuple[Edges, Edges]:
     """`dependencies` of each core by itself: no edge joins two cores, and none is left out because of such an edge."""
     if program.cores == 1:
         return dependencies(program, accesses, allocation, lane)
-    core = program.core_column()
-    parts = []
-    for number in range(program.cores):
-        mine = core[accesses.op] == number
-        parts.append(dependencies(program, Accesses(*(column[mine] for column in accesses)), allocation, lane))
-    return joined(*(part[0] for part in parts)), joined(*(part[1] for part in parts))
+    core = program.core_column()[accesses.op]
+    of_core = (Accesses(*(column[core == number] for column in accesses)) for number in range(program.cores))
+    found, flow = zip(*(dependencies(program, mine, allocation, lane) for mine in of_core), strict=True)
+    return joined(*found), joined(*flow)
 
 
 def _in_cores(program: Program, found: Edges) -> Edges:
@@ -144,16 +141,16 @@ def _in_cores(program: Program, found: Edges) -> Edges:
     return _of(found, core[found.op] == core[found.pred])
 
 
-def _met(program: Program, found: Edges, lane: Column) -> Edges:
-    """The edges with those of the ops in which cores meet.
+def _synchronized(program: Program, found: Edges, lane: Column) -> Edges:
+    """Return the edges with those of ops that synchronize cores.
 
     Such an op waits for what its counterpart waits for, which is also what is before that in its lane; what waits for
     one of them waits for both.
     """
-    if not program.meetings:
+    if not program.synchronizations:
         return found
     other = np.full(len(program), -1, np.int64)
-    a, b = np.array(program.meetings, np.int64).T
+    a, b = np.array(program.synchronizations, np.int64).T
     other[a], other[b] = b, a
     by_lane = np.argsort(lane, kind="stable")
     together = lane[by_lane[1:]] == lane[by_lane[:-1]]
@@ -183,7 +180,7 @@ def _of(found: Edges, rows: NDArray[np.bool_]) -> Edges:
     return Edges(found.op[rows], found.pred[rows], found.kind[rows])
 
 
-def _made(
+def _schedule(
     lanes: tuple[Lane, ...], lane: Column, found: Edges, flow: Edges, position: Column, *diagnostics: Diagnostic
 ) -> Schedule:
     """The schedule of edges that are sorted by (op, pred)."""
@@ -238,10 +235,10 @@ def _register_edges(program: Program, lane: Column, lanes: int) -> Edges:
 
 
 def semaphores(found: Schedule) -> NDArray[np.int64]:
-    """Rows (producer lane, consumer lane, waits), one for each pair of lanes that meet.
+    """Return rows (producer lane, consumer lane, waits), one for each pair of lanes that synchronize.
 
-    The chip's queues meet through semaphores only, and NKI leaves them to the compiler: one for each pair is enough,
-    counted up by the producer in its order.
+    The chip's queues synchronize through semaphores only, and NKI leaves them to the compiler: one for each pair is
+    enough, counted up by the producer in its order.
     """
     op = np.repeat(np.arange(len(found)), np.diff(found.start))
     pair = found.lane[found.pred].astype(np.int64) * len(found.lanes) + found.lane[op]
@@ -251,24 +248,25 @@ def semaphores(found: Schedule) -> NDArray[np.int64]:
 
 def verify(found: Schedule) -> None:
     """Raise AssertionError where a schedule breaks an invariant, or where its lanes would wait for each other."""
+
+    def require(holds: bool | np.bool_, fault: str) -> None:
+        if not holds:
+            raise AssertionError(f"scheduled: {fault}")
+
     ops = len(found)
     start, pred = found.start, found.pred.astype(np.int64)
-    if len(start) != ops + 1 or start[0] or start[-1] != len(pred) or len(found.kind) != len(pred):
-        raise AssertionError("scheduled: columns of different length")
-    if (np.diff(start) < 0).any() or (pred >= ops).any() or (found.kind >= len(EDGE_KINDS)).any():
-        raise AssertionError("scheduled: an edge that leads nowhere")
+    require(len(start) == ops + 1 and not start[0] and start[-1] == len(pred) == len(found.kind),
+            "columns of different length")  # fmt: skip
+    require((np.diff(start) >= 0).all() and (pred < ops).all() and (found.kind < len(EDGE_KINDS)).all(),
+            "an edge that leads nowhere")  # fmt: skip
     op = np.repeat(np.arange(ops), np.diff(start))
-    if (found.lane[op] == found.lane[pred]).any():
-        raise AssertionError("scheduled: an edge inside a lane")
-    if (np.diff(op * ops + pred) <= 0).any():
-        raise AssertionError("scheduled: edges out of order, or twice")
-    if len(found.order) != len(found.lanes):
-        raise AssertionError(f"scheduled: {len(found.lanes)} lanes and {len(found.order)} orders")
-    for number, row in enumerate(found.order):
-        if not np.array_equal(np.sort(row), np.flatnonzero(found.lane == number)):
-            raise AssertionError(f"scheduled: {found.lanes[number].name} does not run each of its ops once")
-    follows = [(row[1:].astype(np.int64), row[:-1].astype(np.int64)) for row in found.order]
-    op = np.concatenate([op, *(after for after, _ in follows)])
-    pred = np.concatenate([pred, *(before for _, before in follows)])
-    if (pred >= op).any() and len(sorted_ops(op, pred, ops)) < ops:
-        raise AssertionError("scheduled: lanes that wait for each other")
+    require((found.lane[op] != found.lane[pred]).all(), "an edge inside a lane")
+    require((np.diff(op * ops + pred) > 0).all(), "edges out of order, or twice")
+    require(len(found.order) == len(found.lanes), f"{len(found.lanes)} lanes and {len(found.order)} orders")
+    for number, (lane, row) in enumerate(zip(found.lanes, found.order, strict=True)):
+        require(np.array_equal(np.sort(row), np.flatnonzero(found.lane == number)),
+                f"{lane.name} does not run each of its ops once")  # fmt: skip
+    order = [row.astype(np.int64) for row in found.order]
+    later = np.concatenate([op, *(row[1:] for row in order)])
+    earlier = np.concatenate([pred, *(row[:-1] for row in order)])
+    require((earlier < later).all() or len(sorted_ops(later, earlier, ops)) == ops, "lanes that wait for each other")

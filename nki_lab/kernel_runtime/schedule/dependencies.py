@@ -1,4 +1,4 @@
-"""What waits for what: pairs of ops that touch the same bytes, as few as say everything.
+"""Dependences between ops that touch the same bytes, as few as imply all.
 
 Between two accesses of a cell of which one is a write there is an order. An edge is stored where nothing else already
 implies it: a write waits for the readers since the write before it, the last one in each lane, and for that write only
@@ -75,12 +75,11 @@ def _again(variant: Variant) -> bool:
 
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
-    variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-    adds = program.variants_where(_again)
+    adds = program.ops_where(_again)
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
-    again = np.flatnonzero(is_out & adds[variant[op]]) if len(op) else np.zeros(0, np.int64)
+    again = np.flatnonzero(is_out & adds[op])
     ops = max(len(program), 1)
     key = (cells.cell * ops + op) * 4 + role
     key = np.unique(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))

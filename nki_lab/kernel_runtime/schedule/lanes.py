@@ -1,4 +1,4 @@
-"""Who executes each op: on each core a lane for each engine, and one for each DMA queue that its body uses.
+"""The lane of each op: on each core a lane for each engine, and one for each DMA queue that its body uses.
 
 A DMA has a row of its own on its queue; what its trigger costs an engine is for the timing walk to say. The queues of
 a core are numbered as the chip has them (16; NKI DMA overview). A queue goes with the engine that triggers it and the
@@ -58,7 +58,7 @@ def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
             if variant.engine not in names:
                 names.append(variant.engine)
             group_of[variant.id] = names.index(variant.engine)
-    group = group_of[np.frombuffer(program.op_variant, np.uint32).astype(np.int64)]
+    group = group_of[program.variant_column()]
     queues = _queues(program.arch, routes)
     lanes: list[Lane] = []
     lane = np.zeros(len(group), np.int64)

@@ -9,7 +9,8 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.source_location import placed, span_of
+from nki_lab.kernel_runtime.issue.op_findings import instruction_name, span_at
+from nki_lab.kernel_runtime.issue.source_location import placed
 
 
 def sorted_ops(op: Column, pred: Column, count: int) -> Column:
@@ -51,27 +52,22 @@ def refuse_circle(program: Program, circle: list[int]) -> Diagnostic:
     """NKI402 at the first instruction of a circle, naming all."""
     low = circle.index(min(circle))
     circle = circle[low:] + circle[:low]
-    names = [_name(program, number) for number in circle]
-    lines = [program.sites[program.op_site[number]].line for number in circle]
-    steps = [f"{name} (line {line})" for name, line in zip(names, lines, strict=True)]
+    names = [
+        repr(name) if (name := program.op_names.get(number)) else instruction_name(program, number) for number in circle
+    ]
+    steps = [f"{name} (line {program.site_of(number).line})" for name, number in zip(names, circle, strict=True)]
     if len(steps) == 1:
         message = f"{steps[0]} waits for itself"
     else:
         message = f"{' waits for '.join(steps)}, which waits for {names[0]} again"
-    related = []
-    for number, name in zip(circle[1:], names[1:], strict=True):
-        site = program.sites[program.op_site[number]]
-        related.append(Related(f"{name} is part of the circle", span_of(site) if site.file else None))
     item = diagnose(
         "NKI402",
         message,
         limit="an instruction runs after what it reads, and after the producers that the schedule names",
         help="turn one edge around: with_schedule takes pairs (consumer, producer)",
-        related=related,
+        related=[
+            Related(f"{name} is part of the circle", span_at(program, program.op_site[number]))
+            for number, name in zip(circle[1:], names[1:], strict=True)
+        ],
     )
-    return placed(item, program.sites[program.op_site[circle[0]]])
-
-
-def _name(program: Program, number: int) -> str:
-    name = program.op_names.get(number)
-    return repr(name) if name else program.variants[program.op_variant[number]].instruction.name
+    return placed(item, program.site_of(circle[0]))

@@ -1,4 +1,4 @@
-"""Tensors and access patterns: storage, strided views, and what the rest of the system asks of them."""
+"""Tensors and access patterns: storage, strided views, and the types that legality and cost read of them."""
 
 from nki_lab.kernel_runtime.tensor.buffer import (
     Buffer,

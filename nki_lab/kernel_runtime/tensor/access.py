@@ -2,36 +2,78 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_direct, scalar_index, vector_index
 from nki_lab.kernel_runtime.tensor.pattern import extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
-from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
+from nki_lab.kernel_runtime.tensor.register import VirtualRegister
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, StridedView
+
+Bounded = tuple[Indirect, NkiError | None]
+"""A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
 
 
 class Access(NamedTuple):
-    """What `ap` makes: the parts of the new view, in elements of `dtype`."""
+    """The parts of the view that `ap` makes, in elements of `dtype`."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
     dtype: DType
     indirect: Indirect | None
+    fault: NkiError | None
+
+
+class Walk(NamedTuple):
+    """The elements that a pattern reaches from element `start` of a tensor's storage, of `row` elements a partition."""
+
+    tensor: StridedView
+    counts: tuple[int, ...]
+    steps: tuple[int, ...]
+    start: int
+    row: int
+
+    def fault(self) -> NkiError | None:
+        """Return the fault of a walk that leaves the storage, on-chip its own partition; None where it stays inside."""
+        counts, steps, start = self.counts, self.steps, self.start
+        whole, where = f", the storage has {self.row}", ""
+        if self.tensor._buffer.on_chip:
+            partitions = self.tensor._buffer.partitions
+            partition, start = divmod(start, self.row)
+            if partition < 0 or partition + counts[0] > partitions:
+                return refuse(
+                    "NKI303",
+                    f"ap: {counts[0]} partitions from partition {partition}, the storage has {partitions}",
+                    self.tensor,
+                    limit=f"start partition + partitions <= {partitions}",
+                )
+            counts, steps = counts[1:], steps[1:]
+            whole, where = f" of a partition that holds {self.row}", " in each partition"
+        low, high = extent(start, counts, steps)
+        if low >= 0 and high < self.row:
+            return None
+        return refuse(
+            "NKI303",
+            f"ap: the pattern reaches from element {low} to {high}{whole}",
+            self.tensor,
+            limit=f"0 <= element < {self.row}{where}",
+        )
 
 
 def access_pattern(
     tensor: StridedView,
-    pattern: Any,
-    offset: Any,
-    scalar_offset: Any,
-    vector_offset: Any,
-    indirect_dim: Any,
-    dtype: Any,
+    pattern: object,
+    offset: object,
+    scalar_offset: object,
+    vector_offset: object,
+    indirect_dim: object,
+    dtype: object,
 ) -> Access:
-    """The view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for the reading of each argument."""
+    """Return the view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for its arguments."""
     require_direct(tensor, "ap")
     target = tensor._dtype if dtype is None else dtype_of(dtype)
     steps, counts = _pairs(tensor, pattern)
@@ -45,9 +87,9 @@ def access_pattern(
             limit="the first step equals the elements of one partition of the storage",
             help=f"write [{row}, {counts[0]}] as the first pair",
         )
+    walk = Walk(tensor, counts, steps, start, row)
     if scalar_offset is None and vector_offset is None:
-        _check_inside(tensor, counts, steps, start, row)
-        return Access(counts, steps, start, target, None)
+        return Access(counts, steps, start, target, None, walk.fault())
     if scalar_offset is not None and vector_offset is not None:
         raise refuse(
             "NKI309",
@@ -65,14 +107,12 @@ def access_pattern(
         )
     stride = _scale(tensor, dim, target)
     if vector_offset is not None:
-        record = _vector(tensor, vector_offset, dim, stride, start, counts, steps, row)
-    else:
-        record = _scalar(tensor, scalar_offset, dim, stride, start, counts, steps, row)
-    return Access(counts, steps, start, target, record)
+        return Access(counts, steps, start, target, *_vector(walk, dim, stride, vector_offset))
+    return Access(counts, steps, start, target, *_scalar(walk, dim, stride, scalar_offset))
 
 
-def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Steps and counts of `pattern`."""
+def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:
         for pair in pattern:
@@ -94,8 +134,8 @@ def _pairs(tensor: StridedView, pattern: Any) -> tuple[tuple[int, ...], tuple[in
     )
 
 
-def _start(tensor: StridedView, offset: Any, dtype: DType) -> int:
-    """First element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
+def _start(tensor: StridedView, offset: object, dtype: DType) -> int:
+    """Return the first element of the pattern, in elements of `dtype`: the view's own offset plus `offset`."""
     base, odd = divmod(tensor._offset * tensor._dtype.nbytes, dtype.nbytes)
     if odd:
         raise refuse(
@@ -119,7 +159,7 @@ def _start(tensor: StridedView, offset: Any, dtype: DType) -> int:
 
 
 def _row(tensor: StridedView, dtype: DType) -> int:
-    """Elements of `dtype` in one partition of the storage; in HBM, in all of it."""
+    """Return the elements of `dtype` in one partition of the storage; in HBM, in all of it."""
     row, odd = divmod(tensor._buffer.partition_bytes, dtype.nbytes)
     if odd and tensor._buffer.on_chip:
         raise refuse(
@@ -132,7 +172,7 @@ def _row(tensor: StridedView, dtype: DType) -> int:
 
 
 def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
-    """Elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
+    """Return the elements of `dtype` that an index of 1 moves: the tensor's stride of `dim`, rescaled to the new dtype.
 
     guess: the unit under `dtype=` is not documented; scaling keeps the index counting the tensor's own rows.
     """
@@ -147,47 +187,8 @@ def _scale(tensor: StridedView, dim: int, dtype: DType) -> int:
     return stride
 
 
-def _check_inside(tensor: StridedView, counts: tuple[int, ...], steps: tuple[int, ...], start: int, row: int) -> None:
-    """Every element addressed lies in the storage, on-chip each in its own partition."""
-    buffer = tensor._buffer
-    if not buffer.on_chip:
-        low, high = extent(start, counts, steps)
-        if low < 0 or high >= row:
-            raise refuse(
-                "NKI303",
-                f"ap: the pattern reaches from element {low} to {high}, the storage has {row}",
-                tensor,
-                limit=f"0 <= element < {row}",
-            )
-        return
-    partition, first = divmod(start, row)
-    if partition < 0 or partition + counts[0] > buffer.partitions:
-        raise refuse(
-            "NKI303",
-            f"ap: {counts[0]} partitions from partition {partition}, the storage has {buffer.partitions}",
-            tensor,
-            limit=f"start partition + partitions <= {buffer.partitions}",
-        )
-    low, high = extent(first, counts[1:], steps[1:])
-    if low < 0 or high >= row:
-        raise refuse(
-            "NKI303",
-            f"ap: the pattern reaches from element {low} to {high} of a partition that holds {row}",
-            tensor,
-            limit=f"0 <= element < {row} in each partition",
-        )
-
-
-def _vector(
-    tensor: StridedView,
-    vector_offset: Any,
-    dim: int,
-    stride: int,
-    start: int,
-    counts: tuple[int, ...],
-    steps: tuple[int, ...],
-    row: int,
-) -> Indirect:
+def _vector(walk: Walk, dim: int, stride: int, vector_offset: object) -> Bounded:
+    tensor, counts = walk.tensor, walk.counts
     index = vector_index(tensor, "ap", vector_offset, counts[0])
     if dim:
         raise refuse("NKI309", f"ap: vector_offset with indirect_dim {dim}", tensor, limit="indirect_dim is 0")
@@ -206,26 +207,16 @@ def _vector(
             tensor,
             limit="one index for each step of the leading dimension",
         )
-    low, high = extent(start, counts[1:], steps[1:])
-    return _bounded("vector", tensor, index, dim, stride, low, high, row)
+    reached = extent(walk.start, counts[1:], walk.steps[1:])
+    return _bounded("vector", tensor, index, dim, stride, *reached, walk.row)
 
 
-def _scalar(
-    tensor: StridedView,
-    scalar_offset: Any,
-    dim: int,
-    stride: int,
-    start: int,
-    counts: tuple[int, ...],
-    steps: tuple[int, ...],
-    row: int,
-) -> Indirect:
+def _scalar(walk: Walk, dim: int, stride: int, scalar_offset: object) -> Bounded:
+    tensor, counts, steps, row = walk.tensor, walk.counts, walk.steps, walk.row
     index = scalar_index(tensor, "ap", scalar_offset)
-    buffer = tensor._buffer
-    if not buffer.on_chip:
-        low, high = extent(start, counts, steps)
-        return _bounded("scalar", tensor, index, dim, stride, low, high, row)
-    partition, first = divmod(start, row)
+    if not tensor._buffer.on_chip:
+        return _bounded("scalar", tensor, index, dim, stride, *extent(walk.start, counts, steps), row)
+    partition, first = divmod(walk.start, row)
     if dim == 0:
         if stride % row:
             raise refuse(
@@ -234,31 +225,40 @@ def _scalar(
                 tensor,
                 limit="an indexed partition dimension steps by whole partitions",
             )
-        _check_inside(tensor, (1, *counts[1:]), (row, *steps[1:]), first, row)
+        static = walk._replace(counts=(1, *counts[1:]), steps=(row, *steps[1:]), start=first)
         low = partition * row
-        last_partition = (buffer.partitions - 1) * row
-        return _bounded("scalar", tensor, index, dim, stride, low, low + (counts[0] - 1) * row, last_partition + 1)
-    _check_inside(tensor, (counts[0],), (row,), partition * row, row)
-    low, high = extent(first, counts[1:], steps[1:])
-    return _bounded("scalar", tensor, index, dim, stride, low, high, row)
+        high, total = low + (counts[0] - 1) * row, (tensor._buffer.partitions - 1) * row + 1
+    else:
+        static = walk._replace(counts=counts[:1], steps=(row,), start=partition * row)
+        (low, high), total = extent(first, counts[1:], steps[1:]), row
+    record, no_index = _bounded("scalar", tensor, index, dim, stride, low, high, total)
+    return record, static.fault() or no_index
 
 
 def _bounded(
-    kind: Any, tensor: StridedView, index: Any, dim: int, stride: int, low: int, high: int, total: int
-) -> Indirect:
-    """The record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
+    kind: Kind,
+    tensor: StridedView,
+    index: StridedView | VirtualRegister,
+    dim: int,
+    stride: int,
+    low: int,
+    high: int,
+    total: int,
+) -> Bounded:
+    """Return the record whose index values keep elements low..high, moved by `value * stride`, within 0..total-1.
 
     The dimensions of a pattern are not those of the tensor, so a scalar index freezes none of them.
     """
     lowest, highest = -(low // stride), (total - 1 - high) // stride
+    fault = None
     if highest < lowest:
-        raise refuse(
+        fault = refuse(
             "NKI303",
             f"ap: the pattern spans elements {low} to {high} of {total}; no index keeps it inside",
             tensor,
             limit=f"0 <= element < {total}",
         )
-    return Indirect(
+    record = Indirect(
         kind=kind,
         index=index,
         stride=stride,
@@ -268,3 +268,4 @@ def _bounded(
         highest=highest,
         frozen_dim=dim if kind == "vector" else None,
     )
+    return record, fault

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from enum import StrEnum
 from operator import index as as_index
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex, cast
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
 
 
 class MemoryRegion(StrEnum):
-    """Where a tensor lives. A member equals its name, and hashes like it."""
+    """The memory that holds a tensor. A member equals its name, and hashes like it."""
 
     __hash__ = str.__hash__  # the same as Enum's, without a call of Python
 
@@ -42,7 +42,7 @@ _new: Final = object.__new__  # half the time of calling the class
 class Buffer:
     """One allocation: a stretch of one memory that tensors are views of. Compared and hashed by identity.
 
-    `id` counts the buffers of a trace; `index` is free for the program's own numbering (-1: none yet). `shape` and
+    `id` counts the buffers of a trace. `shape` and
     `dtype` are those of the allocation. `address` is None (the allocator decides) or (partition, byte within the
     partition). `kind` is "temp", "input", "output" or "const"; `site` numbers the place in the source that made it;
     `owner` is the Executor, None for a placeholder that has no values; `core` the physical core in whose memory it
@@ -52,12 +52,14 @@ class Buffer:
     size and the number of bytes, so that `partitions * partition_bytes == nbytes` everywhere.
     """
 
+    fault: Diagnostic | None = None
+    """Why no instruction may use the views of this buffer; see `InvalidBuffer`."""
+
     __slots__ = (
         "address",
         "core",
         "dtype",
         "id",
-        "index",
         "kind",
         "name",
         "nbytes",
@@ -83,7 +85,6 @@ class Buffer:
         kind: str = "temp",
         site: int = -1,
         owner: Any = None,
-        index: int = -1,
         core: int = 0,
     ) -> None:
         self.id = id
@@ -95,7 +96,6 @@ class Buffer:
         self.kind = kind
         self.site = site
         self.owner = owner
-        self.index = index
         self.core = core
         self.on_chip = space is sbuf or space is psum
         if self.on_chip:
@@ -108,7 +108,7 @@ class Buffer:
         self.nbytes = self.partitions * self.partition_bytes
 
     def twin(self, id: int, name: str, kind: str, site: int) -> Buffer:  # noqa: A002 - the contract's name
-        """Another buffer of the same shape, dtype, place and owner."""
+        """Return another buffer of the same shape, dtype, place and owner."""
         new: Buffer = _new(Buffer)
         new.id = id
         new.space = self.space
@@ -119,7 +119,6 @@ class Buffer:
         new.kind = kind
         new.site = site
         new.owner = self.owner
-        new.index = self.index
         new.core = self.core
         new.on_chip = self.on_chip
         new.partitions = self.partitions
@@ -134,10 +133,26 @@ class Buffer:
         return f"<buffer {self.id}{name} {self.shape} {self.dtype.name} in {self.space.value}{place}>"
 
 
+class InvalidBuffer(Buffer):
+    """The buffer of views that leave their tensor or are empty: the first use of their elements raises `fault`.
+
+    Views that are derived from such a view share the buffer, and so the fault.
+    """
+
+    __slots__ = ("fault",)
+
+    fault: Diagnostic
+
+    def __init__(self, buffer: Buffer, fault: Diagnostic) -> None:
+        for name in Buffer.__slots__:
+            setattr(self, name, getattr(buffer, name))
+        self.fault = fault
+
+
 def check_allocation(
-    shape: Any, dtype: DType, space: Any, address: Any, arch: Arch
+    shape: object, dtype: DType, space: object, address: object, arch: Arch
 ) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
-    """Shape, region and address of a new tensor, checked and in canonical form.
+    """Return the shape, region and address of a new tensor, checked and in canonical form.
 
     Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
     of the memory. More partitions than the chip has are legal to allocate without an address; the instructions refuse.
@@ -164,7 +179,7 @@ def check_allocation(
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense row-major tensor."""
+    """Return the strides, in elements, of a dense row-major tensor."""
     if len(shape) == 2:
         return (shape[1], 1)
     step = 1
@@ -175,7 +190,7 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def _checked_space(space: Any) -> MemoryRegion:
+def _checked_space(space: object) -> MemoryRegion:
     if type(space) is MemoryRegion:
         return space
     if isinstance(space, str):
@@ -200,7 +215,7 @@ def _checked_space(space: Any) -> MemoryRegion:
     )
 
 
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def _checked_shape(shape: object) -> tuple[int, ...]:
     if not isinstance(shape, tuple | list):
         raise _bad_shape(f"shape is a {type(shape).__name__}", "write a tuple of integers, for example (128, 512)")
     if not shape:
@@ -223,20 +238,22 @@ def _bad_shape(message: str, help_text: str = "") -> NkiError:
     )
 
 
-def integer_of(value: Any) -> int | None:
-    """`value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
+def integer_of(value: object) -> int | None:
+    """Return `value` as an int, where it is a compile-time integer (bool is not); None otherwise."""
     if type(value) is int:
         return value
     if isinstance(value, bool):
         return None
     try:
-        return as_index(value)
+        return as_index(cast("SupportsIndex", value))
     except TypeError:
         return None
 
 
-def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch) -> Address:
-    """`address` as (partition, byte). The free offset is in bytes: the guide's prose says elements, but its own
+def _checked_address(
+    address: object, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch
+) -> Address:
+    """Return `address` as (partition, byte). The free offset is in bytes: the guide's prose has elements, but its own
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:
         raise _bad_address(
@@ -247,7 +264,7 @@ def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region:
     partition, byte = _pair(address)
     partitions = shape[0]
     need = math.prod(shape[1:]) * dtype.nbytes
-    room = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
+    capacity = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
     starts = legal_starts(partitions)
     if partition < 0 or byte < 0:
         raise _bad_address(f"address {(partition, byte)} is negative", "partition and byte count from 0")
@@ -267,15 +284,15 @@ def _checked_address(address: Any, shape: tuple[int, ...], dtype: DType, region:
             f"PSUM tensors start at a multiple of {arch.psum_bank_bytes} bytes",
             f"bank {byte // arch.psum_bank_bytes} starts at byte {byte // arch.psum_bank_bytes * arch.psum_bank_bytes}",
         )
-    if byte + need > room:
+    if byte + need > capacity:
         raise _bad_address(
-            f"{need} bytes from byte {byte} end at {byte + need}, a partition of {region.value} has {room}",
-            f"byte + bytes per partition <= {room} ({region.value} of {arch.name})",
+            f"{need} bytes from byte {byte} end at {byte + need}, a partition of {region.value} has {capacity}",
+            f"byte + bytes per partition <= {capacity} ({region.value} of {arch.name})",
         )
     return partition, byte
 
 
-def _pair(address: Any) -> Address:
+def _pair(address: object) -> Address:
     if type(address) is int and address == 0:
         return (0, 0)
     if isinstance(address, tuple | list) and len(address) == 2:

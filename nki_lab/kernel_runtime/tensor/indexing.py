@@ -1,8 +1,8 @@
-"""NumPy-style keys: what `tensor[key]`, `slice` and a static `select` address, and how other keys are refused."""
+"""NumPy-style keys address views in `tensor[key]`, `slice` and a static `select`; other keys are refused."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -19,7 +19,7 @@ class DynamicSlice:
 
     __slots__ = ("size", "start")
 
-    def __init__(self, start: Any, size: Any) -> None:
+    def __init__(self, start: object, size: object) -> None:
         self.start = start
         self.size = size
 
@@ -42,8 +42,10 @@ class Indexed(NamedTuple):
 _FULL = slice(None)
 
 
-def resolve(tensor: StridedView, key: Any) -> Indexed:
-    """The view `tensor[key]`.
+def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = None) -> Indexed:
+    """Return the view `tensor[key]`.
+
+    Slices that leave their dimension or are empty raise NKI303, or append it to `faults` where that is given.
 
     An integer drops its dimension, and so does a register, as `select` does. On-chip, dimension 0 stays as size 1, and
     so does the last free dimension indexed by an integer where fewer than two dimensions would remain; in HBM the last
@@ -67,7 +69,7 @@ def resolve(tensor: StridedView, key: Any) -> Indexed:
         item, size, step = keys[dim], shape[dim], strides[dim]
         kind = type(item)
         if kind is slice:
-            start, count, stride = _slice_range(tensor, dim, item, size)
+            start, count, stride = _slice_range(tensor, dim, item, size, faults)
         elif kind is int:
             start, count, stride = _wrapped(tensor, dim, item, size), 1, 1
             if dim or not on_chip:
@@ -77,21 +79,21 @@ def resolve(tensor: StridedView, key: Any) -> Indexed:
                 dropped, dropped_at = dim, len(sizes)
                 continue
         elif kind is DynamicSlice and isinstance(item.start, VirtualRegister):
-            count, stride, start = _ds_size(tensor, dim, item, size), 1, 0
+            count, stride, start = _ds_size(tensor, dim, item, size, faults), 1, 0
             indirect = dynamic_slice(_pending(tensor, indirect), dim, item.start, count)
             place = len(sizes)
         elif kind is DynamicSlice:
-            count, stride = _ds_size(tensor, dim, item, size), 1
-            start = _ds_start(tensor, dim, item, size, count)
+            count, stride = _ds_size(tensor, dim, item, size, faults), 1
+            start = _ds_start(tensor, dim, item, size, count, faults)
         elif item is Ellipsis:
-            return resolve(tensor, _expanded(tensor, keys))
+            return resolve(tensor, _expanded(tensor, keys), faults)
         elif kind is VirtualRegister:
             indirect = dynamic_select(_pending(tensor, indirect), dim, item)
             dropped, dropped_at = dim, len(sizes)
             continue
         else:
             number = _integer_key(tensor, dim, item)
-            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]))
+            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]), faults)
         if dim == frozen:
             if count != size:
                 raise _frozen(tensor, dim)
@@ -108,7 +110,7 @@ def resolve(tensor: StridedView, key: Any) -> Indexed:
 
 
 def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
-    """The tensor, refused as already indexed where an earlier part of the same key made it so."""
+    """Return the tensor; refuse it where an earlier part of the same key has a run-time index."""
     if indirect is not None and tensor._indirect is None:
         raise refuse(
             "NKI309",
@@ -120,8 +122,8 @@ def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:
     return tensor
 
 
-def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`keys` with `...` and the omitted trailing dimensions written out."""
+def _expanded(tensor: StridedView, keys: tuple[object, ...]) -> tuple[object, ...]:
+    """Return `keys` with `...` and the omitted trailing dimensions written out."""
     rank = len(tensor._shape)
     dots = [position for position, item in enumerate(keys) if item is Ellipsis]
     if len(dots) > 1:
@@ -143,8 +145,17 @@ def _expanded(tensor: StridedView, keys: tuple[Any, ...]) -> tuple[Any, ...]:
     return keys + fill
 
 
-def _slice_range(tensor: StridedView, dim: int, item: slice, size: int) -> tuple[int, int, int]:
-    """Start, count and step of a slice; explicit bounds must lie inside the dimension."""
+def _defer(error: NkiError, faults: list[NkiError] | None) -> None:
+    """Keep the fault of a view until something uses the view; raise it where faults are not collected."""
+    if faults is None:
+        raise error
+    faults.append(error)
+
+
+def _slice_range(
+    tensor: StridedView, dim: int, item: slice, size: int, faults: list[NkiError] | None
+) -> tuple[int, int, int]:
+    """Return the start, count and step of a slice; explicit bounds must lie inside the dimension."""
     start, stop, step = item.start, item.stop, item.step
     if type(start) is not int:
         start = 0 if start is None else _bound(tensor, dim, start)
@@ -166,7 +177,8 @@ def _slice_range(tensor: StridedView, dim: int, item: slice, size: int) -> tuple
     first = start + size if start < 0 else start
     last = stop + size if stop < 0 else stop
     if not 0 <= first < last <= size:
-        raise _bad_slice(tensor, dim, _spelled(item), first, last, size)
+        _defer(_bad_slice(tensor, dim, _spelled(item), first, last, size), faults)
+        last = max(first, last)
     return first, (last - first + step - 1) // step, step
 
 
@@ -194,7 +206,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
     )
 
 
-def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
+def _bound(tensor: StridedView, dim: int, bound: object) -> int:
     if isinstance(bound, VirtualRegister):
         raise refuse(
             "NKI304",
@@ -224,7 +236,7 @@ def _bound(tensor: StridedView, dim: int, bound: Any) -> int:
 
 
 def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
-    """A possibly negative index as a position in 0..size-1."""
+    """Return a possibly negative index as a position in 0..size-1."""
     position = index + size if index < 0 else index
     if 0 <= position < size:
         return position
@@ -236,7 +248,7 @@ def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
     )
 
 
-def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int) -> int:
+def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int, faults: list[NkiError] | None) -> int:
     count = integer_of(item.size)
     if count is None:
         raise refuse(
@@ -246,11 +258,13 @@ def _ds_size(tensor: StridedView, dim: int, item: DynamicSlice, size: int) -> in
             limit="the size of nl.ds is a compile-time integer",
         )
     if not 1 <= count <= size:
-        raise _bad_slice(tensor, dim, f"nl.ds size {count}", 0, count, size)
-    return count
+        _defer(_bad_slice(tensor, dim, f"nl.ds size {count}", 0, count, size), faults)
+    return max(0, count)
 
 
-def _ds_start(tensor: StridedView, dim: int, item: DynamicSlice, size: int, count: int) -> int:
+def _ds_start(
+    tensor: StridedView, dim: int, item: DynamicSlice, size: int, count: int, faults: list[NkiError] | None
+) -> int:
     if isinstance(item.start, StridedView):
         raise refuse(
             "NKI304",
@@ -268,12 +282,12 @@ def _ds_start(tensor: StridedView, dim: int, item: DynamicSlice, size: int, coun
             limit="nl.ds starts at an integer, a register or a loop variable",
         )
     if start < 0 or start + count > size:
-        raise _bad_slice(tensor, dim, repr(item), start, start + count, size)
+        _defer(_bad_slice(tensor, dim, repr(item), start, start + count, size), faults)
     return start
 
 
-def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
-    """A key that is neither slice nor plain int, as an integer; refused where it is none."""
+def _integer_key(tensor: StridedView, dim: int, item: object) -> int:
+    """Return a key that is neither slice nor plain int as an integer, or refuse it."""
     if not isinstance(item, VirtualRegister | StridedView):
         value = integer_of(item)
         if value is not None:
@@ -281,7 +295,7 @@ def _integer_key(tensor: StridedView, dim: int, item: Any) -> int:
     raise _bad_key(tensor, dim, item)
 
 
-def _bad_key(tensor: StridedView, dim: int, item: Any) -> NkiError:
+def _bad_key(tensor: StridedView, dim: int, item: object) -> NkiError:
     if isinstance(item, StridedView):
         what = "a tensor"
         help_text = (

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.kernel_runtime.tensor.buffer import MemoryRegion, integer_of
 from nki_lab.kernel_runtime.tensor.pattern import normalise
-from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
+from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
-
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, Layout, StridedView
 
 GATHER_GROUP: Final = 16
 """Partitions that share one list of offsets on the Vector, Scalar and GpSimd engines (`NkiTensor.indirect`)."""
@@ -21,12 +19,12 @@ _PARTITIONS: Final = 128
 
 
 def moved(indirect: Indirect, dim: int | None) -> Indirect:
-    """The record after the frozen dimension went to `dim`."""
+    """Return the record after the frozen dimension went to `dim`."""
     return indirect if indirect.frozen_dim == dim else replace(indirect, frozen_dim=dim)
 
 
 def require_direct(tensor: StridedView, operation: str) -> None:
-    """Refuses a second run-time index on a view that has one."""
+    """Refuse a second run-time index on a view that has one."""
     if tensor._indirect is not None:
         raise refuse(
             "NKI309",
@@ -38,7 +36,7 @@ def require_direct(tensor: StridedView, operation: str) -> None:
 
 
 def require_no_gather(tensor: StridedView, operation: str) -> None:
-    """Refuses to change the layout of a view made by `indirect`."""
+    """Refuse to change the layout of a view made by `indirect`."""
     if tensor._indirect is not None and tensor._indirect.kind == "gather":
         raise refuse(
             "NKI309",
@@ -49,24 +47,24 @@ def require_no_gather(tensor: StridedView, operation: str) -> None:
         )
 
 
-def scalar_index(tensor: StridedView, operation: str, index: Any) -> StridedView | VirtualRegister:
-    """`index` checked as a run-time scalar: a register, or one integer in SBUF."""
+def scalar_index(tensor: StridedView, operation: str, index: object) -> StridedView | VirtualRegister:
+    """Check that `index` is a run-time scalar, a register or one integer in SBUF, and return it."""
     if isinstance(index, VirtualRegister):
         return index
-    _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
-    if index.size != 1:
+    tile = _integer_tile(tensor, operation, index, "a register or a (1, 1) integer tensor in SBUF")
+    if tile.size != 1:
         raise refuse(
             "NKI309",
-            f"{operation}: the index has {index.size} elements, shape {tuple(index.shape)}",
+            f"{operation}: the index has {tile.size} elements, shape {tile._shape}",
             tensor,
             limit="a scalar index is one element, shape (1, 1)",
             help="one index per partition is vector_select or ap(vector_offset=...)",
         )
-    return index  # type: ignore[no-any-return]
+    return tile
 
 
-def vector_index(tensor: StridedView, operation: str, index: Any, rows: int = 0) -> StridedView:
-    """`index` checked as one integer per partition of an SBUF tensor; for more rows than partitions, several."""
+def vector_index(tensor: StridedView, operation: str, index: object, rows: int = 0) -> StridedView:
+    """Check that `index` has one integer per partition of an SBUF tensor, more for more rows, and return it."""
     if isinstance(index, VirtualRegister):
         raise refuse(
             "NKI309",
@@ -75,20 +73,20 @@ def vector_index(tensor: StridedView, operation: str, index: Any, rows: int = 0)
             limit="vector_offset is an SBUF tensor of shape (partitions, 1)",
             help="one run-time index for the whole view is select or ap(scalar_offset=...)",
         )
-    _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
-    if index.size != index.shape[0] and not (index.shape[0] == _PARTITIONS < rows and len(index.shape) == 2):
+    tile = _integer_tile(tensor, operation, index, "an integer tensor in SBUF of shape (partitions, 1)")
+    shape = tile._shape
+    if tile.size != shape[0] and not (shape[0] == _PARTITIONS < rows and len(shape) == 2):
         raise refuse(
             "NKI309",
-            f"{operation}: the vector of indices has shape {tuple(index.shape)}",
+            f"{operation}: the vector of indices has shape {shape}",
             tensor,
             limit=f"one index per partition: shape (partitions, 1), or ({_PARTITIONS}, n) for more rows",
         )
-    return index  # type: ignore[no-any-return]
+    return tile
 
 
-def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) -> None:
-    buffer = getattr(index, "_buffer", None)
-    if buffer is None:
+def _integer_tile(tensor: StridedView, operation: str, index: object, wanted: str) -> StridedView:
+    if not isinstance(index, StridedView):
         found = f"{index!r}" if integer_of(index) is not None else f"a {type(index).__name__}"
         raise refuse(
             "NKI309",
@@ -97,10 +95,11 @@ def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) 
             limit=f"the index is {wanted}",
             help="an index known at compile time goes into offset= or into plain indexing",
         )
-    if buffer.space is not MemoryRegion.sbuf:
+    require_valid(index)
+    if index._buffer.space is not MemoryRegion.sbuf:
         raise refuse(
             "NKI309",
-            f"{operation}: the index lies in {buffer.space.value}",
+            f"{operation}: the index lies in {index._buffer.space.value}",
             tensor,
             limit=f"the index is {wanted}",
             help="copy it into SBUF with dma_copy, or load it into a register with register_load",
@@ -113,44 +112,42 @@ def _integer_tile(tensor: StridedView, operation: str, index: Any, wanted: str) 
             limit=f"the index is {wanted}",
             help="make the index int32 or uint32",
         )
+    return index
 
 
-def dynamic_select(tensor: StridedView, dim: int, index: Any) -> Indirect:
-    """The record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
+def dynamic_select(tensor: StridedView, dim: int, index: object) -> Indirect:
+    """Return the record of `select(dim, index)` with a run-time index; the caller drops the dimension."""
     require_direct(tensor, "select")
     if dim == 0 and tensor._buffer.on_chip:
         raise partition_refusal(tensor, "select", "a run-time index cannot select partitions")
-    extent = tensor._shape[dim]
-    return Indirect(
-        kind="scalar",
-        index=scalar_index(tensor, "select", index),
-        stride=tensor._strides[dim],
-        dim=dim,
-        extent=extent,
-        lowest=0,
-        highest=extent - 1,
-        frozen_dim=None,
-    )
+    return _along(tensor, "scalar", dim, scalar_index(tensor, "select", index), None)
 
 
 def dynamic_slice(tensor: StridedView, dim: int, start: VirtualRegister, size: int) -> Indirect:
-    """The record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
+    """Return the record of the key `nl.ds(start, size)` at `dim` with a run-time start; the caller sets the size."""
     require_direct(tensor, "nl.ds")
+    return _along(tensor, "scalar", dim, start, dim, size)
+
+
+def _along(
+    tensor: StridedView, kind: Kind, dim: int, index: StridedView | VirtualRegister, frozen: int | None, size: int = 1
+) -> Indirect:
+    """Return the record of an index that picks `size` elements of dimension `dim` inside of that dimension."""
     extent = tensor._shape[dim]
     return Indirect(
-        kind="scalar",
-        index=start,
+        kind=kind,
+        index=index,
         stride=tensor._strides[dim],
         dim=dim,
         extent=extent,
         lowest=0,
         highest=extent - size,
-        frozen_dim=dim,
+        frozen_dim=frozen,
     )
 
 
-def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tuple[int, ...], Indirect]:
-    """Shape and record of `vector_select(dim, vector_offset)`."""
+def vector_select(tensor: StridedView, dim: object, vector_offset: object) -> tuple[tuple[int, ...], Indirect]:
+    """Return the shape and record of `vector_select(dim, vector_offset)`."""
     require_direct(tensor, "vector_select")
     last = len(tensor._shape) - 1
     number = integer_of(dim)
@@ -173,35 +170,25 @@ def vector_select(tensor: StridedView, dim: Any, vector_offset: Any) -> tuple[tu
             help="gather inside SBUF with nc_n_gather, local_gather or indirect()",
         )
     index = vector_index(tensor, "vector_select", vector_offset)
-    extent = tensor._shape[0]
-    record = Indirect(
-        kind="vector",
-        index=index,
-        stride=tensor._strides[0],
-        dim=0,
-        extent=extent,
-        lowest=0,
-        highest=extent - 1,
-        frozen_dim=0,
-    )
-    return (index._shape[0], *tensor._shape[1:]), record
+    return (index._shape[0], *tensor._shape[1:]), _along(tensor, "vector", 0, index, 0)
 
 
-def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indirect]:
-    """Layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
+def gather(tensor: StridedView, index: object, num_elem: object) -> tuple[Layout, Indirect]:
+    """Return the layout and record of `indirect(index, num_elem)`; the generation is checked where the view is used.
 
     Without `num_elem` all offsets count: `index.size`, or, where that is more than any engine's group of partitions
     holds, those of one group of 16 partitions (guess: the documented default exceeds a group's list there).
     """
     require_direct(tensor, "indirect")
+    require_valid(tensor)
     if not tensor._buffer.on_chip:
         raise refuse("NKI309", "indirect: the tensor lies in HBM", tensor, limit="tensor indirection is on-chip")
-    _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")
+    tile = _integer_tile(tensor, "indirect", index, "an integer tensor in SBUF of shape (P, K)")
     partitions = tensor._shape[0]
-    if index._shape[0] != partitions:
+    if tile._shape[0] != partitions:
         raise refuse(
             "NKI309",
-            f"indirect: index has {index._shape[0]} partitions, the tensor {partitions}",
+            f"indirect: index has {tile._shape[0]} partitions, the tensor {partitions}",
             tensor,
             limit="index.shape[0] == tensor.shape[0]",
         )
@@ -214,10 +201,10 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
             limit="offsets count along one free dimension",
             help="flatten_dims or slice to a two-dimensional view first",
         )
-    columns = index.size // partitions
+    columns = tile.size // partitions
     most = min(partitions, TENSOR_ENGINE_GATHER_GROUP) * columns
     if num_elem is None:
-        count = index.size if partitions <= TENSOR_ENGINE_GATHER_GROUP else GATHER_GROUP * columns
+        count = tile.size if partitions <= TENSOR_ENGINE_GATHER_GROUP else GATHER_GROUP * columns
     else:
         count = integer_of(num_elem) or 0
     if not 1 <= count <= most:
@@ -230,7 +217,7 @@ def gather(tensor: StridedView, index: Any, num_elem: Any) -> tuple[Layout, Indi
     size, step = (free[0], steps[0]) if free else (1, 1)
     record = Indirect(
         kind="gather",
-        index=index,
+        index=tile,
         stride=step,
         dim=1,
         extent=size,

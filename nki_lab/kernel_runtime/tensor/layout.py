@@ -1,28 +1,25 @@
-"""View operations that change sizes and strides but not which elements are meant: permute, reshape and their kin."""
+"""View operations that change sizes and strides and keep the elements: permute, reshape and their kin."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
 from nki_lab.kernel_runtime.tensor.pattern import reshape_strides
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
-from nki_lab.kernel_runtime.tensor.strided_view import StridedView
-
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
+from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
 
 
 def first_is_fixed(tensor: StridedView) -> bool:
-    """True where dimension 0 may not be moved, split, merged or resized: on-chip, and after vector_select."""
+    """Return whether dimension 0 may not be moved, split, merged or resized: on-chip, and after vector_select."""
     return tensor._buffer.on_chip or (tensor._indirect is not None and tensor._indirect.kind == "vector")
 
 
-def dimension(tensor: StridedView, operation: str, dim: Any, last: int | None = None) -> int:
-    """`dim` checked to be a dimension number of the tensor, 0..last."""
+def dimension(tensor: StridedView, operation: str, dim: object, last: int | None = None) -> int:
+    """Check that `dim` is a dimension number of the tensor, 0..last, and return it."""
     top = len(tensor._shape) - 1 if last is None else last
     number = integer_of(dim)
     if number is None or not 0 <= number <= top:
@@ -30,8 +27,8 @@ def dimension(tensor: StridedView, operation: str, dim: Any, last: int | None = 
     return number
 
 
-def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
-    """`dims` checked to be a permutation that leaves a fixed dimension 0 in place."""
+def permute(tensor: StridedView, dims: object) -> tuple[int, ...]:
+    """Check that `dims` is a permutation that leaves a fixed dimension 0 in place, and return it."""
     require_no_gather(tensor, "permute")
     rank = len(tensor._shape)
     order = tuple(integer_of(dim) for dim in dims) if isinstance(dims, tuple | list) else ()
@@ -47,8 +44,8 @@ def permute(tensor: StridedView, dims: Any) -> tuple[int, ...]:
     return order  # type: ignore[return-value]
 
 
-def broadcast(tensor: StridedView, dim: Any, size: Any) -> tuple[int, Layout]:
-    """The dimension and the layout of `broadcast(dim, size)`."""
+def broadcast(tensor: StridedView, dim: object, size: object) -> Layout:
+    """Return the layout of `broadcast(dim, size)`."""
     require_no_gather(tensor, "broadcast")
     number = dimension(tensor, "broadcast", dim)
     count = integer_of(size)
@@ -64,15 +61,15 @@ def broadcast(tensor: StridedView, dim: Any, size: Any) -> tuple[int, Layout]:
         )
     if number == 0 and first_is_fixed(tensor):
         raise partition_refusal(tensor, "broadcast", "dimension 0 cannot be repeated")
-    return number, (_replaced(tensor._shape, number, count), _replaced(tensor._strides, number, 0))
+    return _replaced(tensor._shape, number, count), _replaced(tensor._strides, number, 0)
 
 
 def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:
     return (*values[:position], value, *values[position + 1 :])
 
 
-def expand_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
-    """The dimension and the layout of `expand_dim(dim)`."""
+def expand_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
+    """Return the dimension and the layout of `expand_dim(dim)`."""
     require_no_gather(tensor, "expand_dim")
     shape, strides = tensor._shape, tensor._strides
     number = dimension(tensor, "expand_dim", dim, len(shape))
@@ -82,8 +79,8 @@ def expand_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     return number, ((*shape[:number], 1, *shape[number:]), (*strides[:number], step, *strides[number:]))
 
 
-def squeeze_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
-    """The dimension and the layout of `squeeze_dim(dim)`; the floor of two dimensions on-chip, one in HBM, stays."""
+def squeeze_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
+    """Return the dimension and the layout of `squeeze_dim(dim)`; two dimensions stay on-chip, one in HBM."""
     require_no_gather(tensor, "squeeze_dim")
     shape, strides = tensor._shape, tensor._strides
     number = dimension(tensor, "squeeze_dim", dim)
@@ -101,8 +98,8 @@ def squeeze_dim(tensor: StridedView, dim: Any) -> tuple[int, Layout]:
     return number, (shape[:number] + shape[number + 1 :], strides[:number] + strides[number + 1 :])
 
 
-def sizes_of(tensor: StridedView, operation: str, shape: Any) -> tuple[int, ...]:
-    """`shape` checked to be a sequence of integers."""
+def sizes_of(tensor: StridedView, operation: str, shape: object) -> tuple[int, ...]:
+    """Check that `shape` is a sequence of integers, and return it as a tuple."""
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
             "NKI305",
@@ -117,12 +114,12 @@ def sizes_of(tensor: StridedView, operation: str, shape: Any) -> tuple[int, ...]
     return tuple(sizes)  # type: ignore[arg-type]
 
 
-def reshape(tensor: StridedView, shape: Any) -> Layout:
-    """The layout of `reshape(shape)`."""
+def reshape(tensor: StridedView, shape: object) -> Layout:
+    """Return the layout of `reshape(shape)`."""
     require_no_gather(tensor, "reshape")
     old, strides = tensor._shape, tensor._strides
     new = sizes_of(tensor, "reshape", shape)
-    if min(new) < 1:
+    if min(new) < (1 if tensor._buffer.fault is None else 0):
         whole, rest = math.prod(old), math.prod(size for size in new if size > 0)
         fits = new.count(-1) == 1 and min(new) == -1 and not whole % rest
         raise refuse(
@@ -157,8 +154,8 @@ def reshape(tensor: StridedView, shape: Any) -> Layout:
     return new, result
 
 
-def reshape_dim(tensor: StridedView, dim: Any, shape: Any) -> tuple[int, Layout]:
-    """The dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
+def reshape_dim(tensor: StridedView, dim: object, shape: object) -> tuple[int, Layout]:
+    """Return the dimension and the layout of `reshape_dim(dim, shape)`: one dimension split, one -1 inferred."""
     require_no_gather(tensor, "reshape_dim")
     number = dimension(tensor, "reshape_dim", dim)
     whole, step = tensor._shape[number], tensor._strides[number]
@@ -183,20 +180,20 @@ def reshape_dim(tensor: StridedView, dim: Any, shape: Any) -> tuple[int, Layout]
 
 
 def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
-    """`parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
+    """Return `parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
     known = math.prod(size for size in parts if size != -1)
-    if known < 1 or any(size < 1 and size != -1 for size in parts):
+    if any(size < min(whole, 1) and size != -1 for size in parts):
         return None
     holes = parts.count(-1)
     if holes == 0:
         return tuple(parts) if known == whole else None
-    if holes > 1 or whole % known:
+    if holes > 1 or not known or whole % known:
         return None
     return tuple(whole // known if size == -1 else size for size in parts)
 
 
-def flatten_dims(tensor: StridedView, start_dim: Any, end_dim: Any) -> tuple[int, int, Layout]:
-    """First and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
+def flatten_dims(tensor: StridedView, start_dim: object, end_dim: object) -> tuple[int, int, Layout]:
+    """Return the first and last dimension and the layout of `flatten_dims(start_dim, end_dim)`, both ends included."""
     require_no_gather(tensor, "flatten_dims")
     shape, strides = tensor._shape, tensor._strides
     first = dimension(tensor, "flatten_dims", start_dim)
@@ -225,7 +222,7 @@ def flatten_dims(tensor: StridedView, start_dim: Any, end_dim: Any) -> tuple[int
 
 
 def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
+    """Return the shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
     if tensor._indirect is not None:
         raise refuse(
             "NKI309",
@@ -280,8 +277,10 @@ def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tup
 Names = tuple[str | tuple[str, ...], ...]
 
 
-def rearrange(tensor: StridedView, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any) -> Layout:
-    """The layout of `rearrange`: groups of the source split, names reordered, groups of the destination merged."""
+def rearrange(
+    tensor: StridedView, src_pattern: object, dst_pattern: object, fixed_sizes: Mapping[str, int] | None
+) -> Layout:
+    """Return the layout of `rearrange`: source groups split, names reordered, destination groups merged."""
     require_no_gather(tensor, "rearrange")
     source = _groups(tensor, "src_pattern", src_pattern)
     target = _groups(tensor, "dst_pattern", dst_pattern)
@@ -314,7 +313,7 @@ def rearrange(tensor: StridedView, src_pattern: Any, dst_pattern: Any, fixed_siz
     return tuple(shape), tuple(strides)
 
 
-def _groups(tensor: StridedView, which: str, pattern: Any) -> list[tuple[str, ...]]:
+def _groups(tensor: StridedView, which: str, pattern: object) -> list[tuple[str, ...]]:
     groups: list[tuple[str, ...]] = []
     if isinstance(pattern, tuple | list):
         for entry in pattern:
@@ -337,7 +336,7 @@ def _groups(tensor: StridedView, which: str, pattern: Any) -> list[tuple[str, ..
 def _named_axes(
     tensor: StridedView, source: list[tuple[str, ...]], fixed: dict[str, int]
 ) -> dict[str, tuple[int, int]]:
-    """Size and stride of each name."""
+    """Return the size and stride of each name."""
     if len(source) != len(tensor._shape):
         raise refuse(
             "NKI305",
@@ -364,6 +363,6 @@ def _named_axes(
     return axes
 
 
-def _size_of(value: Any) -> int:
+def _size_of(value: object) -> int:
     size = integer_of(value)
     return 0 if size is None else size

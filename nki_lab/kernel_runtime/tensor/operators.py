@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Number
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 
 def outside_kernel(tensor: StridedView, use: str) -> Exception:
-    """The error of an operation that needs an executor, on a tensor that belongs to none."""
+    """Return the error of an operation that needs an executor, on a tensor that belongs to none."""
     return error_of(
         diagnose(
             "NKI005",
@@ -38,6 +38,13 @@ def _inplace(name: str) -> Callable[[TensorOperators, Any], Any]:
     return update
 
 
+def _refused(use: str) -> Callable[[TensorOperators], NoReturn]:
+    def refuse_use(self: TensorOperators) -> NoReturn:
+        self._needed(use)
+
+    return refuse_use
+
+
 class TensorOperators(StridedView):
     """Arithmetic, comparisons and conversions of a tensor.
 
@@ -53,29 +60,10 @@ class TensorOperators(StridedView):
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, f"the operator {name}")
+        for operand in (self, other):
+            if isinstance(operand, StridedView):
+                require_valid(operand)
         return owner.operator(name, self, other, reflected)
-
-    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
-    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
-    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
-    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
-    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", reflected=True)
-    __mod__, __rmod__ = _operator("mod"), _operator("mod", reflected=True)
-    __pow__, __rpow__ = _operator("power"), _operator("power", reflected=True)
-    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", reflected=True)
-    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", reflected=True)
-    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", reflected=True)
-    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", reflected=True)
-    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", reflected=True)
-    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", reflected=True)
-    __iadd__ = _inplace("add")
-    __isub__ = _inplace("subtract")
-    __imul__ = _inplace("multiply")
-    __itruediv__ = _inplace("divide")
-    __lt__ = _operator("less")
-    __le__ = _operator("less_equal")
-    __gt__ = _operator("greater")
-    __ge__ = _operator("greater_equal")
 
     def __neg__(self) -> Any:
         return self._operate("negative", None)
@@ -134,20 +122,29 @@ class TensorOperators(StridedView):
             self._needed("used as a condition")
         return bool(truth(self))
 
-    def __int__(self) -> int:
-        self._needed("converted to int")
-
-    def __float__(self) -> float:
-        self._needed("converted to float")
-
-    def __complex__(self) -> complex:
-        self._needed("converted to complex")
-
-    def __index__(self) -> int:
-        self._needed("used as an integer (index, range or slice bound)")
+    __int__ = _refused("converted to int")
+    __float__ = _refused("converted to float")
+    __complex__ = _refused("converted to complex")
+    __index__ = _refused("used as an integer (index, range or slice bound)")
 
     def __contains__(self, item: object) -> bool:
         self._needed("searched with `in`")
 
     def __len__(self) -> int:
         return self._shape[0]
+
+
+_TWO_SIDED: Final = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
+    "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+"""Python's operators, which `r` reflects, with the names of `nki.language`."""
+_ORDERINGS: Final = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+for _python, _name in (_TWO_SIDED | _ORDERINGS).items():
+    setattr(TensorOperators, f"__{_python}__", _operator(_name))
+for _python, _name in _TWO_SIDED.items():
+    setattr(TensorOperators, f"__r{_python}__", _operator(_name, reflected=True))
+for _python in ("add", "sub", "mul", "truediv"):
+    setattr(TensorOperators, f"__i{_python}__", _inplace(_TWO_SIDED[_python]))

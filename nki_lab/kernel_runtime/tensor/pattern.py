@@ -12,24 +12,24 @@ Sizes = tuple[int, ...]
 
 
 def normalise(shape: Sequence[int], strides: Sequence[int], keep_first: bool = False) -> tuple[Sizes, Sizes]:
-    """The same element sequence in the fewest dimensions: size-1 dimensions dropped, mergeable neighbours merged.
+    """Return the element sequence in the fewest dimensions: size-1 dimensions dropped, neighbours merged.
 
     `keep_first` leaves dimension 0 as it is (the partition dimension). One element gives `((), ())`.
     """
     sizes: list[int] = []
     steps: list[int] = []
-    floor = 0
+    fixed = 0
     start = 0
     if keep_first:
         sizes.append(shape[0])
         steps.append(strides[0])
-        floor = start = 1
+        fixed = start = 1
     for k in range(start, len(shape)):
         size = shape[k]
         if size == 1:
             continue
         step = strides[k]
-        if len(sizes) > floor and steps[-1] == step * size:
+        if len(sizes) > fixed and steps[-1] == step * size:
             sizes[-1] *= size
             steps[-1] = step
         else:
@@ -39,7 +39,7 @@ def normalise(shape: Sequence[int], strides: Sequence[int], keep_first: bool = F
 
 
 def extent(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Lowest and highest element addressed, both inclusive."""
+    """Return the lowest and highest element addressed, both inclusive."""
     low = high = offset
     for size, step in zip(shape, strides, strict=True):
         if step >= 0:
@@ -50,7 +50,7 @@ def extent(offset: int, shape: Sequence[int], strides: Sequence[int]) -> tuple[i
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """True if the elements lie one after the other in row-major order; size-1 dimensions do not count."""
+    """Return whether the elements lie one after the other in row-major order; size-1 dimensions do not count."""
     expected = 1
     for k in range(len(shape) - 1, -1, -1):
         size = shape[k]
@@ -62,7 +62,9 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def reshape_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequence[int]) -> Sizes | None:
-    """Strides that read the same element sequence as `new_shape` (equal element count); None where a copy is needed."""
+    """Return strides that read the same elements as `new_shape`, of equal count; None where a copy is needed."""
+    if 0 in new_shape:
+        return (0,) * len(new_shape)
     sizes, steps = normalise(shape, strides)
     block = len(sizes) - 1
     left = sizes[block] if sizes else 1

@@ -1,4 +1,4 @@
-"""The errors of view operations: how a tensor is named in them, and the shapes of refusal several operations share."""
+"""The errors of view operations: the description of a tensor, and the refusals that several operations share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,30 @@ PARTITION_RULE = "dimension 0 of an SBUF or PSUM tensor is the partition dimensi
 
 
 def describe(tensor: StridedView) -> str:
-    """The tensor in a message: name, shape, dtype, memory."""
+    """Describe the tensor in a message: name, shape, dtype, memory."""
     buffer = tensor._buffer
     name = f"{buffer.name}: " if buffer.name else ""
     return f"{name}{tensor._shape} {tensor._dtype.name} in {buffer.space.value}"
 
 
 def refuse(code: str, message: str, tensor: StridedView, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
-    """The error `code` about a view operation on `tensor`."""
-    return error_of(diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+    """Return the error `code` about a view operation on `tensor`; the fault of a view that is invalid already."""
+    fault = tensor._buffer.fault
+    return error_of(fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+
+
+def require_valid(tensor: StridedView) -> None:
+    """Raise the fault of a view that leaves its tensor or is empty.
+
+    Making such a view is legal, since kernels compute views that they do not use in their last iteration.
+    """
+    fault = tensor._buffer.fault
+    if fault is not None:
+        raise error_of(fault)
 
 
 def bad_dimension(tensor: StridedView, operation: str, dim: object, last: int) -> NkiError:
-    """Refusal of a dimension number outside 0..last."""
+    """Return the refusal of a dimension number outside 0..last."""
     if not isinstance(dim, int) or isinstance(dim, bool):
         return refuse("NKI304", f"{operation}: dim is a {type(dim).__name__}, not an integer", tensor)
     hint = f"count from the front: dim={dim + last + 1}" if -last - 1 <= dim < 0 else ""
@@ -35,7 +46,7 @@ def bad_dimension(tensor: StridedView, operation: str, dim: object, last: int) -
 
 
 def partition_refusal(tensor: StridedView, operation: str, message: str) -> NkiError:
-    """Refusal of an operation that would move, split or resize dimension 0."""
+    """Return the refusal of an operation that would move, split or resize dimension 0."""
     if tensor._buffer.on_chip:
         return refuse(
             "NKI312",

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from nki_lab.diagnostic import diagnose, error_of
+
+
+def _refused(use: str) -> Callable[..., NoReturn]:
+    def refuse_use(self: VirtualRegister, *operands: object) -> NoReturn:
+        self._needed(use)
+
+    return refuse_use
 
 
 class VirtualRegister:
@@ -12,7 +20,7 @@ class VirtualRegister:
 
     Usable as `scalar_offset` of `ap`, index of `select`, start of `nl.ds`, bound of a dynamic loop. Registers of loop
     variables are `frozen`: instructions may not write them. `state` belongs to the executor, as does `owner`, which
-    says what `while register:` means. Any other use that needs the value now (arithmetic, comparison with a number,
+    defines `while register:`. Any other use that needs the value now (arithmetic, comparison with a number,
     `if`, `int()`, `range()`) raises NKI017.
     """
 
@@ -66,20 +74,11 @@ class VirtualRegister:
             self._needed("tested")
         return goes_on
 
-    def __int__(self) -> int:
-        self._needed("converted to int")
-
-    def __float__(self) -> float:
-        self._needed("converted to float")
-
-    def __index__(self) -> int:
-        self._needed("used as an integer (index, range or slice bound)")
-
-    def _arithmetic(self, *operands: object) -> NoReturn:
-        self._needed("used in arithmetic")
-
-    def _ordering(self, other: object) -> bool:
-        self._needed("compared")
+    __int__ = _refused("converted to int")
+    __float__ = _refused("converted to float")
+    __index__ = _refused("used as an integer (index, range or slice bound)")
+    _arithmetic = _refused("used in arithmetic")
+    _ordering = _refused("compared")
 
     __lt__ = __le__ = __gt__ = __ge__ = _ordering
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from nki_lab.diagnostic import error_of
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import Address, Buffer, MemoryRegion
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.view_type import PSUM_BANK_BYTES, ViewType
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
+"""Sizes and strides of the dimensions, outermost first."""
 
 Kind = Literal["scalar", "vector", "gather"]
 
@@ -25,7 +29,7 @@ class Indirect:
     `stride` counts elements of the view's dtype. `dim` is the indexed dimension of the tensor the index was applied to
     and `extent` its size. Index values from `lowest` to `highest` stay inside the storage (for select, vector_select
     and nl.ds inside the indexed dimension); others are refused when the kernel runs. `frozen_dim` is the dimension of
-    the view that takes part in the indirection and is no more sliced or selected, None where it is gone.
+    the view that takes part in the indirection and is no more sliced or selected, None where it was removed.
     """
 
     kind: Kind
@@ -82,7 +86,7 @@ class StridedView:
 
     @property
     def dtype(self) -> Any:
-        """The NumPy-compatible dtype that `nki.language` names."""
+        """Return the NumPy-compatible dtype that `nki.language` names."""
         return self._dtype.host
 
     @property
@@ -118,11 +122,13 @@ _PLAIN: dict[tuple[object, ...], ViewType] = {}  # the same ones, of views in HB
 
 
 def view_type(tensor: StridedView) -> ViewType:
-    """The tensor's ViewType, found once and kept on the tensor."""
+    """Return the tensor's ViewType, found once and kept on the tensor; raises the fault of an invalid view."""
     known = tensor._type
     if known is not None:
         return known
     buffer = tensor._buffer
+    if buffer.fault is not None:
+        raise error_of(buffer.fault)
     dtype = tensor._dtype
     strides = tensor._strides
     indirect = tensor._indirect

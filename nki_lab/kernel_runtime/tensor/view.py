@@ -7,16 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor import access, indirect, layout
-from nki_lab.kernel_runtime.tensor.buffer import Buffer, MemoryRegion, integer_of, row_major, sbuf
+from nki_lab.kernel_runtime.tensor.buffer import Buffer, InvalidBuffer, MemoryRegion, integer_of, row_major, sbuf
 from nki_lab.kernel_runtime.tensor.indexing import resolve
 from nki_lab.kernel_runtime.tensor.indirect import moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
 from nki_lab.kernel_runtime.tensor.pattern import is_dense
-from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
+from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
-from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
+from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Layout, StridedView
 
 _new: Final = object.__new__
 
@@ -35,7 +36,7 @@ class NkiTensor(TensorOperators):
     def __init__(
         self, shape: Any, dtype: Any, storage: Any = None, buffer: MemoryRegion | str = sbuf, name: str = ""
     ) -> None:
-        """A whole tensor on `storage`, a Buffer; None makes a placeholder without values."""
+        """Make a whole tensor on `storage`, a Buffer; None makes a placeholder without values."""
         sizes = tuple(shape)
         self._dtype = dtype_of(dtype)
         if storage is None:
@@ -50,20 +51,20 @@ class NkiTensor(TensorOperators):
         self._extra = None
 
     def is_contiguous(self) -> bool:
-        """True if the elements are dense in row-major order, on-chip within each partition."""
+        """Return whether the elements are dense in row-major order, on-chip within each partition."""
         first = 1 if self._buffer.on_chip else 0
         return is_dense(self._shape[first:], self._strides[first:])
 
     def get_pattern(self) -> list[list[int]]:
-        """`[[stride, count], ...]` of the dimensions, outermost first, as `ap` takes it."""
+        """Return `[[stride, count], ...]` of the dimensions, outermost first, as `ap` takes it."""
         return [[step, count] for step, count in zip(self._strides, self._shape, strict=True)]
 
     def is_indirect(self) -> bool:
-        """True if a run-time index takes part in the view's addresses."""
+        """Return whether a run-time index takes part in the view's addresses."""
         return self._indirect is not None
 
     def __getitem__(self, key: Any) -> NkiTensor:
-        """The view that integers, slices, `nl.ds` and `...` address. Bounds are checked, never clipped."""
+        """Return the view that integers, slices, `nl.ds` and `...` address. Bounds are checked, never clipped."""
         if type(key) is tuple and len(key) == 2 and self._indirect is None:
             shape = self._shape
             rows, columns = key
@@ -103,12 +104,25 @@ class NkiTensor(TensorOperators):
         subscript = getattr(self._buffer.owner, "subscript", None)
         if subscript is not None:
             return subscript(self, key)  # type: ignore[no-any-return]
-        sizes, steps, offset, index = resolve(self, key)
-        return make_view(self._buffer, sizes, steps, offset, self._dtype, index)
+        faults: list[NkiError] = []
+        sizes, steps, offset, index = resolve(self, key, faults)
+        buffer = self._failing(faults[0]) if faults else self._buffer
+        return make_view(buffer, sizes, steps, offset, self._dtype, index)
+
+    def _relaid(self, sizes: tuple[int, ...], steps: tuple[int, ...], index: Indirect | None) -> NkiTensor:
+        """Return the view from the same first element with other sizes, strides and run-time index."""
+        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, index)
+
+    def _failing(self, error: NkiError) -> Buffer:
+        """Return the buffer of a view of this tensor that raises `error` when something uses its elements."""
+        (fault,) = error.diagnostics
+        locate = getattr(self._buffer.owner, "located", None)
+        return InvalidBuffer(self._buffer, fault if locate is None else locate(fault))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Copies `value` into the view `self[key]`."""
+        """Copy `value` into the view `self[key]`."""
         target = self[key]
+        require_valid(target)
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, "an assignment")
@@ -126,22 +140,25 @@ class NkiTensor(TensorOperators):
         return (self[position] for position in range(self._shape[0]))
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
-        """Elements start, start + step, ... before `end` along `dim`; 0 <= start < end <= the dimension's size."""
+        """Return elements start, start + step, ... before `end` along `dim`; 0 <= start < end <= the size."""
         number = layout.dimension(self, "slice", dim)
-        for bound in (start, end):
-            value = integer_of(bound)
-            if value is not None and value < 0:
-                raise refuse(
-                    "NKI303",
-                    f"slice: bound {value} of dimension {number}",
-                    self,
-                    limit="0 <= start < end",
-                    help=f"count from the front: {value + self._shape[number]}",
-                )
-        return self[_along(number, slice(start, end, step))]
+        view = self[_along(number, slice(start, end, step))]
+        negative = next((bound for bound in map(integer_of, (start, end)) if bound is not None and bound < 0), None)
+        if negative is None:
+            return view
+        error = refuse(
+            "NKI303",
+            f"slice: bound {negative} of dimension {number}",
+            self,
+            limit="0 <= start < end",
+            help=f"count from the front: {negative + self._shape[number]}",
+        )
+        count = len(range(start, end, step))
+        sizes = (*self._shape[:number], count, *self._shape[number + 1 :])
+        return make_view(self._failing(error), sizes, view._strides, view._offset, self._dtype, view._indirect)
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
-        """The view at `index` along `dim`, which is dropped; `index` is an integer, a (1, 1) SBUF tensor or a register.
+        """Return the view at `index`, an integer, a (1, 1) SBUF tensor or a register, along `dim`, which is dropped.
 
         Dimension 0 of an on-chip tensor stays with size 1, and is selected by integers only.
         """
@@ -162,66 +179,60 @@ class NkiTensor(TensorOperators):
         return make_view(self._buffer, sizes, steps, offset, self._dtype, record)
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
-        """Rows of an HBM tensor, one for each index in `vector_offset`, an SBUF tensor (partitions, 1); `dim` is 0."""
+        """Return a row of an HBM tensor for each index in `vector_offset`, in SBUF (partitions, 1); `dim` is 0."""
         sizes, record = indirect.vector_select(self, dim, vector_offset)
-        return make_view(self._buffer, sizes, self._strides, self._offset, self._dtype, record)
+        return self._relaid(sizes, self._strides, record)
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
-        """Dimensions in the order `dims`."""
+        """Return the view with its dimensions in the order `dims`."""
         order = layout.permute(self, dims)
         record = self._indirect
         if record is not None and record.frozen_dim is not None:
             record = moved(record, order.index(record.frozen_dim))
-        sizes = tuple([self._shape[k] for k in order])
-        return make_view(
-            self._buffer, sizes, tuple([self._strides[k] for k in order]), self._offset, self._dtype, record
-        )
+        return self._relaid(tuple([self._shape[k] for k in order]), tuple([self._strides[k] for k in order]), record)
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
-        """Dimension `dim`, of size 1, repeated `size` times."""
-        _, (sizes, steps) = layout.broadcast(self, dim, size)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._indirect)
+        """Return the view with dimension `dim`, of size 1, repeated `size` times."""
+        return self._relaid(*layout.broadcast(self, dim, size), self._indirect)
 
     def expand_dim(self, dim: int) -> NkiTensor:
-        """A new dimension of size 1 at position `dim`."""
+        """Return the view with a new dimension of size 1 at position `dim`."""
         number, (sizes, steps) = layout.expand_dim(self, dim)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._shifted(number, 1))
+        return self._relaid(sizes, steps, self._shifted(number, 1))
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
-        """Without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
+        """Return the view without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
         number, (sizes, steps) = layout.squeeze_dim(self, dim)
         record = self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
-        """Dimension `dim` split into `shape`, of which one size may be -1."""
+        """Return the view with dimension `dim` split into `shape`, of which one size may be -1."""
         number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
         grown = len(sizes) - len(self._shape)
         record = self._indirect
         if grown and record is not None:
             record = moved(record, None) if record.frozen_dim == number else self._shifted(number, grown)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
-        """Dimensions start_dim..end_dim, both included, merged into one."""
+        """Return the view with dimensions start_dim..end_dim, both included, merged into one."""
         first, last, (sizes, steps) = layout.flatten_dims(self, start_dim, end_dim)
         record = self._indirect
         if record is not None and record.frozen_dim is not None and first < last and record.frozen_dim >= first:
             frozen = record.frozen_dim
             record = moved(record, None if frozen <= last else frozen - (last - first))
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
-        """The same elements in row-major order as `shape`; refused where that would need a copy."""
-        sizes, steps = layout.reshape(self, shape)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+        """Return the same elements in row-major order as `shape`; refused where that would need a copy."""
+        return self._reordered(layout.reshape(self, shape))
 
     def rearrange(
         self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
     ) -> NkiTensor:
-        """Dimensions named by `src_pattern`, split where it groups names, ordered and grouped as in `dst_pattern`."""
-        sizes, steps = layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, self._relaid(sizes))
+        """Return the dimensions that `src_pattern` names and splits, ordered and grouped as in `dst_pattern`."""
+        return self._reordered(layout.rearrange(self, src_pattern, dst_pattern, fixed_sizes))
 
     def ap(
         self,
@@ -232,17 +243,18 @@ class NkiTensor(TensorOperators):
         indirect_dim: int = 0,
         dtype: Any = None,
     ) -> NkiTensor:
-        """A view of the storage by explicit `[step, count]` pairs, outermost first, in elements of `dtype`.
+        """Return a view of the storage by explicit `[step, count]` pairs, outermost first, in elements of `dtype`.
 
         The pattern ignores this view's shape and strides; it starts at this view's offset plus `offset`. On-chip the
         first pair walks whole partitions. A run-time index moves the view by index times this view's stride of
         `indirect_dim`: `scalar_offset` for all elements, `vector_offset` in place of the leading step.
         """
         made = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
-        return make_view(self._buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
+        buffer = self._buffer if made.fault is None else self._failing(made.fault)
+        return make_view(buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
 
     def view(self, dtype: Any) -> NkiTensor:
-        """The same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
+        """Return the same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
         target = dtype_of(dtype)
         sizes, steps, offset = layout.reinterpret(self, target)
         return make_view(self._buffer, sizes, steps, offset, target, None)
@@ -250,27 +262,28 @@ class NkiTensor(TensorOperators):
     reinterpret_cast = view
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Columns at the free-dimension offsets in `index` (tensor indirection), shape (partitions, num_elem)."""
+        """Return columns at the free offsets in `index` (tensor indirection), shape (partitions, num_elem)."""
         (sizes, steps), record = indirect.gather(self, index, num_elem)
-        return make_view(self._buffer, sizes, steps, self._offset, self._dtype, record)
+        return self._relaid(sizes, steps, record)
 
     def _shifted(self, position: int, by: int) -> Indirect | None:
-        """The run-time record after `by` dimensions came (or went, if negative) at `position`."""
+        """Return the run-time record after `by` dimensions were inserted (or removed, if negative) at `position`."""
         record = self._indirect
         if record is None or record.frozen_dim is None or record.frozen_dim < position:
             return record
-        gone = record.frozen_dim == position and by < 0
-        return moved(record, None if gone else record.frozen_dim + by)
+        removed = record.frozen_dim == position and by < 0
+        return moved(record, None if removed else record.frozen_dim + by)
 
-    def _relaid(self, sizes: tuple[int, ...]) -> Indirect | None:
-        """The run-time record after a change of the whole layout: only a vector's dimension 0 keeps its place."""
+    def _reordered(self, sizes_and_steps: Layout) -> NkiTensor:
+        """Return the view after a change of the whole layout, where only a vector's dimension 0 keeps its place."""
         record = self._indirect
-        if record is None or record.kind == "vector" or sizes == self._shape:
-            return record
-        return moved(record, None)
+        if record is not None and record.kind != "vector" and sizes_and_steps[0] != self._shape:
+            record = moved(record, None)
+        return self._relaid(*sizes_and_steps, record)
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The values after everything issued so far."""
+        """Return the values after everything issued so far."""
+        require_valid(self)
         owner = self._buffer.owner
         if owner is None:
             raise outside_kernel(self, "reading values")
@@ -282,7 +295,8 @@ class NkiTensor(TensorOperators):
 
     def _values(self) -> np.ndarray[Any, Any] | None:
         owner = self._buffer.owner
-        return self.numpy() if getattr(owner, "has_values", False) is True else None
+        known = self._buffer.fault is None and getattr(owner, "has_values", False) is True
+        return self.numpy() if known else None
 
     def __str__(self) -> str:
         values = self._values()
@@ -298,7 +312,7 @@ class NkiTensor(TensorOperators):
 
 
 def _along(dim: int, item: Any) -> tuple[Any, ...]:
-    """The key that applies `item` to dimension `dim` and leaves the others whole."""
+    """Return the key that applies `item` to dimension `dim` and leaves the others whole."""
     return (*(slice(None),) * dim, item, Ellipsis)
 
 
@@ -310,7 +324,7 @@ def make_view(
     dtype: DType,
     indirect: Indirect | None = None,
 ) -> NkiTensor:
-    """A tensor from its parts, unchecked: strides and offset in elements of `dtype`."""
+    """Return a tensor from its parts, unchecked: strides and offset in elements of `dtype`."""
     view = _new(NkiTensor)
     view._buffer = buffer
     view._shape = shape
@@ -325,5 +339,5 @@ def make_view(
 
 
 def whole(buffer: Buffer) -> NkiTensor:
-    """The fresh tensor that covers `buffer`."""
+    """Return the fresh tensor that covers `buffer`."""
     return make_view(buffer, buffer.shape, row_major(buffer.shape), 0, buffer.dtype)

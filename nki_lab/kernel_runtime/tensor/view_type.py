@@ -23,7 +23,7 @@ class ViewType:
     elements; `span_bytes` reaches from the first to the last byte of them. `contiguous` as `NkiTensor.is_contiguous`;
     `innermost_stride` is the stride of the last merged free dimension, 1 for a single element. `bank_offset` is the
     byte, modulo a PSUM bank, at which a PSUM view starts in its partition; 0 elsewhere. `indirect` is None, "scalar",
-    "vector" or "gather". `placed` says whether the buffer has an address. `index` is the type of
+    "vector" or "gather". `placed` states whether the buffer has an address. `index` is the type of
     the tensor that holds run-time indices, None where there is none or a register holds it.
     """
 

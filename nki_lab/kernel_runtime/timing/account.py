@@ -1,7 +1,8 @@
-"""What the columns of a walk add up to: where each lane's time went, and where the kernel's did."""
+"""Sums of the columns of a walk: where each lane's time went, and where the kernel's did."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost
 from nki_lab.kernel_runtime.timing.path import Path, path_of
-from nki_lab.kernel_runtime.timing.reasons import LAUNCH, confidence_of
+from nki_lab.kernel_runtime.timing.reasons import LAUNCH, by_reason, confidence_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 
 Times = NDArray[np.int64]
@@ -21,7 +22,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTime:
-    """Where one lane's time went, in picoseconds: `busy` + the sum of `stalls` + `empty` is the makespan.
+    """The time of one lane, in picoseconds: `busy` + the sum of `stalls` + `empty` is the makespan.
 
     `busy` is the ops' own work, `stalls` the waits before them and the stretches within them by number of reason,
     `empty` the time after the lane's last op.
@@ -42,9 +43,9 @@ class Timing:
 
     `start`, `duration`: when an op takes its lane and for how long; `ready`: when its result is visible to its own
     lane. `wait`: how long the lane stood still before it, because of `stall` (a number of STALL_REASONS), up to the
-    last `setup` of it, which went to `setup_reason`. `busy`: the op's own work; the rest of `duration` went to `held`.
-    `after`: the op whose end let it start, -1 for none. `work`: elements, or multiply-adds of a matrix product;
-    `bytes`: moved by DMA. `confidence`: a number of CONFIDENCES.
+    last `setup` of it, which went to `setup_reason`. `busy`: the op's own work; the rest of `duration` went to
+    `throttle_reason`. `critical_pred`: the op whose end let it start, -1 for none. `work`: elements, or multiply-adds
+    of a matrix product; `bytes`: moved by DMA. `confidence`: a number of CONFIDENCES.
     """
 
     start: Times
@@ -53,12 +54,12 @@ class Timing:
     wait: Times
     setup: Times
     busy: Times
-    after: Times
+    critical_pred: Times
     work: NDArray[np.uint32]
     bytes: NDArray[np.uint32]
     stall: NDArray[np.uint8]
     setup_reason: NDArray[np.uint8]
-    held: NDArray[np.uint8]
+    throttle_reason: NDArray[np.uint8]
     confidence: NDArray[np.uint8]
     makespan: int
     lanes: tuple[LaneTime, ...]
@@ -68,75 +69,60 @@ class Timing:
     @property
     def stalls(self) -> dict[str, int]:
         """Picoseconds that lanes stood still, by reason, over all lanes."""
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for lane in self.lanes:
-            for reason, time in lane.stalls.items():
-                name = STALL_REASONS[reason]
-                total[name] = total.get(name, 0) + time
-        return total
+            total.update({STALL_REASONS[reason]: time for reason, time in lane.stalls.items()})
+        return dict(total)
 
 
 def timing_of(
     program: Program, schedule: Schedule, columns: Columns, costs: list[VariantCost], launch: int, teardown: int
 ) -> Timing:
-    """The columns with what they add up to. The kernel begins with `launch` and ends with `teardown` picoseconds."""
-    variant = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
-    start, duration, ready, busy = (_times(c) for c in (columns.start, columns.duration, columns.ready, columns.busy))
+    """Return columns with their sums. The kernel begins with `launch` and ends with `teardown` picoseconds."""
+    variant = program.variant_column()
+    start, duration, ready, busy, setup, critical_pred = (
+        np.array(column, np.int64)
+        for column in (
+            columns.start, columns.duration, columns.ready, columns.busy, columns.setup, columns.critical_pred,
+        )
+    )  # fmt: skip
+    stall, setup_reason, throttle_reason = (
+        np.frombuffer(bytes(column), np.uint8)
+        for column in (columns.stall, columns.setup_reason, columns.throttle_reason)
+    )
     makespan = int(ready.max(initial=launch)) + teardown
     wait = np.zeros(len(start), np.int64)
-    stall, setup_reason, held = (_bytes(c) for c in (columns.stall, columns.setup_reason, columns.held))
-    setup = _times(columns.setup)
     lanes = []
-    for number, lane in enumerate(schedule.lanes):
-        rows = schedule.order[number].astype(np.int64)
-        if len(rows):
-            ends = start[rows] + duration[rows]
-            free = np.concatenate(([launch], ends[:-1]))
-            wait[rows] = start[rows] - free
-        stalls = _stalls(rows, wait, setup, duration - busy, stall, setup_reason, held)
-        if len(rows) and launch:
-            stalls[LAUNCH] = stalls.get(LAUNCH, 0) + launch
-        used = int(ends[-1]) if len(rows) else 0
+    for lane, order in zip(schedule.lanes, schedule.order, strict=True):
+        rows = order.astype(np.int64)
+        ends = np.concatenate(([launch if len(rows) else 0], start[rows] + duration[rows]))
+        wait[rows] = start[rows] - ends[:-1]
+        stalls = by_reason(
+            (stall[rows], wait[rows] - setup[rows]),
+            (setup_reason[rows], setup[rows]),
+            (throttle_reason[rows], duration[rows] - busy[rows]),
+            (np.array([LAUNCH]), ends[:1]),
+        )
         lanes.append(
             LaneTime(
                 name=lane.name, kind=lane.kind, core=lane.core, ops=len(rows), busy=int(busy[rows].sum()),
-                stalls=dict(sorted(stalls.items())), empty=makespan - used,
+                stalls=stalls, empty=makespan - int(ends[-1]),
             )
         )  # fmt: skip
     path = path_of(columns, launch, teardown, makespan)
     confidence = np.array([cost.confidence for cost in costs], np.uint8)[variant]
     return Timing(
-        start=start, duration=duration, ready=ready, wait=wait, setup=setup, busy=busy, after=_times(columns.after),
+        start=start, duration=duration, ready=ready, wait=wait, setup=setup, busy=busy, critical_pred=critical_pred,
         work=_counts([cost.work for cost in costs], variant), bytes=_counts([cost.bytes for cost in costs], variant),
-        stall=stall, setup_reason=setup_reason, held=held, confidence=confidence, makespan=makespan,
-        lanes=tuple(lanes), path=path, trust=_trust(program, path, confidence),
+        stall=stall, setup_reason=setup_reason, throttle_reason=throttle_reason, confidence=confidence,
+        makespan=makespan, lanes=tuple(lanes), path=path, trust=_trust(program, path, confidence),
     )  # fmt: skip
-
-
-def _times(column: object) -> Times:
-    return np.array(column, np.int64)
-
-
-def _bytes(column: bytearray) -> NDArray[np.uint8]:
-    return np.frombuffer(bytes(column), np.uint8)
 
 
 def _counts(values: list[int], variant: NDArray[np.int64]) -> NDArray[np.uint32]:
     """A count for each op, the largest that the column holds where there is more."""
     most = np.iinfo(np.uint32).max
     return np.array([min(value, int(most)) for value in values], np.uint32)[variant]
-
-
-def _stalls(
-    rows: Times, wait: Times, setup: Times, stretch: Times, stall: NDArray[np.uint8],
-    setup_reason: NDArray[np.uint8], held: NDArray[np.uint8],
-) -> dict[int, int]:  # fmt: skip
-    """Time by reason over some rows."""
-    total = np.zeros(len(STALL_REASONS), np.int64)
-    np.add.at(total, stall[rows], (wait - setup)[rows])
-    np.add.at(total, setup_reason[rows], setup[rows])
-    np.add.at(total, held[rows], stretch[rows])
-    return {reason: time for reason, time in enumerate(total.tolist()) if time}
 
 
 def _trust(program: Program, path: Path, confidence: NDArray[np.uint8]) -> dict[str, float]:

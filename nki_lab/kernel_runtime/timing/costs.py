@@ -1,14 +1,15 @@
-"""What each variant of a program costs, in picoseconds, and what it asks of its engine besides."""
+"""The costs of each variant of a program, in picoseconds, and its other demands on its engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from nki_lab.diagnostic import diagnose, error_of
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
+from nki_lab.kernel_runtime.tensor import ViewType
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 PICOSECONDS: Final = 1000
@@ -63,13 +64,12 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         name = variant.instruction.name
         raise error_of(
             diagnose(
-                "NKI010",
-                f"{name} has no cost: {declared.reason}",
+                "NKI010", f"{name} has no cost: {declared.reason}",
                 limit="the time of a kernel is known where the cost of each of its instructions is",
                 help=f"leave {name} out of what is timed, or run the kernel without timing",
             )
-        )
-    cost = declared(arch, variant.use)
+        )  # fmt: skip
+    cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
     work = variant.instruction.work(variant.use)
     if variant.instruction.dma_route is not None:
@@ -82,7 +82,6 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
             trigger=trigger, start_latency=_start_latency(arch, route, variant, trigger),
         )  # fmt: skip
     clock = arch.ghz(variant.engine)
-    history = variant.instruction.history
     return VariantCost(
         interval=picoseconds(cost.interval / clock),
         latency=picoseconds(cost.latency / clock),
@@ -90,7 +89,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         work=work,
         confidence=confidence,
         stationary=_stationary(variant),
-        table=_table(variant, history),
+        table=_table(variant),
         ports=_ports(arch, variant),
         banked=variant.engine in arch.psum_bank_lock and PSUM in variant.use.spaces(),
     )
@@ -98,7 +97,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
 
 def _engines(arch: Arch, variant: Variant) -> int:
     """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
-    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
     onchip = [view for view in views if view.on_chip]
     if not onchip:
         return (1 << arch.dma_engines) - 1
@@ -112,12 +111,12 @@ def _engines(arch: Arch, variant: Variant) -> int:
 
 def _hbm_bytes(variant: Variant) -> int:
     """Bytes of all operands in HBM."""
-    views: list[Any] = [variant.use.types[name] for name in variant.names]
+    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
     return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
 
 
 def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
-    """How long the descriptors of a transfer take; those that stand in HBM nothing.
+    """Return how long the descriptors of a transfer take: no time where they stand in HBM.
 
     inferred: software takes its time for each descriptor. The DMA overview's profiles show 881 ns before the trigger of
     a transfer of 128 of them, and a bare semaphore before one of 4.
@@ -147,10 +146,9 @@ def _stationary(variant: Variant) -> int:
     return variant.names.index(name) if name in variant.names and variant.engine == "tensor" else -1
 
 
-def _table(variant: Variant, history: Any) -> str | None:
-    name = history.get("activation_table")
-    function = None if name is None else variant.use.attrs[name]
-    table = getattr(function, "table_set", None)
+def _table(variant: Variant) -> str | None:
+    """Return the activation tables that a variant needs."""
+    table = getattr(variant.use.attrs.get(variant.instruction.history.get("activation_table", "")), "table_set", None)
     return table if isinstance(table, str) else None
 
 

@@ -13,7 +13,8 @@ tensor go one after the other, `dma_issue_interval_ns` or more apart, and a desc
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from nki_lab.isa.arch import Arch
@@ -128,17 +129,15 @@ def _crowd(engines: int, active: list[Transfer]) -> int:
     return most
 
 
+@dataclass(slots=True, eq=False)
 class Trigger:
-    """Something that writes descriptors, for one transfer at a time in the order of asking.
+    """A writer of descriptors, for one transfer at a time in the order of asking.
 
     `anchor` is the op whose end began the run of requests that it is working off, -1 for the start of the kernel.
     """
 
-    __slots__ = ("anchor", "free")
-
-    def __init__(self) -> None:
-        self.free = 0
-        self.anchor = -1
+    free: int = 0
+    anchor: int = -1
 
     def serve(self, asked: int, ready: int, cause: int, cost: int) -> tuple[int, int, bool]:
         """(when a request is served, the op whose end began the wait for that, whether others came first).
@@ -154,35 +153,31 @@ class Trigger:
         return time, self.anchor, waited
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
     """The transfers of one HBM tensor.
 
     `next`: when another may start its data, as far as those before are known; `last`: the latest of them, which has
-    the stream while `busy`. `waiting`: (op, lane) of those who want it.
+    the stream while `busy`. `waiting`: (op, lane) of the transfers that want it.
     """
 
-    __slots__ = ("busy", "last", "next", "waiting")
-
-    def __init__(self) -> None:
-        self.next = 0
-        self.last = -1
-        self.busy = False
-        self.waiting: list[tuple[int, int]] = []
+    next: int = 0
+    last: int = -1
+    busy: bool = False
+    waiting: list[tuple[int, int]] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class Waiting:
     """A triggered transfer whose data has not started: why it waits, and from when on it could go."""
 
-    __slots__ = ("cause", "earliest", "latency", "op", "placed", "reason", "streams")
-
-    def __init__(self, op: int, streams: list[Stream], earliest: int, latency: int, cause: int, reason: int) -> None:
-        self.op = op
-        self.streams = streams
-        self.earliest = earliest
-        self.latency = latency
-        self.cause = cause
-        self.reason = reason
-        self.placed = False
+    op: int
+    streams: list[Stream]
+    earliest: int
+    latency: int
+    cause: int
+    reason: int
+    placed: bool = False
 
 
 class Queue:
@@ -220,7 +215,7 @@ class Streams:
         self._sharing = sharing
         self._interval = picoseconds(arch.dma_issue_interval_ns)
         self._gap = picoseconds(arch.dma_engine_overhead_ns)
-        self._streams: dict[tuple[int, int], Stream] = {}
+        self._streams: defaultdict[tuple[int, int], Stream] = defaultdict(Stream)
         # The operands of each variant that are in HBM.
         self._operands = [
             [place for place, name in enumerate(variant.names) if not variant.use.types[name].on_chip]
@@ -234,10 +229,10 @@ class Streams:
         lane = -1 - core if self._sharing else lane
         found: list[Stream] = []
         for place in self._operands[program.op_variant[op]]:
-            stream = self._stream(program.views[program.access_view[first + place]].buffer.id, lane)
+            stream = self._streams[program.views[program.access_view[first + place]].buffer.id, lane]
             if stream not in found:
                 found.append(stream)
-        return found or [self._stream(-1, lane)]
+        return found or [self._streams[-1, lane]]
 
     def place(self, streams: list[Stream], op: int, lane: int, time: int, spaced: bool) -> tuple[int, int]:
         """Give a transfer that could start its data at `time` its start; (that, the transfer that it follows).
@@ -266,10 +261,3 @@ class Streams:
             woken += stream.waiting
             stream.waiting.clear()
         return woken
-
-    def _stream(self, tensor: int, lane: int) -> Stream:
-        key = (tensor, lane)
-        known = self._streams.get(key)
-        if known is None:
-            known = self._streams[key] = Stream()
-        return known

@@ -1,4 +1,4 @@
-"""What the Tensor Engine remembers from one instruction to the next: its stationary tile and its warmth."""
+"""The state of the Tensor Engine from one instruction to the next: its stationary tile and its power ramp."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PowerRamp:
     Neuron Explorer's summary page: about half the peak when work starts, full after about 3 us, and again after the
     utilisation over such a time was below 50 %. guess: the shape. Warmth rises with busy and falls with idle time
     between none and `power_ramp_ns`; the rate is linear in it, and full from there until half of the warmth is gone,
-    which a pause of half the time does. Then it starts anew.
+    which a pause of half the time does. Then it starts from scratch.
     """
 
     __slots__ = ("floor", "hot", "idle_since", "span", "warmth")
@@ -33,7 +33,7 @@ class PowerRamp:
         self.idle_since = 0
 
     def stretched(self, start: int, work: int) -> int:
-        """How long `work` takes from `start` on. Starts never go back."""
+        """Return how long `work` takes from `start` on. Starts never go back."""
         span = self.span
         warmth = max(0, self.warmth - (start - self.idle_since))
         if self.hot and 2 * warmth < span:

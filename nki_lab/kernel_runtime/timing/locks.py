@@ -1,6 +1,9 @@
-"""Memories that two engines cannot use at once, and the GpSimd that writes descriptors between its instructions."""
+"""Locks of memories that two engines cannot use at once, and of the GpSimd while it writes descriptors."""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, View
@@ -12,15 +15,13 @@ from nki_lab.kernel_runtime.timing.dma import Trigger
 from nki_lab.kernel_runtime.timing.reasons import BANK, PORT, TRIGGER
 
 
+@dataclass(slots=True, eq=False)
 class Lock:
-    """Who holds a memory, and until when."""
+    """The op that holds a memory, its lane, and until when it does."""
 
-    __slots__ = ("free", "holder", "lane")
-
-    def __init__(self) -> None:
-        self.free = 0
-        self.holder = -1
-        self.lane = -1
+    free: int = 0
+    holder: int = -1
+    lane: int = -1
 
 
 class Locks:
@@ -37,7 +38,7 @@ class Locks:
         self._program = program
         self._allocation = allocation
         self._banks: dict[int, tuple[object, ...]] = {}
-        self._held: dict[object, Lock] = {}
+        self._held: defaultdict[object, Lock] = defaultdict(Lock)
         lanes = {lane.name: number for number, lane in enumerate(schedule.lanes) if lane.core == core}
         used = set(program.op_variant)
         wanted: dict[str, set[str]] = {}
@@ -78,9 +79,7 @@ class Locks:
     def take(self, op: int, cost: VariantCost, lane: int, end: int) -> None:
         """An op has what it needs until `end`."""
         for key in self._keys(op, cost):
-            lock = self._held.get(key)
-            if lock is None:
-                lock = self._held[key] = Lock()
+            lock = self._held[key]
             lock.free, lock.holder, lock.lane = end, op, lane
         if lane == self._gpsimd:
             self._software.free, self._software.anchor = end, op
@@ -91,15 +90,12 @@ class Locks:
 
     def _banks_of(self, op: int) -> tuple[object, ...]:
         """The PSUM banks that an op accesses."""
-        program = self._program
-        first = program.op_access[op]
-        count = len(program.variants[program.op_variant[op]].names)
         found: dict[object, None] = {}
-        for number in program.access_view[first : first + count]:
-            if program.views[number].type.space is psum:
-                known = self._banks.get(number)
+        for view in self._program.views_of(op):
+            if view.type.space is psum:
+                known = self._banks.get(view.id)
                 if known is None:
-                    known = self._banks[number] = self._banks_of_view(program.views[number])
+                    known = self._banks[view.id] = self._banks_of_view(view)
                 found.update(dict.fromkeys(known))
         return tuple(found)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.timing.columns import Columns
-from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE
+from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,11 +29,7 @@ class Path:
     @property
     def waits(self) -> dict[int, int]:
         """Picoseconds of waiting by number of reason."""
-        total: dict[int, int] = {}
-        for reason, wait in zip(self.reason.tolist(), self.wait.tolist(), strict=True):
-            if wait:
-                total[reason] = total.get(reason, 0) + wait
-        return total
+        return by_reason((self.reason, self.wait))
 
     @property
     def length(self) -> int:
@@ -51,7 +47,7 @@ def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path
     row = int(np.argmax(np.array(columns.ready, np.int64))) if count else -1
     while row >= 0:
         end = _step(columns, row, end, launch, steps)
-        row = columns.after[row]
+        row = columns.critical_pred[row]
     if end:
         steps.extend((-1, 0, end, LAUNCH))
     table = np.array(steps, np.int64).reshape(-1, 4)[::-1]
@@ -60,12 +56,12 @@ def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path
 
 def _step(columns: Columns, row: int, end: int, launch: int, steps: array[int]) -> int:
     """Add the steps of one op that has the path until `end`; when the op before it let it go."""
-    start, before = columns.start[row], columns.after[row]
+    start, before = columns.start[row], columns.critical_pred[row]
     stretch = min(columns.duration[row] - columns.busy[row], end - start)
     released = launch if before < 0 else min(start, _release(columns, row, before))
     setup = min(columns.setup[row], start - released)
     rest = start - released - setup
-    waits = [(stretch, columns.held[row]), (setup, columns.setup_reason[row]), (rest, columns.stall[row])]
+    waits = [(stretch, columns.throttle_reason[row]), (setup, columns.setup_reason[row]), (rest, columns.stall[row])]
     work = end - start - stretch
     for time, reason in waits:
         if time:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.vocabulary import DATA_FROM, DEPENDENCES, STALL_REASONS, STALLS
 
@@ -21,7 +24,6 @@ PORT: Final = _NUMBER["port conflict"]
 BANK: Final = _NUMBER["psum bank"]
 RAMP: Final = _NUMBER["power ramp"]
 LAUNCH: Final = _NUMBER["launch"]
-OTHER_CORE: Final = _NUMBER["other core"]
 
 OF_EDGE: Final = tuple(_NUMBER.get(edge.stall, NONE) for edge in DEPENDENCES)
 """The reason of an edge by its kind; a flow edge's (kind 0) is the data of the lane it comes from."""
@@ -42,11 +44,19 @@ _FACT: Final = {
 }
 
 
+def by_reason(*waits: tuple[NDArray[np.integer], NDArray[np.int64]]) -> dict[int, int]:
+    """Return the total time of each reason in (reasons, times), without zeros."""
+    total = np.zeros(len(STALL_REASONS), np.int64)
+    for reason, time in waits:
+        np.add.at(total, reason, time)
+    return {reason: time for reason, time in enumerate(total.tolist()) if time}
+
+
 def data_from(lane_name: str, kind: str) -> int:
     """The number of waiting for a value from a lane."""
     return _NUMBER[DATA_FROM + ("dma" if kind == "dma" else lane_name)]
 
 
 def confidence_of(arch: Arch, reason: int) -> str:
-    """How sure the length of a wait is, by the fact that it follows from; of waits for others, their signal's."""
+    """Return how sure the length of a wait is, by the fact that it follows from; of waits for others, their signal's."""
     return arch.fact(_FACT.get(reason, "semaphore_ns")).confidence

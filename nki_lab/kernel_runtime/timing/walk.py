@@ -11,13 +11,14 @@ All times are whole picoseconds, so that equal input gives equal columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
 
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Lane, Schedule
+from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
@@ -60,50 +61,36 @@ def walk(program: Program, schedule: Schedule, options: Options | None = None,
     return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
 
 
+@dataclass(slots=True, eq=False)
 class _LaneState:
-    """A lane and its head: the next op that it will take, and how far what that waits for is known."""
+    """A lane and its head: the next op that it will take, and how far its dependences are known."""
 
-    __slots__ = (
-        "after",
-        "asked",
-        "avail",
-        "cause",
-        "core",
-        "count",
-        "cursor",
-        "data_reason",
-        "free",
-        "index",
-        "kind",
-        "last",
-        "locks",
-        "order",
-        "place",
-        "queue",
-        "ramp",
-        "reused",
-        "setup",
-        "setup_reason",
-        "stall",
-        "table",
-    )
+    index: int
+    core: int
+    locks: Locks
+    order: memoryview[int]
+    free: int
+    data_reason: int
+    count: int = field(init=False)
+    asked: int = field(init=False)
+    place: int = -1
+    last: int = -1
+    table: str | None = None
+    ramp: PowerRamp | None = None
+    reused: list[bool] | None = None
+    queue: Queue | None = None
+    cursor: int = 0
+    avail: int = 0
+    kind: int = 0
+    stall: int = 0
+    setup: int = 0
+    setup_reason: int = 0
+    cause: int = -1
+    critical_pred: int = -1
 
-    def __init__(self, index: int, lane: Lane, order: memoryview[int], time: int, locks: Locks) -> None:
-        self.index = index
-        self.core = lane.core
-        self.locks = locks
-        self.order = order
-        self.count = len(order)
-        self.data_reason = data_from(lane.name, lane.kind)
-        self.place = -1
-        self.free = self.asked = time
-        self.last = -1
-        self.table: str | None = None
-        self.ramp: PowerRamp | None = None
-        self.reused: list[bool] | None = None
-        self.queue: Queue | None = None
-        self.cursor = self.avail = self.kind = self.stall = self.setup = self.setup_reason = 0
-        self.cause = self.after = -1
+    def __post_init__(self) -> None:
+        self.count = len(self.order)
+        self.asked = self.free
 
 
 class _Walk:
@@ -137,9 +124,10 @@ class _Walk:
         self._triggers: dict[tuple[str, int], Trigger] = {}
         locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
         self._lanes = [
-            _LaneState(number, lane, schedule.order[number].data, self.launch, locks[lane.core])
+            _LaneState(number, lane.core, locks[lane.core], schedule.order[number].data, self.launch,
+                       data_from(lane.name, lane.kind))
             for number, lane in enumerate(schedule.lanes)
-        ]
+        ]  # fmt: skip
         self._equip(program, schedule, options)
 
     def _equip(self, program: Program, schedule: Schedule, options: Options) -> None:
@@ -156,7 +144,7 @@ class _Walk:
                     state.reused = reused_tiles(program, self.costs, accesses, schedule.order[state.index])
 
     def run(self) -> None:
-        """Work off all lanes."""
+        """Simulate all lanes to completion."""
         heap, dma, woken = self._heap, self._dma, self._woken
         for lane in self._lanes:
             self._next(lane)
@@ -224,7 +212,7 @@ class _Walk:
         return True
 
     def _reason(self, lane: _LaneState) -> int:
-        """What the head's last edge to resolve is called."""
+        """Return the reason of the head's last edge to resolve."""
         if lane.cause < 0:
             return NONE
         if lane.kind:
@@ -252,11 +240,11 @@ class _Walk:
         free, avail = lane.free, lane.avail
         lane.setup = 0
         if avail > free:
-            time, lane.after = avail, lane.cause
+            time, lane.critical_pred = avail, lane.cause
             late = self.columns.ready[lane.cause] > free
             lane.stall = self._reason(lane) if late else SEMAPHORE
         else:
-            time, lane.after, lane.stall = free, lane.last, NONE
+            time, lane.critical_pred, lane.stall = free, lane.last, NONE
         if cost.table is not None and cost.table != lane.table and self._table_load:
             lane.table = cost.table
             lane.setup, lane.setup_reason = self._table_load, TABLE
@@ -265,7 +253,7 @@ class _Walk:
             exposed = max(avail, self.launch) + self._tile_load - time
             if exposed > 0:
                 lane.setup, lane.setup_reason = exposed, STATIONARY
-                lane.after, lane.stall = lane.cause, self._reason(lane)
+                lane.critical_pred, lane.stall = lane.cause, self._reason(lane)
         return time + lane.setup
 
     def _try_start(self, lane: _LaneState, time: int) -> None:
@@ -273,7 +261,7 @@ class _Walk:
         cost = self.costs[self._variant[op]]
         later, holder, reason = lane.locks.blocked(op, cost, lane.index, time)
         if later > time:
-            lane.after, lane.stall = holder, reason
+            lane.critical_pred, lane.stall = holder, reason
             heappush(self._heap, (later, _START, op, lane.index))
             return
         self._commit(lane, op, cost, time)
@@ -285,11 +273,11 @@ class _Walk:
         duration = cost.interval
         if lane.ramp is not None:
             duration = lane.ramp.stretched(time, duration)
-            columns.held[op] = RAMP
+            columns.throttle_reason[op] = RAMP
         columns.start[op] = time
         columns.duration[op] = duration
         columns.busy[op] = cost.interval
-        columns.after[op] = lane.after
+        columns.critical_pred[op] = lane.critical_pred
         columns.stall[op] = lane.stall
         if lane.setup:
             columns.setup[op] = lane.setup
@@ -328,10 +316,9 @@ class _Walk:
     def _trigger(self, cost: VariantCost, lane: _LaneState) -> Trigger:
         """The generator of a transfer's descriptors: one for all queues of a core, or without sharing one for each."""
         key = (cost.generator, -1 - lane.core if self._sharing else lane.index)
-        known = self._triggers.get(key)
-        if known is None:
-            known = self._triggers[key] = lane.locks.trigger(cost) if self._sharing else Trigger()
-        return known
+        if key not in self._triggers:
+            self._triggers[key] = lane.locks.trigger(cost) if self._sharing else Trigger()
+        return self._triggers[key]
 
     def _start_data(self, lane: _LaneState, time: int) -> None:
         """The queue is ready for its next transfer; it moves data as soon as its tensors' other transfers let it."""
@@ -347,10 +334,10 @@ class _Walk:
                 return
             waiting.placed = True
             if start > time:
-                columns.after[op], columns.stall[op] = before, QUEUE
+                columns.critical_pred[op], columns.stall[op] = before, QUEUE
                 heappush(self._heap, (start, _DATA, op, lane.index))
                 return
-            columns.after[op], columns.stall[op], columns.setup[op], columns.setup_reason[op] = queue.explain(
+            columns.critical_pred[op], columns.stall[op], columns.setup[op], columns.setup_reason[op] = queue.explain(
                 waiting, time
             )
         queue.waiting.popleft()
@@ -367,7 +354,7 @@ class _Walk:
         assert queue is not None  # only queues transfer
         columns.duration[op] = time - columns.start[op]
         columns.busy[op] = self.costs[self._variant[op]].interval
-        columns.held[op] = BANDWIDTH
+        columns.throttle_reason[op] = BANDWIDTH
         queue.busy = False
         queue.ended = time
         queue.last = lane.last = op

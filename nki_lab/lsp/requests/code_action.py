@@ -47,7 +47,7 @@ def _fixes(
         if shown is None or shown[0] != uri:
             continue
         same = [other for other in asked if (other.code, other.range) == (shown[1].code, shown[1].range)]
-        for mending in query.mendings(item, module.lines) if same else ():
+        for mending in query.quick_fixes(item, module.lines) if same else ():
             where = place(mending.span)
             if where is not None and where.uri == uri:
                 edit = lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(where.range, mending.text)]})

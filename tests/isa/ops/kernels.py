@@ -8,7 +8,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import dtype_of
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 
 Array = np.ndarray[Any, Any]
@@ -18,7 +18,7 @@ def run(text: str, *arrays: Array, target: str = "trn2", dtypes: tuple[str, ...]
     """The results of the function `kernel` of a source text over arrays, whose dtypes may be named."""
     names = list(dtypes) or [dtype_of(array.dtype).name for array in arrays]
     program, _ = traced(kernel_of(text), list(arrays), names, target, **options)
-    machine = Machine(program, dict(enumerate(arrays)))
+    machine = Executor(program, dict(enumerate(arrays)))
     machine.run(final=True)
     return [machine.read(tensor) for tensor in program.outputs]
 

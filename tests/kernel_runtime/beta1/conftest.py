@@ -22,7 +22,7 @@ def execute(
     **kwargs: Any,
 ) -> session.Execution:
     options = Options(precise=precise)
-    done = session.execute(session.Launch(kernel, target, options=options, grid=grid, dialect="legacy"), args, kwargs)
+    done = session.execute(session.Launch(kernel, target, options=options, grid=grid, dialect="beta1"), args, kwargs)
     verify(done.program)
     return done
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nki_lab.kernel_runtime.beta1.branching import is_branch
+from nki_lab.kernel_runtime.beta1.bytecode import is_branch
 
 asked: list[bool] = []
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.beta1.index import Grid, Index, Mask, arange, mgrid
-from nki_lab.kernel_runtime.beta1.mask import bounds_of
+from nki_lab.kernel_runtime.beta1.masking import bounds_of
 
 
 def values(index: Index) -> np.ndarray[Any, Any]:

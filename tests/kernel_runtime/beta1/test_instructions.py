@@ -13,14 +13,14 @@ import pytest
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import dtype_of
-from nki_lab.isa.spec import TABLE, Legacy
+from nki_lab.isa.spec import TABLE, Beta1
 from nki_lab.kernel_runtime.beta1 import Beta1Builder, instruction_names
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
-LEGACY = [name for name, item in TABLE.items() if isinstance(item.legacy, Legacy)]
+LEGACY = [name for name, item in TABLE.items() if isinstance(item.beta1, Beta1)]
 ADAPTED = ("memset", "iota", "affine_select")  # Beta 1 passes a shape, or an expression of indices
 
 
@@ -38,8 +38,8 @@ def tile_of(maker: Beta1Builder, text: str) -> NkiTensor:
 @pytest.mark.parametrize("name", [name for name in LEGACY if name not in ADAPTED])
 def test_the_declared_example_is_the_same_instruction_in_this_spelling(name: str) -> None:
     instruction = TABLE[name]
-    face = instruction.legacy
-    assert isinstance(face, Legacy)
+    face = instruction.beta1
+    assert isinstance(face, Beta1)
     maker = builder()
     values = {
         key: tile_of(maker, value) if instruction.operands[key].is_tensor and isinstance(value, str) else value
@@ -67,8 +67,8 @@ def test_the_declared_example_is_the_same_instruction_in_this_spelling(name: str
 
 @pytest.mark.parametrize("name", LEGACY)
 def test_signature_and_documentation_are_the_declarations(name: str) -> None:
-    face = TABLE[name].legacy
-    assert isinstance(face, Legacy)
+    face = TABLE[name].beta1
+    assert isinstance(face, Beta1)
     door = instruction_names()[name]
     parameters = list(inspect.signature(door).parameters)
     assert parameters[: len(face.order)] == list(face.order)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nki_lab.kernel_runtime.beta1.temporary import assigns_temporary
+from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
 
 
 class Probe:

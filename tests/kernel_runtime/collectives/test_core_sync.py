@@ -99,7 +99,7 @@ def test_barriers_that_order_nothing_are_warned_about() -> None:
     run = nki_lab.run(kernel[2], ONES, target="trn2")
     line = kernel.function.__code__.co_firstlineno
     assert {(item.code, item.span.line) for item in run.diagnostics} == {("NKI406", line + 4), ("NKI406", line + 5)}
-    assert len(run.program.meetings) == 1
+    assert len(run.program.synchronizations) == 1
     assert (run.output == 1).all()
 
 

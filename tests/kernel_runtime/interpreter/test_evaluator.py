@@ -123,7 +123,10 @@ def test_a_fault_in_a_helper_is_said_once_and_inside_it() -> None:
         def helper(t):
             return t[0:500]
         """
-    assert found("helper(x)\nhelper(x)\nx[0:300]", helper) == [("NKI303", "t[0:500]"), ("NKI303", "x[0:300]")]
+    assert found("nl.load(helper(x))\nnl.load(helper(x))\nnl.load(x[0:300])", helper) == [
+        ("NKI303", "t[0:500]"),
+        ("NKI303", "x[0:300]"),
+    ]
 
 
 def test_a_failed_assert_ends_its_function_only() -> None:
@@ -134,19 +137,24 @@ def test_a_failed_assert_ends_its_function_only() -> None:
         """
     # The place is Python's own, which in 3.12 is the whole statement.
     place = "t.shape[0] == 1" if sys.version_info[:2] != (3, 12) else 'assert t.shape[0] == 1, "one row"'
-    assert found("y = helper(x)\ny[5]\nx[0:300]", helper) == [("NKI007", place), ("NKI303", "x[0:300]")]
+    assert found("y = helper(x)\ny[5]\nnl.load(x[0:300])", helper) == [("NKI007", place), ("NKI303", "x[0:300]")]
 
 
 def test_a_fault_s_condition_is_no_news() -> None:
-    assert found("if undefined: x[0:500]\nx[0:300]") == [("NKI102", "undefined"), ("NKI303", "x[0:300]")]
+    assert found("if undefined: nl.load(x[0:500])\nnl.load(x[0:300])") == [
+        ("NKI102", "undefined"),
+        ("NKI303", "x[0:300]"),
+    ]
 
 
 def test_every_path_of_a_try_that_catches_is_quiet() -> None:
-    assert not found("try:\n    x[0:500]\nexcept IndexError:\n    pass\nreturn x")[1:]  # but for the rule on try
+    assert not found("try:\n    nl.load(x[0:500])\nexcept IndexError:\n    pass\nreturn x")[
+        1:
+    ]  # but for the rule on try
 
 
 def test_a_fault_that_no_handler_catches_is_found() -> None:
-    assert ("NKI303", "x[0:500]") in found("try:\n    x[0:500]\nexcept KeyError:\n    pass\nreturn x")
+    assert ("NKI303", "x[0:500]") in found("try:\n    nl.load(x[0:500])\nexcept KeyError:\n    pass\nreturn x")
 
 
 # -- the unknown ------------------------------------------------------------------------------------------------------
@@ -188,8 +196,8 @@ def test_an_unknown_condition_is_said_and_its_branches_are_doubtful() -> None:
             tiles.append(nl.load(x))
             table["b"] = 2
             nisa.memset(dst=fresh, value=0.0)
-            x[0:999]
-        x[0:n]
+            nl.load(x[0:999])
+        nl.load(x[0:n])
         tiles[1]
         table["b"]
         nl.store(x, fresh)
@@ -200,7 +208,7 @@ def test_an_unknown_condition_is_said_and_its_branches_are_doubtful() -> None:
 
 @pytest.mark.parametrize("loop", ["for i in third_party.items:", "while third_party.flag:"])
 def test_an_unknown_loop_is_said_and_not_entered(loop: str) -> None:
-    items = found(f"n = 3\n{loop}\n    n += 1\n    x[0:999]\nx[0:n]\nreturn x[0:300]")
+    items = found(f"n = 3\n{loop}\n    n += 1\n    nl.load(x[0:999])\nnl.load(x[0:n])\nreturn x[0:300]")
     assert [code for code, _ in items] == ["NKI122", "NKI303"]
     assert items[-1][1] == "x[0:300]"
 
@@ -212,14 +220,14 @@ def test_an_unknown_break_loses_the_loop() -> None:
             n += 1
             if third_party.flag:
                 break
-        x[0:n]
+        nl.load(x[0:n])
         return x[0:300]
         """)
     assert items == [("NKI122", "third_party.flag"), ("NKI303", "x[0:300]")]
 
 
 def test_asserts_behind_an_unknown_return_are_not_judged() -> None:
-    assert found("if third_party.flag:\n    return x\nassert x.shape[0] == 1\nreturn x[0:300]") == [
+    assert found("if third_party.flag:\n    return x\nassert x.shape[0] == 1\nreturn nl.load(x[0:300])") == [
         ("NKI122", "third_party.flag"),
         ("NKI303", "x[0:300]"),
     ]
@@ -243,7 +251,9 @@ def test_a_function_under_an_unknown_decorator_is_unknown() -> None:
 
 
 def test_a_generator_is_unknown() -> None:
-    codes = {code for code, _ in found("for t in parts(x):\n    t[0:999]\nreturn x", "def parts(t):\n    yield t\n")}
+    codes = {
+        code for code, _ in found("for t in parts(x):\n    nl.load(t[0:999])\nreturn x", "def parts(t):\n    yield t\n")
+    }
     assert codes == {"NKI106", "NKI122"}
 
 
@@ -298,7 +308,7 @@ def test_the_target_decides() -> None:
 
 
 def test_sizes_of_the_target_are_those_of_the_kernel_s_target() -> None:
-    body = "if nisa.get_nc_version() >= nisa.nc_version.gen4:\n    x[0:999]\nreturn x"
+    body = "if nisa.get_nc_version() >= nisa.nc_version.gen4:\n    nl.load(x[0:999])\nreturn x"
     assert not evaluation(kernel(body), target="trn2").diagnostics
     assert evaluation(kernel(body), target="trn3").diagnostics
 

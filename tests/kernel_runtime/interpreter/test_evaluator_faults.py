@@ -34,7 +34,7 @@ x()
 [1]["a"]
 n[0]
 x[128]
-x[0:129]
+nl.load(x[0:129])
 x[0, 64]
 x[0, 0, 0]
 x[1.5]
@@ -43,7 +43,7 @@ x["a"]
 x[[1]]
 x.reshape((3, 3))
 x.permute((0, 0))
-x.slice(0, 5, 300)
+nl.load(x.slice(0, 5, 300))
 x.select(3, 0)
 nl.ndarray((0, 3), nl.float32)
 nl.ndarray("a", nl.float32)
@@ -135,8 +135,8 @@ return undefined7
 x.view(nl.int8).view("zzz")
 x.ap([[1, 2]], offset="a")
 x.broadcast(0, 5)
-x[nl.ds(100, 64)]
-x[nl.ds(0, 0)]
+nl.load(x[nl.ds(100, 64)])
+nl.load(x[nl.ds(0, 0)])
 zip([1], [2], strict=True) if list(zip([1], [2, 3], strict=True)) else 0
 isinstance(1, 5)
 getattr(x, "nope")
@@ -262,7 +262,7 @@ def a(t):
     return b(t)
 def b(t):
     return t[0:500]
-||a(x)
+||nl.load(a(x))
 """.strip("\n").split("\n---\n")
 
 

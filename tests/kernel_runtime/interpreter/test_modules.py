@@ -23,7 +23,7 @@ from nki_lab.kernel_runtime.interpreter import (
     site_folders,
 )
 from nki_lab.lsp.convert import at_home
-from nki_lab.query import Document, Question
+from nki_lab.query import Document, EvaluationRequest
 from tests.verdicts import Verdict, missed, traced
 
 PACKAGES = Path(__file__).parents[2] / "packages"
@@ -169,15 +169,15 @@ def test_installed_packages_are_read_where_they_are_of_kernels(tmp_path: Path) -
 def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     file = project(tmp_path, pkg__kernel=kernel("from .consts import K", "K"), pkg__consts="K = 7\n")
     document, library = Document(str(file)), ModuleFinder()
-    question = Question(arch=arch_of("trn2"), explicit=Signature(args=(X,)), library=library)
+    request = EvaluationRequest(arch=arch_of("trn2"), explicit=Signature(args=(X,)), library=library)
     document.update(file.read_text(encoding="utf-8"))
-    assert not document.examine(question).unknown
+    assert not document.examine(request).unknown
     (tmp_path / "pkg" / "consts.py").write_text("K = kernel_of_nothing()\n", encoding="utf-8")
-    assert document.examine(question).unknown
+    assert document.examine(request).unknown
     (tmp_path / "pkg" / "consts.py").unlink()
-    assert document.examine(question).unknown
+    assert document.examine(request).unknown
     (tmp_path / "pkg" / "consts.py").write_text("K = 9\n", encoding="utf-8")
-    assert not document.examine(question).unknown
+    assert not document.examine(request).unknown
 
 
 CANARY = """

@@ -14,7 +14,7 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.ir import Program, verify
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import recording
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
 from nki_lab.kernel_runtime.issue.source_location import site_at
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
 from nki_lab.kernel_runtime.options import Options
@@ -36,7 +36,7 @@ def tile(builder: Builder, *shape: int, dtype: Any = "float32", space: Any = sbu
 
 def test_calls_of_one_kind_share_a_variant_whatever_their_tensors(builder: Builder) -> None:
     for _ in range(3):
-        door_of("tensor_tensor")(tile(builder), tile(builder), tile(builder), "add")
+        instruction_function("tensor_tensor")(tile(builder), tile(builder), tile(builder), "add")
     assert len(builder.program.variants) == 1
     assert len(builder.program) == 3
     assert len(builder.program.views) == 9
@@ -48,8 +48,8 @@ def test_calls_of_one_kind_share_a_variant_whatever_their_tensors(builder: Build
 )
 def test_numbers_that_mean_different_things_are_kept_apart(builder: Builder, first: Any, second: Any) -> None:
     x = tile(builder)
-    door_of("tensor_scalar")(x, x, "multiply", first)
-    door_of("tensor_scalar")(x, x, "multiply", second)
+    instruction_function("tensor_scalar")(x, x, "multiply", first)
+    instruction_function("tensor_scalar")(x, x, "multiply", second)
     assert len(builder.program.variants) == 2
     values = [variant.use.attrs["operand0"] for variant in builder.program.variants]
     assert [repr(value) for value in values] == [repr(first), repr(second)]
@@ -58,15 +58,15 @@ def test_numbers_that_mean_different_things_are_kept_apart(builder: Builder, fir
 @pytest.mark.parametrize("change", [{"dtype": "bfloat16"}, {"space": psum}])
 def test_other_operand_types_make_another_variant(builder: Builder, change: dict[str, Any]) -> None:
     y = tile(builder)
-    door_of("tensor_copy")(y, tile(builder))
-    door_of("tensor_copy")(y, tile(builder, **change))
+    instruction_function("tensor_copy")(y, tile(builder))
+    instruction_function("tensor_copy")(y, tile(builder, **change))
     assert len(builder.program.variants) == 2
 
 
 def test_lists_and_tuples_mean_the_same(builder: Builder) -> None:
     x, y = tile(builder, 8, 2, 3), tile(builder, 8, 1)
     for axis in ([1, 2], (1, 2)):
-        door_of("tensor_reduce")(y, "add", x, axis)
+        instruction_function("tensor_reduce")(y, "add", x, axis)
     assert len(builder.program.variants) == 1
 
 
@@ -87,11 +87,11 @@ def test_a_view_of_everything_is_full(builder: Builder) -> None:
 def test_a_tensor_of_another_run_is_refused(builder: Builder) -> None:
     stranger = KernelBuilder(Program("other", arch_of("trn2"), Options())).allocate((8, 6), "float32", sbuf)
     with pytest.raises(NkiError) as caught:
-        door_of("tensor_copy")(tile(builder), stranger)
+        instruction_function("tensor_copy")(tile(builder), stranger)
     assert caught.value.diagnostics[0].code == "NKI314"
     # What was recorded of the call is no row.
     program = builder.program
-    for column in (program.op_variant, program.op_site, program.op_access, program.op_pass, program.access_view):
+    for column in (program.op_variant, program.op_site, program.op_access, program.op_iteration, program.access_view):
         del column[:]
 
 
@@ -99,7 +99,7 @@ def test_an_endless_kernel_is_stopped() -> None:
     made = KernelBuilder(Program("kernel", arch_of("trn2"), Options(max_instructions=5)))
     with recording(made), pytest.raises(NkiError) as caught:
         while True:
-            door_of("memset")(tile(made), 0.0)
+            instruction_function("memset")(tile(made), 0.0)
     (found,) = caught.value.diagnostics
     assert found.code == "NKI011"
     assert "5 instructions" in found.message
@@ -108,8 +108,8 @@ def test_an_endless_kernel_is_stopped() -> None:
 
 
 def test_names_and_handles(builder: Builder) -> None:
-    handle = door_of("memset")(tile(builder), 0.0, name="clear")
-    other = door_of("memset")(tile(builder), 0.0)
+    handle = instruction_function("memset")(tile(builder), 0.0, name="clear")
+    other = instruction_function("memset")(tile(builder), 0.0)
     assert builder.program.op_names == {0: "clear"}
     assert repr(handle) == "<memset clear>"
     assert (repr(other), other.index) == ("<memset 1>", 1)
@@ -188,19 +188,19 @@ def test_no_row_is_left_by_a_refused_call(builder: Builder) -> None:
     x, h = tile(builder), tile(builder, space=shared_hbm)
     for arguments in ((x, h), (x, tile(builder, 8, 5)), (x, None)):
         with pytest.raises(NkiError):
-            door_of("tensor_copy")(*arguments)
+            instruction_function("tensor_copy")(*arguments)
     assert len(builder.program) == 0
-    door_of("tensor_copy")(x, tile(builder))
+    instruction_function("tensor_copy")(x, tile(builder))
     assert len(builder.program) == 1
 
 
 def test_every_instruction_is_recorded_with_its_engine(builder: Builder) -> None:
     x = tile(builder, 8, 8)
-    door_of("tensor_tensor")(x, x, x, "power")
-    door_of("tensor_tensor")(x, x, x, "add")
-    door_of("activation")(x, "exp", x)
-    door_of("iota")(x, [[1, 8]])
-    door_of("dma_copy")(x, tile(builder, 8, 8, space=shared_hbm))
+    instruction_function("tensor_tensor")(x, x, x, "power")
+    instruction_function("tensor_tensor")(x, x, x, "add")
+    instruction_function("activation")(x, "exp", x)
+    instruction_function("iota")(x, [[1, 8]])
+    instruction_function("dma_copy")(x, tile(builder, 8, 8, space=shared_hbm))
     engines = [op.variant.engine for op in builder.program.ops()]
     assert engines == ["gpsimd", "vector", "scalar", "gpsimd", "dma"]
     assert set(engines) <= {engine for item in TABLE.values() for engine in item.engines}

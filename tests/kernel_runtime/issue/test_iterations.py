@@ -38,10 +38,10 @@ def chains_of(program: Program) -> list[tuple[tuple[str, int], ...]]:
     def chain(number: int) -> tuple[tuple[str, int], ...]:
         if number < 0:
             return ()
-        item = program.passes[number]
+        item = program.iterations[number]
         return (*chain(item.parent), (item.variable, item.value))
 
-    return [chain(number) for number in program.op_pass][1:]
+    return [chain(number) for number in program.op_iteration][1:]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_branches_of_a_body_belong_to_its_pass() -> None:
 def test_a_pass_without_instructions_leaves_no_row() -> None:
     text = "for i in range(300, 306):\n    if i % 3:\n        continue\n    ADD"
     assert chains(text) == [(("i", 300),), (("i", 303),)]
-    assert len(program_of(text).passes) == 2
+    assert len(program_of(text).iterations) == 2
 
 
 def test_functions_called_in_a_pass_belong_to_it() -> None:
@@ -110,7 +110,7 @@ def test_a_generator_is_in_the_pass_that_resumes_it() -> None:
 def test_a_loop_that_a_while_repeats_has_new_passes_each_time() -> None:
     program = program_of("n = 0\nwhile n < 2:\n    for k in range(2):\n        ADD\n    n += 1")
     assert chains_of(program) == [(("k", 0),), (("k", 1),)] * 2
-    assert len(program.passes) == 4
+    assert len(program.iterations) == 4
 
 
 def test_composites_are_one_place_whatever_they_loop_over_inside() -> None:
@@ -126,13 +126,13 @@ def test_other_variables_count_their_passes() -> None:
 
 def test_a_loop_that_runs_again_has_passes_of_its_own() -> None:
     program = program_of("for i in range(2):\n    for k in range(2):\n        ADD")
-    assert len(program.passes) == 6
-    assert [item.parent for item in program.passes] == [-1, 0, 0, -1, 3, 3]
+    assert len(program.iterations) == 6
+    assert [item.parent for item in program.iterations] == [-1, 0, 0, -1, 3, 3]
 
 
 def test_the_place_of_a_pass_is_the_word_for() -> None:
     program = program_of("for i in range(1):\n    ADD")
-    site = program.sites[program.passes[0].site]
+    site = program.sites[program.iterations[0].site]
     assert (site.column, site.end_column, site.function) == (4, 7, "kernel")
     assert site.line + 1 == program.sites[program.op_site[1]].line
 
@@ -158,7 +158,9 @@ def test_beta_1_instructions_belong_to_the_pass_that_issued_them() -> None:
         return out
 
     program = nki_lab.compile(kernel, nki_lab.spec((4, 8), "float32"), target="trn2")
-    assert [program.passes[number].value for number in program.op_pass] == [i for i in range(3) for _ in range(3)]
+    assert [program.iterations[number].value for number in program.op_iteration] == [
+        i for i in range(3) for _ in range(3)
+    ]
 
 
 def test_the_loops_of_a_function_are_found_with_their_variables() -> None:

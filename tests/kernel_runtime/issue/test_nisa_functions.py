@@ -11,7 +11,7 @@ import pytest
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.arch import TARGETS, arch_of
 from nki_lab.isa.spec import REQUIRED, TABLE
-from nki_lab.kernel_runtime.issue.nisa_functions import door_of, signature_of
+from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function, signature_of
 from tests.calls import kernel_of, traced
 
 # As the stubs of NKI 0.6 print them.
@@ -41,14 +41,14 @@ def shown(signature: inspect.Signature) -> str:
 
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures_are_those_of_the_documentation(name: str) -> None:
-    assert shown(inspect.signature(door_of(name))) == SIGNATURES[name]
+    assert shown(inspect.signature(instruction_function(name))) == SIGNATURES[name]
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_doors_are_documented_functions_of_nki_isa(name: str) -> None:
-    door = door_of(name)
+    door = instruction_function(name)
     assert (door.__name__, door.__module__) == (name, "nki.isa")
-    assert door is door_of(name)
+    assert door is instruction_function(name)
     assert "Arguments:" in (door.__doc__ or "")
     assert list(signature_of(TABLE[name]).parameters)[-1] == "name"
 
@@ -109,7 +109,7 @@ def test_a_harmless_keyword_is_remarked() -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_outside_a_kernel_there_is_nothing_to_record_into(name: str) -> None:
     with pytest.raises(NkiError) as caught:
-        door_of(name)()
+        instruction_function(name)()
     (found,) = caught.value.diagnostics
     assert found.code == "NKI005"
     assert name in found.message
@@ -117,7 +117,7 @@ def test_outside_a_kernel_there_is_nothing_to_record_into(name: str) -> None:
 
 def test_unknown_instructions_are_no_doors() -> None:
     with pytest.raises(KeyError):
-        door_of("tensor_everything")
+        instruction_function("tensor_everything")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import nki_lab
 from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.isa.ops.kernels import run
 from tests.scale import scaled
@@ -128,9 +128,9 @@ def kernel(table, rows):
 """
     rows = np.array([[11], [0], [5]], np.int32)
     program, _ = traced(kernel_of(text), [TABLE, rows], ["int32"] * 2, "trn2")
-    machine = Machine(program, {0: TABLE, 1: rows})
-    machine.run(final=False)
-    np.testing.assert_array_equal(machine.read(program.outputs[0]), TABLE[[11, 0, 5]])
+    executor = Executor(program, {0: TABLE, 1: rows})
+    executor.run(final=False)
+    np.testing.assert_array_equal(executor.read(program.outputs[0]), TABLE[[11, 0, 5]])
 
 
 def test_an_index_tile_is_kept_until_it_was_used() -> None:

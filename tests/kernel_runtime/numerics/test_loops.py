@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.language.kernel_builder import KernelBuilder
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.path import executed
 from tests.calls import traced
@@ -38,26 +38,26 @@ def program_of(text: str, n: int = 3, dtype: str = "int32", **options: Any) -> t
     return program, {0: X, 1: given}
 
 
-def machine_of(text: str, n: int = 3, **more: Any) -> Machine:
+def machine_of(text: str, n: int = 3, **more: Any) -> Executor:
     """The kernel, executed."""
     program, arguments = program_of(text, n, **more)
-    machine = Machine(program, arguments)
-    machine.run(final=True)
-    return machine
+    executor = Executor(program, arguments)
+    executor.run(final=True)
+    return executor
 
 
 def result(text: str, n: int = 3, **more: Any) -> Any:
     """What a kernel body that leaves its result in `out`, float32 (128, 64), computes; laid out it computes the same."""
     out = "\nout = nl.ndarray((128, 64), dtype=nl.float32, buffer=nl.shared_hbm)\n"
-    machine = machine_of(out + text + "\nreturn out\n", n, **more)
-    found = machine.read(machine.program.outputs[0])
-    rows = executed(machine.program, machine.path)
-    again = Machine(rows, machine.arrays)
+    executor = machine_of(out + text + "\nreturn out\n", n, **more)
+    found = executor.read(executor.program.outputs[0])
+    rows = executed(executor.program, executor.path)
+    again = Executor(rows, executor.arrays)
     again.run(final=True)
     np.testing.assert_array_equal(again.read(rows.outputs[0]), found)
-    physical = Machine(machine.program, machine.arrays, allocation=allocate(machine.program))
+    physical = Executor(executor.program, executor.arrays, allocation=allocate(executor.program))
     physical.run(final=True)
-    np.testing.assert_array_equal(physical.read(machine.program.outputs[0]), found)
+    np.testing.assert_array_equal(physical.read(executor.program.outputs[0]), found)
     return found
 
 
@@ -199,15 +199,15 @@ def fault(text: str, n: int = 3, **more: Any) -> Any:
 def test_an_index_outside_is_refused_in_the_pass_that_has_it() -> None:
     text = "for i in nl.dynamic_range(n):\n    nisa.dma_copy(dst=nl.ndarray((128, 64), dtype=nl.float32), src=x[i])\n"
     program, arguments = program_of(text, 9)
-    machine = Machine(program, arguments)
+    executor = Executor(program, arguments)
     with pytest.raises(NkiError) as caught:
-        machine.run(final=True)
+        executor.run(final=True)
     (found,) = caught.value.diagnostics
     assert (found.code, found.operand) == ("NKI310", "src")
     assert "run-time index 4" in found.message
-    assert machine.path.trips.tolist() == [5]
-    rows = executed(program, machine.path)
-    assert len(rows) == machine.path.rows == 6
+    assert executor.path.trips.tolist() == [5]
+    rows = executed(program, executor.path)
+    assert len(rows) == executor.path.rows == 6
     assert rows.op(5).variant.instruction.name == "dma_copy"
 
 
@@ -243,32 +243,32 @@ def test_a_loop_without_end_ends_with_the_budget(text: str) -> None:
 
 def test_a_loop_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     program, arguments = program_of("while n:\n    nisa.memset(dst=nl.ndarray((1, 1), dtype=nl.float32), value=1.0)\n")
-    machine = Machine(program, arguments)
+    executor = Executor(program, arguments)
     passes = count()
-    perform = machine.perform
+    perform = executor.perform
 
     def performing(steps: Any) -> None:
         if next(passes) > 50:
             raise KeyboardInterrupt
         perform(steps)
 
-    monkeypatch.setattr(machine, "perform", performing)
+    monkeypatch.setattr(executor, "perform", performing)
     with pytest.raises(KeyboardInterrupt):
-        machine.run(final=True)
-    assert 40 < machine.path.trips[0] < 60
+        executor.run(final=True)
+    assert 40 < executor.path.trips[0] < 60
 
 
 def test_a_program_that_grows_after_a_loop_goes_on_from_there() -> None:
     program = Program("kernel", arch_of("trn2"), Options())
     builder = KernelBuilder(program)
-    machine = Machine(program, {})
+    executor = Executor(program, {})
     with recording(builder):
         tile = nl.zeros((4, 4), dtype=nl.float32)
         for wanted in (3, 6):
             nl.fori_loop(0, 3, lambda i: add_one(tile))
-            machine.run(final=False)
-            assert (machine.read(tile) == wanted).all()
-    assert machine.path.trips.tolist() == [3, 3]
+            executor.run(final=False)
+            assert (executor.read(tile) == wanted).all()
+    assert executor.path.trips.tolist() == [3, 3]
 
 
 def add_one(tile: Any) -> None:

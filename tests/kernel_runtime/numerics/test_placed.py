@@ -117,7 +117,7 @@ def kernel(a):
 
 
 def test_what_a_tensor_held_is_kept_when_a_neighbour_appears_later() -> None:
-    from nki_lab.kernel_runtime.numerics.machine import Machine
+    from nki_lab.kernel_runtime.numerics.executor import Executor
     from nki_lab.kernel_runtime.tensor import sbuf as space
     from tests.calls import kernel_of, traced
 
@@ -128,13 +128,13 @@ def kernel(a):
     return first
 """
     program, builder = traced(kernel_of(text), [np.zeros((1, 1), np.float32)], ["float32"], "trn2")
-    machine = Machine(program, {0: np.zeros((1, 1), np.float32)})
-    machine.run(final=False)
+    executor = Executor(program, {0: np.zeros((1, 1), np.float32)})
+    executor.run(final=False)
     second = builder.allocate((32, 2), "uint16", space, address=(0, 4))
     builder.view_of(second)
-    machine.run(final=False)
-    np.testing.assert_array_equal(machine.read(second), np.full((32, 2), 0x4040, np.uint16))
-    assert (machine.read(program.outputs[0]) == 3).all()
+    executor.run(final=False)
+    np.testing.assert_array_equal(executor.read(second), np.full((32, 2), 0x4040, np.uint16))
+    assert (executor.read(program.outputs[0]) == 3).all()
 
 
 @settings(max_examples=scaled(60))

@@ -14,7 +14,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.language.grid import GridBuilder
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.numerics.stepping import BLOCK
 from nki_lab.kernel_runtime.tensor import whole
@@ -30,19 +30,19 @@ def prefix(program: Program, count: int) -> Program:
     for name in ("variants", "views", "buffers", "sites", "inputs", "constants"):
         setattr(less, name, getattr(program, name))
     end = program.op_access[count] if count < len(program) else len(program.access_view)
-    less.op_variant, less.op_access, less.op_site, less.op_pass = (
+    less.op_variant, less.op_access, less.op_site, less.op_iteration = (
         array(column.typecode, column[:count])
-        for column in (program.op_variant, program.op_access, program.op_site, program.op_pass)
+        for column in (program.op_variant, program.op_access, program.op_site, program.op_iteration)
     )
     less.access_view = array("I", program.access_view[:end])
     return less
 
 
-def executed(program: Program, count: int, arrays: dict[int, Any], allocation: Allocation | None) -> Machine:
-    """A machine that has executed the first `count` ops and nothing else."""
-    machine = Machine(prefix(program, count), arrays, None, allocation)
-    machine.run(final=False)
-    return machine
+def executed(program: Program, count: int, arrays: dict[int, Any], allocation: Allocation | None) -> Executor:
+    """An executor that has executed the first `count` ops and nothing else."""
+    executor = Executor(prefix(program, count), arrays, None, allocation)
+    executor.run(final=False)
+    return executor
 
 
 def arguments(program: Program) -> dict[int, Any]:
@@ -177,8 +177,8 @@ def test_states_share_what_did_not_change_and_stay_below_the_limit(program: Prog
 def test_dead_tiles_are_given_back(program: Program) -> None:
     replay = replay_of(program)
     replay.after(len(program) - 1, program.outputs[0], len(program))
-    machine = replay._machine
-    tiles = [number for number in machine._blocks if program.buffers[number].on_chip]
+    executor = replay._executor
+    tiles = [number for number in executor._blocks if program.buffers[number].on_chip]
     assert len(tiles) < 48
     short = whole(program.buffers[3])
     (only,) = writers(program, short._buffer.id)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nki_lab.kernel_runtime.numerics import slab
-from nki_lab.kernel_runtime.numerics.machine import Machine
+from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.tolerances import ulps
 
@@ -242,12 +242,12 @@ KERNELS = {
 
 def run(
     tiled: Tiled, left: Array, right: Array, dtype: str, order: str, *, final: bool = True
-) -> tuple[Machine, Array]:
+) -> tuple[Executor, Array]:
     options = {"matmul_order": order}
     program, _ = traced(kernel_of(tiled.text), [left, right], [dtype, dtype], "trn2", **options)
-    machine = Machine(program, {0: left, 1: right})
-    machine.run(final=final)
-    return machine, machine.read(program.outputs[0])
+    executor = Executor(program, {0: left, 1: right})
+    executor.run(final=final)
+    return executor, executor.read(program.outputs[0])
 
 
 def operands(size: tuple[int, int, int], dtype: str) -> tuple[Array, Array]:
@@ -301,30 +301,30 @@ def test_a_tiled_matmul_is_a_matmul(name: str, order: str) -> None:
 def test_grids_are_found_where_they_are_and_only_there(name: str, dtype: str) -> None:
     tiled = KERNELS[name]
     left, right = operands(tiled.sizes[0], dtype)
-    machine, _ = run(tiled, left, right, dtype, "slab")
-    assert len(machine.slabs) == tiled.slabs
+    executor, _ = run(tiled, left, right, dtype, "slab")
+    assert len(executor.slabs) == tiled.slabs
     k, m, n = tiled.sizes[0]
     if tiled.slabs:
-        (found,) = machine.slabs
+        (found,) = executor.slabs
         assert found.shape == (m, n)
         assert len(found.ops) == (m // 64) * (n // 32) * (k // 128)
-        assert found.depths == [128] * (k // 128)
+        assert [level.depth for level in found.levels] == [128] * (k // 128)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_tile_order_groups_nothing(name: str) -> None:
     left, right = operands(KERNELS[name].sizes[0], "float32")
-    machine, _ = run(KERNELS[name], left, right, "float32", "tile")
-    assert not machine.slabs
+    executor, _ = run(KERNELS[name], left, right, "float32", "tile")
+    assert not executor.slabs
 
 
 def test_a_slab_is_no_larger_than_its_limit() -> None:
     left, right = operands((128, 512, 256), "float32")
     program, _ = traced(kernel_of(K_INNER.text), [left, right], ["float32"] * 2, "trn2", slab_bytes=4 * 64 * 256 * 2)
-    machine = Machine(program, {0: left, 1: right})
-    machine.run(final=True)
-    assert [found.shape for found in machine.slabs] == [(128, 256)] * 4
-    np.testing.assert_allclose(machine.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
+    executor = Executor(program, {0: left, 1: right})
+    executor.run(final=True)
+    assert [found.shape for found in executor.slabs] == [(128, 256)] * 4
+    np.testing.assert_allclose(executor.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
 
 
 def test_a_written_argument_is_no_operand_of_a_slab() -> None:
@@ -333,18 +333,18 @@ def test_a_written_argument_is_no_operand_of_a_slab() -> None:
     )
     left, right = operands((256, 256, 128), "float32")
     program, _ = traced(kernel_of(text), [left, right], ["float32"] * 2, "trn2")
-    machine = Machine(program, {0: left, 1: right})
-    machine.run(final=True)
-    assert not machine.slabs
-    np.testing.assert_allclose(machine.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
+    executor = Executor(program, {0: left, 1: right})
+    executor.run(final=True)
+    assert not executor.slabs
+    np.testing.assert_allclose(executor.read(program.outputs[0]), left.T @ right, rtol=1e-4, atol=1e-4)
 
 
 def test_nan_and_infinity_stay_in_their_rows() -> None:
     left, right = operands((256, 256, 128), "float32")
     left[3, 5], left[200, 70] = np.nan, np.inf
     _, by_tile = run(K_INNER, left, right, "float32", "tile")
-    machine, grouped = run(K_INNER, left, right, "float32", "slab")
-    assert machine.slabs
+    executor, grouped = run(K_INNER, left, right, "float32", "slab")
+    assert executor.slabs
     assert np.isnan(grouped[5]).all()
     np.testing.assert_array_equal(np.isnan(grouped), np.isnan(by_tile))
     np.testing.assert_array_equal(np.isinf(grouped), np.isinf(by_tile))

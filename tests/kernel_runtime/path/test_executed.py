@@ -113,7 +113,7 @@ def test_rows_follow_the_passes_and_say_which_they_are_in() -> None:
     _, rows = laid_out(TWO, [3], (3,))
     names = [op.variant.instruction.name for op in rows.ops()]
     assert names == ["memset", "dma_copy", "register_load", *["tensor_copy"] * 6, "dma_copy"]
-    passes = [chain(rows, number) for number in rows.op_pass]
+    passes = [chain(rows, number) for number in rows.op_iteration]
     assert passes == [(), (), (), *[(("i", i), ("k", k)) for i in range(3) for k in range(2)], ()]
     offsets = [op.views[0].offset for op in rows.ops() if op.variant.instruction.name == "tensor_copy"]
     assert offsets == [0, 0, 1, 1, 2, 2]
@@ -122,7 +122,7 @@ def test_rows_follow_the_passes_and_say_which_they_are_in() -> None:
 def chain(program: Any, number: int) -> tuple[tuple[str, int], ...]:
     if number < 0:
         return ()
-    item = program.passes[number]
+    item = program.iterations[number]
     return (*chain(program, item.parent), (item.variable, item.value))
 
 

@@ -48,11 +48,13 @@ def addresses() -> Callable[[NkiTensor], np.ndarray]:
 
 @pytest.fixture(scope="session")
 def refused() -> Callable[..., Any]:
-    """Runs an operation that must be refused with one code, and gives the diagnostic."""
+    """Runs an operation that is refused with one code, or makes a view whose values are; gives the diagnostic."""
 
     def check(code: str, operation: Callable[[], Any]) -> Any:
         with pytest.raises(NkiError) as caught:
-            operation()
+            made = operation()
+            if isinstance(made, NkiTensor):
+                made.numpy()
         (found,) = caught.value.diagnostics
         assert found.code == code, f"{found}"
         assert found.message

@@ -28,7 +28,7 @@ def cost(call: Any, target: str) -> tuple[Cost, float]:
     program = traced(call, target=target)
     (variant,) = program.variants
     assert not isinstance(variant.instruction.cost, Unmodelled)
-    declared = variant.instruction.cost(program.arch, variant.use)
+    declared = variant.instruction.cost(variant.use)
     (walked,) = costs_of(program)
     clock = 1.0 if variant.engine == "dma" else program.arch.ghz(variant.engine)
     return declared, walked.interval * clock / 1000

@@ -124,7 +124,7 @@ def test_large_transfers_are_bound_by_the_bandwidth() -> None:
         assert whole == pytest.approx(24 * 8 * 2048 * 4 / 23, rel=0.03)
     stretched = found.timing.duration > found.timing.busy
     assert stretched.any()
-    assert {STALL_REASONS[reason] for reason in found.timing.held[stretched]} == {"bandwidth"}
+    assert {STALL_REASONS[reason] for reason in found.timing.throttle_reason[stretched]} == {"bandwidth"}
 
 
 def test_without_sharing_every_queue_has_all_engines() -> None:

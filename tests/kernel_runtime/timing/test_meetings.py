@@ -30,7 +30,7 @@ def test_both_sides_of_a_meeting_wait_for_all_that_is_before_either(moves: list[
     program, _ = specialised(kernel_of(moves, nl.float32), (4, 5))
     timing = timed(program)
     queues = schedule(program, allocate(program))
-    for pair in program.meetings:
+    for pair in program.synchronizations:
         known = {pred for op in pair for pred, kind in queues.waits(op) if kind != "core"}
         for op in pair:
             assert all(timing.ready[pred] <= timing.start[op] for pred in known)
@@ -67,7 +67,7 @@ def test_a_core_waits_for_the_slower_one(kind: str) -> None:
     program, _ = specialised(uneven(kind), (128, 512))
     timing = timed(program)
     first, second = ops(program, kind)[:2]
-    assert program.meetings[0] == (first, second)
+    assert program.synchronizations[0] == (first, second)
     busy = max(timing.ready[op] for op in ops(program, "activation"))
     assert {program.core_of(first), program.core_of(second)} == {0, 1}
     first = min(first, second, key=program.core_of)

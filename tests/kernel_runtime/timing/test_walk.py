@@ -95,7 +95,7 @@ def checked(found: Timed) -> None:
             assert start[op] >= timing.ready[pred] + hop
         if (flow := int(order.lane_flow[op])) >= 0:
             assert start[op] >= timing.ready[flow] + hop
-        assert timing.after[op] != op
+        assert timing.critical_pred[op] != op
 
 
 def path_checked(timing: Timing) -> None:
@@ -105,8 +105,8 @@ def path_checked(timing: Timing) -> None:
     assert (path.wait >= 0).all()
     rows = [row for row in dict.fromkeys(path.row.tolist()) if row >= 0]
     for before, row in pairwise(rows):
-        assert timing.after[row] == before
-    assert not rows or timing.after[rows[0]] == -1
+        assert timing.critical_pred[row] == before
+    assert not rows or timing.critical_pred[rows[0]] == -1
     assert set(path.waits) <= set(range(1, len(STALL_REASONS)))
     assert sum(timing.trust.values()) == pytest.approx(1.0 if timing.makespan else 0.0)
 
@@ -121,7 +121,18 @@ def test_every_walk_keeps_its_books(kernel: Kernel, target: str, chosen: dict[st
 @given(kernels(), TARGETS, options())
 def test_equal_input_gives_equal_columns(kernel: Kernel, target: str, chosen: dict[str, bool]) -> None:
     first, second = (timed(kernel.on(target), target=target, **chosen).timing for _ in range(2))
-    for name in ("start", "duration", "ready", "wait", "setup", "busy", "after", "stall", "setup_reason", "held"):
+    for name in (
+        "start",
+        "duration",
+        "ready",
+        "wait",
+        "setup",
+        "busy",
+        "critical_pred",
+        "stall",
+        "setup_reason",
+        "throttle_reason",
+    ):
         assert np.array_equal(getattr(first, name), getattr(second, name)), name
     assert (first.makespan, first.lanes, first.trust) == (second.makespan, second.lanes, second.trust)
 
@@ -235,7 +246,7 @@ def test_waits_are_called_by_what_is_waited_for() -> None:
         "none", "data from dma", "data from tensor", "data from vector",
     ]  # fmt: skip
     assert STALL_REASONS[found.timing.setup_reason[load]] == "dma start"
-    assert found.timing.after[[product, copy, store]].tolist() == [load, product, copy]
+    assert found.timing.critical_pred[[product, copy, store]].tolist() == [load, product, copy]
 
 
 def test_a_writer_waits_for_readers_and_writers() -> None:

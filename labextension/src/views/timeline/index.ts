@@ -9,14 +9,14 @@ import { moreBox, MOST_ARROWS } from './arrows';
 import { type Card, createCard } from './card';
 import { colouring } from './colour';
 import { type Box, type Figure, layoutFigure, placeOf } from './figure';
-import { createFoot } from './foot';
+import { createFooter } from './footer';
 import { createGutter } from './gutter';
 import { createHeader } from './header';
 import type { Hit } from './hit';
 import { createOverview, windowText } from './overview';
 import { paintOverlay } from './overlay';
 import { paintFigure } from './paint';
-import type { Pen } from './pen';
+import type { DrawContext } from './draw_context';
 import { onPointer, stepOf } from './pointer';
 import { type Layout, layoutStrips } from './strips';
 import css from './timeline.css';
@@ -45,7 +45,7 @@ class Timeline implements View {
   private readonly tree = createTree();
   private readonly header;
   private readonly overview;
-  private readonly foot;
+  private readonly footer;
   private readonly observer: ResizeObserver;
   private layout: Layout = { strips: [], height: 0 };
   private figure: Figure | null = null;
@@ -63,12 +63,12 @@ class Timeline implements View {
     const run = (): Run => this.run;
     this.header = createHeader(context);
     this.overview = createOverview(context, run);
-    this.foot = createFoot(context);
+    this.footer = createFooter(context);
     this.over.element.classList.add('nki-tl-over');
     this.plot.append(this.lanes.element, this.over.element, this.more, this.nothing);
     setAttribute(this.plot, 'aria-describedby', this.tree.itemId);
     this.body = el('div', { class: 'nki-tl-body' }, this.gutter.element, this.plot, this.card.element);
-    const parts = [this.header.element, this.overview.element, this.body, this.foot.element, this.tree.element];
+    const parts = [this.header.element, this.overview.element, this.body, this.footer.element, this.tree.element];
     this.element = el('section', { class: 'nki-tl', role: 'region' }, ...parts);
     this.more.addEventListener('click', () => ask(this.more, 'details'));
     this.listenToPointer();
@@ -139,8 +139,8 @@ class Timeline implements View {
     if (state.playing || changes.has('window')) this.hideCard();
     this.drawOver(state);
     this.tree.update(this.run, state);
-    const footed = changes.has('area') || changes.has('colourBy') || changes.has('theme') || this.stale.layout;
-    if (footed) this.foot.draw(this.run, state, this.pen(this.over, state).colouring, this.areaLane);
+    const redrawsFooter = changes.has('area') || changes.has('colourBy') || changes.has('theme') || this.stale.layout;
+    if (redrawsFooter) this.footer.draw(this.run, state, this.drawing(this.over, state).colouring, this.areaLane);
     this.stale = { layout: false, figure: false, whole: false };
   }
 
@@ -156,7 +156,7 @@ class Timeline implements View {
     this.nothing.hidden = this.run.steps > 0;
   }
 
-  private pen(surface: Surface, state: State, dimmed = false): Pen {
+  private drawing(surface: Surface, state: State, dimmed = false): DrawContext {
     const palette = this.context.palette();
     const { context, ratio } = surface;
     return { context, ratio, palette, dimmed, colouring: colouring(this.run, state.colourBy, palette) };
@@ -168,7 +168,7 @@ class Timeline implements View {
     this.lanes.resize(width, this.layout.height);
     this.lanes.clear();
     this.figure = sameFigure(this.figure, this.run, this.layout, { ...state.window, width });
-    paintFigure(this.pen(this.lanes, state, dimmed), this.figure);
+    paintFigure(this.drawing(this.lanes, state, dimmed), this.figure);
     this.gutter.fill(this.figure);
     this.tree.fill(this.figure);
     setAttribute(this.element, 'aria-label', `Timeline of ${this.run.kernel}, ${windowText(state.window)}`);
@@ -178,7 +178,7 @@ class Timeline implements View {
     if (this.figure === null) return;
     this.over.resize(this.plot.clientWidth, this.layout.height);
     this.over.clear();
-    const { more } = paintOverlay(this.pen(this.over, state), this.figure, { state, pointed: this.pointed });
+    const { more } = paintOverlay(this.drawing(this.over, state), this.figure, { state, pointed: this.pointed });
     this.drawMore(state, more);
   }
 

@@ -6,7 +6,7 @@ import type { Bar, Wait } from './bars';
 import { type Box, type Figure, placeOf, stripOf } from './figure';
 import { extent, paintBar, paintBars, paintWaits } from './paint-lane';
 import { paintFailed } from './paint';
-import { FONTS, line, type Pen, plate, useFont } from './pen';
+import { FONTS, line, type DrawContext, plate, useFont } from './draw_context';
 import { SIZES } from './strips';
 import { spanOf, xOf } from './zoom';
 
@@ -21,31 +21,31 @@ export interface Shown {
 }
 
 /** Paints it all. Returns the arrows, so that what they leave out can be told. */
-export function paintOverlay(pen: Pen, figure: Figure, { state, pointed }: Shown): Arrows {
+export function paintOverlay(drawing: DrawContext, figure: Figure, { state, pointed }: Shown): Arrows {
   const { run } = figure;
-  if (state.area) paintArea(pen, figure, state.area);
+  if (state.area) paintArea(drawing, figure, state.area);
   let arrows: Arrows = { drawn: [], more: 0 };
   if (run.has(state.selected)) {
     arrows = layoutArrows(figure, state.selected);
     const bright = neighbours(run, state.selected).slice(0, 4 * MOST_ARROWS);
-    for (const end of bright) paintRow(pen, figure, end.edge.step);
-    paintRow(pen, figure, state.selected);
-    if (run.fault >= 0) paintFailed(pen, figure);
-    paintCursor(pen, figure, state.time);
+    for (const end of bright) paintRow(drawing, figure, end.edge.step);
+    paintRow(drawing, figure, state.selected);
+    if (run.fault >= 0) paintFailed(drawing, figure);
+    paintCursor(drawing, figure, state.time);
     const place = placeOf(figure, state.selected);
-    paintArrows(pen, figure, arrows, place);
-    if (place !== null) outline(pen, place, SELECTED_EDGE);
-  } else paintCursor(pen, figure, state.time);
-  if (pointed !== null) outline(pen, pointed, 1);
+    paintArrows(drawing, figure, arrows, place);
+    if (place !== null) outline(drawing, place, SELECTED_EDGE);
+  } else paintCursor(drawing, figure, state.time);
+  if (pointed !== null) outline(drawing, pointed, 1);
   const hovered = state.hover.step;
   const place = hovered >= 0 && hovered !== state.selected ? placeOf(figure, hovered) : null;
-  if (place !== null && pointed === null) outline(pen, place, 1);
-  paintPlates(pen, figure, state);
+  if (place !== null && pointed === null) outline(drawing, place, 1);
+  paintPlates(drawing, figure, state);
   return arrows;
 }
 
 /** One row and its wait in full colour. */
-function paintRow(pen: Pen, figure: Figure, step: number): void {
+function paintRow(drawing: DrawContext, figure: Figure, step: number): void {
   const place = placeOf(figure, step);
   const { run, scale } = figure;
   const strip = stripOf(figure, run.rows.lane[step - run.rows.first]);
@@ -55,10 +55,10 @@ function paintRow(pen: Pen, figure: Figure, step: number): void {
   const width = Math.max(place.width, NARROWEST);
   const bar: Bar = { ...place, width, step, last: step, count: 1, busy: 1, critical: false };
   const waits = strip.kind === 'lane' && place.width >= NARROWEST ? waitsOf(figure, step) : [];
-  paintWaits(pen, run, waits, row);
+  paintWaits(drawing, run, waits, row);
   if (place.x + width < 0) return;
-  if (place.height >= SIZES.syncBar) paintBars(pen, run, [bar], row);
-  else paintBar(pen, bar, row);
+  if (place.height >= SIZES.syncBar) paintBars(drawing, run, [bar], row);
+  else paintBar(drawing, bar, row);
 }
 
 function waitsOf(figure: Figure, step: number): Wait[] {
@@ -78,9 +78,9 @@ function waitsOf(figure: Figure, step: number): Wait[] {
 }
 
 /** An outline with a gap of one pixel, so that it is seen on every colour. */
-function outline(pen: Pen, place: Box, edge: number): void {
-  const { context, palette } = pen;
-  const [x, exact] = extent(pen, place);
+function outline(drawing: DrawContext, place: Box, edge: number): void {
+  const { context, palette } = drawing;
+  const [x, exact] = extent(drawing, place);
   const width = Math.max(exact, NARROWEST);
   const gap = 1 + edge / 2;
   context.lineWidth = edge + 2;
@@ -96,38 +96,38 @@ function outline(pen: Pen, place: Box, edge: number): void {
   ring();
 }
 
-function paintCursor(pen: Pen, figure: Figure, at: number): void {
+function paintCursor(drawing: DrawContext, figure: Figure, at: number): void {
   const x = xOf(figure.scale, at);
   if (x < 0 || x > figure.scale.width) return;
-  pen.context.fillStyle = pen.palette.ink;
-  pen.context.fillRect(Math.round((x - 0.75) * pen.ratio) / pen.ratio, SIZES.axis - 2, 1.5, figure.height);
+  drawing.context.fillStyle = drawing.palette.ink;
+  drawing.context.fillRect(Math.round((x - 0.75) * drawing.ratio) / drawing.ratio, SIZES.axis - 2, 1.5, figure.height);
 }
 
 /** Times on the axis: of the cursor, of the length of the area, of the fault. */
-function paintPlates(pen: Pen, figure: Figure, state: State): void {
-  const { palette } = pen;
+function paintPlates(drawing: DrawContext, figure: Figure, state: State): void {
+  const { palette } = drawing;
   const { scale } = figure;
-  useFont(pen, FONTS.plate, 600);
+  useFont(drawing, FONTS.plate, 600);
   const edges = [1, scale.width - 1] as const;
   const ink = { ground: palette.ink, ink: palette.bg, ...PLATE };
   const y = (SIZES.axis - PLATE.height) / 2;
   const { area } = state;
   if (area && area.to > area.from && xOf(scale, area.to) > 0 && xOf(scale, area.from) < scale.width) {
     const centre = (Math.max(0, xOf(scale, area.from)) + Math.min(scale.width, xOf(scale, area.to))) / 2;
-    plate(pen, `Δ ${time(area.to - area.from)}`, centre, y, edges, ink);
+    plate(drawing, `Δ ${time(area.to - area.from)}`, centre, y, edges, ink);
     return;
   }
   const x = xOf(scale, state.time);
-  if (x >= 0 && x <= scale.width) plate(pen, time(state.time), x, y, edges, ink);
+  if (x >= 0 && x <= scale.width) plate(drawing, time(state.time), x, y, edges, ink);
 }
 
-function paintArea(pen: Pen, figure: Figure, area: Span): void {
-  const { context, palette } = pen;
+function paintArea(drawing: DrawContext, figure: Figure, area: Span): void {
+  const { context, palette } = drawing;
   const { scale, height } = figure;
   const from = Math.max(0, xOf(scale, area.from));
   const to = Math.min(scale.width, xOf(scale, area.to));
   if (area.to === area.from) {
-    paintMarker(pen, figure, xOf(scale, area.from));
+    paintMarker(drawing, figure, xOf(scale, area.from));
     return;
   }
   if (to <= from) return;
@@ -136,32 +136,32 @@ function paintArea(pen: Pen, figure: Figure, area: Span): void {
   context.fillRect(from, SIZES.axis, to - from, height - SIZES.axis);
   context.globalAlpha = 1;
   context.strokeStyle = palette.ink;
-  line(pen, from, SIZES.axis - 1, to, SIZES.axis - 1);
-  if (area.from >= scale.from) line(pen, from, SIZES.axis - 4, from, height);
-  if (area.to <= scale.to) line(pen, to, SIZES.axis - 4, to, height);
+  line(drawing, from, SIZES.axis - 1, to, SIZES.axis - 1);
+  if (area.from >= scale.from) line(drawing, from, SIZES.axis - 4, from, height);
+  if (area.to <= scale.to) line(drawing, to, SIZES.axis - 4, to, height);
 }
 
 /** A range of which only one end is marked. */
-function paintMarker(pen: Pen, { height }: Figure, x: number): void {
-  pen.context.strokeStyle = pen.palette.ink;
-  pen.context.setLineDash([3, 3]);
-  line(pen, x, SIZES.axis - 4, x, height);
-  pen.context.setLineDash([]);
+function paintMarker(drawing: DrawContext, { height }: Figure, x: number): void {
+  drawing.context.strokeStyle = drawing.palette.ink;
+  drawing.context.setLineDash([3, 3]);
+  line(drawing, x, SIZES.axis - 4, x, height);
+  drawing.context.setLineDash([]);
 }
 
-function paintArrows(pen: Pen, figure: Figure, { drawn, more }: Arrows, own: Box | null): void {
-  for (const arrow of drawn) paintArrow(pen, arrow);
-  useFont(pen, FONTS.axis, 500);
+function paintArrows(drawing: DrawContext, figure: Figure, { drawn, more }: Arrows, own: Box | null): void {
+  for (const arrow of drawn) paintArrow(drawing, arrow);
+  useFont(drawing, FONTS.axis, 500);
   const taken = own === null ? [] : more > 0 ? [own, moreBox(figure, own)] : [own];
   const said = new Set<string>();
   for (const arrow of drawn) {
-    if (!said.has(arrow.text)) paintWords(pen, figure, arrow, taken);
+    if (!said.has(arrow.text)) paintWords(drawing, figure, arrow, taken);
     said.add(arrow.text);
   }
 }
 
-function paintArrow(pen: Pen, arrow: Arrow): void {
-  const { context, palette } = pen;
+function paintArrow(drawing: DrawContext, arrow: Arrow): void {
+  const { context, palette } = drawing;
   const [one, two] = bend(arrow);
   const { from, to } = arrow;
   context.lineWidth = arrow.binding ? 1.6 : 1.2;
@@ -194,11 +194,11 @@ const NAMED_FROM = 8;
 const ASIDE = [0, -16, 16, -24, 24, -34, 34, -46, 46] as const;
 
 /** A plate in the middle of the curve or near it, where no other one and no end of the curve is. */
-function paintWords(pen: Pen, figure: Figure, arrow: Arrow, taken: Box[]): void {
+function paintWords(drawing: DrawContext, figure: Figure, arrow: Arrow, taken: Box[]): void {
   if (arrow.text === '' || Math.abs(arrow.to.x - arrow.from.x) < NAMED_FROM) return;
   const at = middle(arrow);
   const height = 16;
-  const width = pen.context.measureText(arrow.text).width + 14;
+  const width = drawing.context.measureText(arrow.text).width + 14;
   const x = Math.min(Math.max(at.x - width / 2, 2), figure.scale.width - width - 2);
   const ends = [arrow.from, arrow.to].map(end => ({ x: end.x - 4, y: end.y - 6, width: 8, height: 12 }));
   const lowest = figure.height - height - 2;
@@ -208,8 +208,14 @@ function paintWords(pen: Pen, figure: Figure, arrow: Arrow, taken: Box[]): void 
   if (place === undefined) return;
   taken.push(place);
   const { y } = place;
-  const { bg, ink } = pen.palette;
-  plate(pen, arrow.text, x + width / 2, y, [0, figure.scale.width], { ground: bg, ink, edge: ink, height, radius: 8 });
+  const { bg, ink } = drawing.palette;
+  plate(drawing, arrow.text, x + width / 2, y, [0, figure.scale.width], {
+    ground: bg,
+    ink,
+    edge: ink,
+    height,
+    radius: 8,
+  });
 }
 
 function overlap(one: Box, two: Box): boolean {

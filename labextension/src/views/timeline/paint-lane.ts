@@ -6,7 +6,7 @@ import { fit, widthOf } from '../../canvas/text';
 import type { Hue, Run } from '../../types';
 import type { Bar, Wait } from './bars';
 import type { Columns } from './columns';
-import { box, DIM, FONTS, type Pen, useFont, whole } from './pen';
+import { box, DIM, FONTS, type DrawContext, useFont, whole } from './draw_context';
 import { awaitedWords, waitLabel } from './words';
 
 /** Where the bars of a lane lie, and how large their text is. */
@@ -26,59 +26,59 @@ const ROOM_FOR_WORDS = 34;
 const ROOM_FOR_NAME = 22;
 const HATCH = 7;
 
-export function paintBars(pen: Pen, run: Run, bars: readonly Bar[], row: Row): void {
-  for (const bar of bars) paintBar(pen, bar, row);
-  useFont(pen, row.font);
-  const { context } = pen;
+export function paintBars(drawing: DrawContext, run: Run, bars: readonly Bar[], row: Row): void {
+  for (const bar of bars) paintBar(drawing, bar, row);
+  useFont(drawing, row.font);
+  const { context } = drawing;
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   if (row.height < LEAST_FOR_TEXT) return;
-  for (const bar of bars) paintLabel(pen, run, bar, row);
+  for (const bar of bars) paintLabel(drawing, run, bar, row);
 }
 
-export function paintBar(pen: Pen, bar: Bar, row: Row): void {
-  const { context } = pen;
-  context.fillStyle = pen.colouring.of(bar.step);
-  context.globalAlpha = (bar.count > 1 ? 0.45 + 0.5 * bar.busy : 1) * (pen.dimmed ? DIM : 1);
-  const [x, width] = extent(pen, bar);
-  box(pen, x, row.top, width, row.height);
+export function paintBar(drawing: DrawContext, bar: Bar, row: Row): void {
+  const { context } = drawing;
+  context.fillStyle = drawing.colouring.of(bar.step);
+  context.globalAlpha = (bar.count > 1 ? 0.45 + 0.5 * bar.busy : 1) * (drawing.dimmed ? DIM : 1);
+  const [x, width] = extent(drawing, bar);
+  box(drawing, x, row.top, width, row.height);
   context.globalAlpha = 1;
 }
 
 /** A bar on whole device pixels, with a gap to its right where it can spare it. */
-export function extent(pen: Pen, bar: { x: number; width: number }): readonly [number, number] {
-  const x = whole(pen, bar.x);
-  const end = whole(pen, bar.x + bar.width - (bar.width >= 3.2 ? 0.8 : 0));
+export function extent(drawing: DrawContext, bar: { x: number; width: number }): readonly [number, number] {
+  const x = whole(drawing, bar.x);
+  const end = whole(drawing, bar.x + bar.width - (bar.width >= 3.2 ? 0.8 : 0));
   return [x, Math.max(1, end - x)];
 }
 
-function paintLabel(pen: Pen, run: Run, bar: Bar, row: Row): void {
+function paintLabel(drawing: DrawContext, run: Run, bar: Bar, row: Row): void {
   if (bar.count > 1 && bar.width < COUNT_FROM) return;
-  const { context } = pen;
+  const { context } = drawing;
   const left = Math.max(bar.x, 0);
-  const right = Math.min(bar.x + bar.width, context.canvas.width / pen.ratio);
+  const right = Math.min(bar.x + bar.width, context.canvas.width / drawing.ratio);
   const room = right - left - 1 - 2 * LABEL_MARGIN;
   if (room < 5) return;
   const text = fit(context, bar.count > 1 ? String(bar.count) : run.label(bar.step), room);
   if (text === '') return;
-  context.fillStyle = pen.dimmed ? pen.palette.ink3 : pen.colouring.on(pen.colouring.of(bar.step));
+  context.fillStyle = drawing.dimmed ? drawing.palette.ink3 : drawing.colouring.on(drawing.colouring.of(bar.step));
   context.fillText(text, (left + right - 1) / 2, row.top + row.height / 2 + 0.5);
 }
 
 /** The marks of the critical path below the bars. */
-export function paintCritical(pen: Pen, bars: readonly Bar[], y: number): void {
-  pen.context.fillStyle = pen.palette.ink;
+export function paintCritical(drawing: DrawContext, bars: readonly Bar[], y: number): void {
+  drawing.context.fillStyle = drawing.palette.ink;
   for (const bar of bars) {
     if (!bar.critical) continue;
-    const [x, width] = extent(pen, bar);
-    pen.context.fillRect(x, y, width, 2);
+    const [x, width] = extent(drawing, bar);
+    drawing.context.fillRect(x, y, width, 2);
   }
 }
 
-export function paintWaits(pen: Pen, run: Run, waits: readonly Wait[], row: Row): void {
-  const { context } = pen;
+export function paintWaits(drawing: DrawContext, run: Run, waits: readonly Wait[], row: Row): void {
+  const { context } = drawing;
   const height = Math.min(HATCH, row.height - 4);
-  const y = whole(pen, row.top + (row.height - height) / 2);
+  const y = whole(drawing, row.top + (row.height - height) / 2);
   const paths = new Map<Hue, Path2D>();
   for (const wait of waits) {
     const hue = run.stallHue(wait.step, wait.stall);
@@ -86,20 +86,20 @@ export function paintWaits(pen: Pen, run: Run, waits: readonly Wait[], row: Row)
     if (path === undefined) paths.set(hue, (path = new Path2D()));
     path.rect(wait.x, y, Math.max(1, wait.width - 1), height);
   }
-  context.globalAlpha = pen.dimmed ? DIM : 1;
+  context.globalAlpha = drawing.dimmed ? DIM : 1;
   for (const [hue, path] of paths) {
-    context.fillStyle = hatch(context, pen.palette.hue[hue], 45);
+    context.fillStyle = hatch(context, drawing.palette.hue[hue], 45);
     context.fill(path);
   }
   context.globalAlpha = 1;
   if (row.height < LEAST_FOR_TEXT) return;
-  for (const wait of waits) paintWaitText(pen, run, wait, row);
+  for (const wait of waits) paintWaitText(drawing, run, wait, row);
 }
 
-function paintWaitText(pen: Pen, run: Run, wait: Wait, row: Row): void {
+function paintWaitText(drawing: DrawContext, run: Run, wait: Wait, row: Row): void {
   if (wait.width < ROOM_FOR_NAME + 5) return;
-  const { context, palette } = pen;
-  useFont(pen, FONTS.wait);
+  const { context, palette } = drawing;
+  useFont(drawing, FONTS.wait);
   let text = waitLabel(run, wait.step, wait.stall);
   if (widthOf(context, text) + ROOM_FOR_WORDS > wait.width) {
     text = awaitedWords(run, wait.step, wait.stall);
@@ -109,7 +109,7 @@ function paintWaitText(pen: Pen, run: Run, wait: Wait, row: Row): void {
   const width = widthOf(context, text) + 12;
   context.fillStyle = palette.bg;
   context.fillRect(middle - width / 2, row.top, width, row.height);
-  context.fillStyle = pen.dimmed ? palette.ink3 : palette.ink2;
+  context.fillStyle = drawing.dimmed ? palette.ink3 : palette.ink2;
   context.textAlign = 'center';
   context.textBaseline = 'middle';
   context.fillText(text, middle, row.top + row.height / 2 + 0.5);
@@ -122,7 +122,7 @@ const FAINTEST = 0.12;
 
 /** Columns of one pixel: opacity is the busy share, the foot the share and the cause of waiting. */
 export function paintColumns(
-  pen: Pen,
+  drawing: DrawContext,
   columns: Columns,
   row: { top: number; height: number },
   colour: (column: number) => string,
@@ -130,7 +130,7 @@ export function paintColumns(
 ): void {
   const { sums } = columns;
   const strip = createStrip(sums.count, 1 + FOOT);
-  const dim = pen.dimmed ? DIM : 1;
+  const dim = drawing.dimmed ? DIM : 1;
   const rgbs = new Map<string, Rgb>();
   const numbers = (name: string): Rgb => {
     let rgb = rgbs.get(name);
@@ -148,21 +148,21 @@ export function paintColumns(
     const of = numbers(cause(at, sums.cause[at]));
     for (let y = 0; y < high; y++) strip.set(at, FOOT - y, of, dim);
   }
-  const { context } = pen;
-  const width = context.canvas.width / pen.ratio;
+  const { context } = drawing;
+  const width = context.canvas.width / drawing.ratio;
   strip.draw(context, 0, 1, [0, row.top, width, row.height - FOOT - 2]);
   strip.draw(context, 1, FOOT, [0, row.top + row.height - FOOT, width, FOOT]);
-  if (!pen.dimmed) paintCriticalColumns(pen, columns, row.top + row.height - FOOT - 2);
+  if (!drawing.dimmed) paintCriticalColumns(drawing, columns, row.top + row.height - FOOT - 2);
 }
 
-function paintCriticalColumns(pen: Pen, { sums }: Columns, y: number): void {
-  pen.context.fillStyle = pen.palette.ink;
-  const wide = pen.context.canvas.width / pen.ratio / sums.count;
+function paintCriticalColumns(drawing: DrawContext, { sums }: Columns, y: number): void {
+  drawing.context.fillStyle = drawing.palette.ink;
+  const wide = drawing.context.canvas.width / drawing.ratio / sums.count;
   for (let at = 0; at < sums.count; at++) {
     if (sums.critical[at] !== 1) continue;
     let end = at + 1;
     while (end < sums.count && sums.critical[end] === 1) end++;
-    pen.context.fillRect(at * wide, y, (end - at) * wide, 1);
+    drawing.context.fillRect(at * wide, y, (end - at) * wide, 1);
     at = end;
   }
 }

@@ -7,33 +7,33 @@ import type { Buckets, Run } from '../../types';
 import type { Curve } from './counters';
 import { barTop, type Figure, placeOf, tracksHeight } from './figure';
 import { paintBars, paintColumns, paintCritical, paintWaits } from './paint-lane';
-import { box, DIM, FONTS, line, type Pen, useFont, whole } from './pen';
+import { box, DIM, FONTS, line, type DrawContext, useFont, whole } from './draw_context';
 import { type CounterStrip, type DmaStrip, type LaneStrip, type PathStrip, SIZES, type Strip } from './strips';
 import { timeOf, xOf } from './zoom';
 
-export function paintFigure(pen: Pen, figure: Figure): void {
-  paintGround(pen, figure);
-  paintGrid(pen, figure);
-  for (const strip of figure.strips) paintStrip(pen, figure, strip);
-  paintFault(pen, figure);
+export function paintFigure(drawing: DrawContext, figure: Figure): void {
+  paintGround(drawing, figure);
+  paintGrid(drawing, figure);
+  for (const strip of figure.strips) paintStrip(drawing, figure, strip);
+  paintFault(drawing, figure);
 }
 
-function paintStrip(pen: Pen, figure: Figure, strip: Strip): void {
+function paintStrip(drawing: DrawContext, figure: Figure, strip: Strip): void {
   switch (strip.kind) {
     case 'path': {
-      paintPath(pen, figure, strip);
+      paintPath(drawing, figure, strip);
       return;
     }
     case 'lane': {
-      paintLane(pen, figure, strip);
+      paintLane(drawing, figure, strip);
       return;
     }
     case 'dma': {
-      paintDma(pen, figure, strip);
+      paintDma(drawing, figure, strip);
       return;
     }
     case 'counter': {
-      paintCounter(pen, figure, strip);
+      paintCounter(drawing, figure, strip);
       return;
     }
     case 'axis':
@@ -42,149 +42,149 @@ function paintStrip(pen: Pen, figure: Figure, strip: Strip): void {
 }
 
 /** Time that the run never reached is sunk. */
-function paintGround(pen: Pen, figure: Figure): void {
+function paintGround(drawing: DrawContext, figure: Figure): void {
   const { run, scale } = figure;
-  pen.context.fillStyle = pen.palette.sunk;
+  drawing.context.fillStyle = drawing.palette.sunk;
   const begin = Math.max(0, xOf(scale, run.makespan));
-  if (begin < scale.width) pen.context.fillRect(begin, SIZES.axis, scale.width - begin, figure.height - SIZES.axis);
+  if (begin < scale.width) drawing.context.fillRect(begin, SIZES.axis, scale.width - begin, figure.height - SIZES.axis);
   const before = Math.min(scale.width, xOf(scale, 0));
-  if (before > 0) pen.context.fillRect(0, SIZES.axis, before, figure.height - SIZES.axis);
+  if (before > 0) drawing.context.fillRect(0, SIZES.axis, before, figure.height - SIZES.axis);
 }
 
-function paintGrid(pen: Pen, figure: Figure): void {
-  const { context, palette } = pen;
+function paintGrid(drawing: DrawContext, figure: Figure): void {
+  const { context, palette } = drawing;
   const { scale } = figure;
   context.strokeStyle = palette.line;
   for (const strip of figure.strips) {
-    line(pen, 0, strip.top + strip.height - 0.5, scale.width, strip.top + strip.height - 0.5);
+    line(drawing, 0, strip.top + strip.height - 0.5, scale.width, strip.top + strip.height - 0.5);
   }
   const { values, label } = ticks(scale.from, scale.to, scale.width);
-  useFont(pen, FONTS.axis);
+  useFont(drawing, FONTS.axis);
   context.fillStyle = palette.ink3;
   context.textBaseline = 'middle';
   for (const value of values) {
     const x = xOf(scale, value);
-    line(pen, x, SIZES.axis, x, figure.height);
-    paintTick(pen, label(value), x, scale.width);
+    line(drawing, x, SIZES.axis, x, figure.height);
+    paintTick(drawing, label(value), x, scale.width);
   }
 }
 
 /** A tick's number, moved inwards at the ends; not drawn where it would be far from its line. */
-function paintTick(pen: Pen, text: string, x: number, width: number): void {
-  const half = widthOf(pen.context, text) / 2;
+function paintTick(drawing: DrawContext, text: string, x: number, width: number): void {
+  const half = widthOf(drawing.context, text) / 2;
   const at = Math.min(Math.max(x, half + 1), width - half - 4);
   if (Math.abs(at - x) > half + 2) return;
-  pen.context.textAlign = 'center';
-  pen.context.fillText(text, at, SIZES.axis / 2 + 0.5);
+  drawing.context.textAlign = 'center';
+  drawing.context.fillText(text, at, SIZES.axis / 2 + 0.5);
 }
 
 const PATH_BAR = 8;
 
-function paintPath(pen: Pen, figure: Figure, strip: PathStrip): void {
-  const { context, palette } = pen;
+function paintPath(drawing: DrawContext, figure: Figure, strip: PathStrip): void {
+  const { context, palette } = drawing;
   const middle = strip.top + strip.height / 2;
   // Work and waits of the path add up to the whole run.
   const [begin, end] = [xOf(figure.scale, 0), xOf(figure.scale, figure.run.makespan)];
   context.strokeStyle = palette.faint;
   if (figure.run.steps > 0)
-    line(pen, Math.max(0, begin), middle - 0.5, Math.min(figure.scale.width, end), middle - 0.5);
+    line(drawing, Math.max(0, begin), middle - 0.5, Math.min(figure.scale.width, end), middle - 0.5);
   for (const piece of figure.path) {
     context.fillStyle = palette.hue[piece.hue];
-    const x = whole(pen, piece.x);
-    const wide = Math.max(1, whole(pen, piece.x + piece.width - (piece.width > 3.2 ? 0.8 : 0)) - x);
-    box(pen, x, middle - PATH_BAR / 2, wide, PATH_BAR, 1);
+    const x = whole(drawing, piece.x);
+    const wide = Math.max(1, whole(drawing, piece.x + piece.width - (piece.width > 3.2 ? 0.8 : 0)) - x);
+    box(drawing, x, middle - PATH_BAR / 2, wide, PATH_BAR, 1);
   }
 }
 
-function paintLane(pen: Pen, figure: Figure, strip: LaneStrip): void {
+function paintLane(drawing: DrawContext, figure: Figure, strip: LaneStrip): void {
   const found = figure.lanes.get(strip);
   if (found === undefined) return;
   const { run } = figure;
   if (found.columns) {
     const row = { top: strip.top + 2, height: strip.height - 4 };
     paintColumns(
-      pen,
+      drawing,
       found.columns,
       row,
-      colourOfColumn(pen, figure, strip.lane.id),
-      causeOf(pen, figure, strip.lane.id),
+      colourOfColumn(drawing, figure, strip.lane.id),
+      causeOf(drawing, figure, strip.lane.id),
     );
     return;
   }
   const { bars, waits } = found.bars ?? { bars: [], waits: [] };
   const row = { top: barTop(strip), height: strip.bar, font: FONTS.bar };
-  paintWaits(pen, run, waits, row);
-  paintBars(pen, run, bars, row);
-  if (figure.strips.some(one => one.kind === 'path')) paintCritical(pen, bars, row.top + row.height + 1.5);
+  paintWaits(drawing, run, waits, row);
+  paintBars(drawing, run, bars, row);
+  if (figure.strips.some(one => one.kind === 'path')) paintCritical(drawing, bars, row.top + row.height + 1.5);
 }
 
 /** Of a column: its lane's hue, else the colour of the row that runs in its middle. */
-function colourOfColumn(pen: Pen, figure: Figure, lane: number): (column: number) => string {
-  const own = pen.palette.hue[figure.run.lanes[lane].hue];
-  if (pen.colouring.keys.length === 0) return () => own;
+function colourOfColumn(drawing: DrawContext, figure: Figure, lane: number): (column: number) => string {
+  const own = drawing.palette.hue[figure.run.lanes[lane].hue];
+  if (drawing.colouring.keys.length === 0) return () => own;
   return column => {
     const step = figure.run.laneAt(lane, timeOf(figure.scale, column + 0.5));
-    return step < 0 ? pen.palette.faint : pen.colouring.of(step);
+    return step < 0 ? drawing.palette.faint : drawing.colouring.of(step);
   };
 }
 
-function causeOf(pen: Pen, figure: Figure, lane: number): (column: number, stall: number) => string {
+function causeOf(drawing: DrawContext, figure: Figure, lane: number): (column: number, stall: number) => string {
   return (column, stall) => {
     const step = figure.run.laneAt(lane, timeOf(figure.scale, column + 1));
-    return pen.palette.hue[step < 0 ? NO_HUE : figure.run.stallHue(step, stall)];
+    return drawing.palette.hue[step < 0 ? NO_HUE : figure.run.stallHue(step, stall)];
   };
 }
 
-function paintDma(pen: Pen, figure: Figure, strip: DmaStrip): void {
+function paintDma(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
   const found = figure.dma.get(strip);
   if (found === undefined) return;
   const lane = strip.lanes[0].id;
   if (found.columns) {
     const row = { top: strip.tracks[0], height: tracksHeight() };
-    paintColumns(pen, found.columns, row, colourOfColumn(pen, figure, lane), causeOf(pen, figure, lane));
+    paintColumns(drawing, found.columns, row, colourOfColumn(drawing, figure, lane), causeOf(drawing, figure, lane));
   }
   found.tracks?.forEach((track, number) => {
     const row = { top: strip.tracks[number], height: SIZES.track, font: FONTS.track };
-    paintBars(pen, figure.run, track.bars, row);
+    paintBars(drawing, figure.run, track.bars, row);
   });
-  if (strip.pitch > 0) paintQueues(pen, figure, strip);
+  if (strip.pitch > 0) paintQueues(drawing, figure, strip);
 }
 
 /** A thin row for each queue; transfers out of the core are fainter. */
-function paintQueues(pen: Pen, figure: Figure, strip: DmaStrip): void {
-  const { context } = pen;
+function paintQueues(drawing: DrawContext, figure: Figure, strip: DmaStrip): void {
+  const { context } = drawing;
   const queues = figure.dma.get(strip)?.queues ?? [];
   queues.forEach((queue, number) => {
     const top = strip.queues + number * strip.pitch;
     for (const bar of queue.bars?.bars ?? []) {
-      context.fillStyle = pen.colouring.of(bar.step);
-      context.globalAlpha = (0.35 + 0.4 * bar.busy) * (pen.dimmed ? DIM : 1);
-      const x = whole(pen, bar.x);
-      context.fillRect(x, top, Math.max(1, whole(pen, bar.x + bar.width) - x), SIZES.queue);
+      context.fillStyle = drawing.colouring.of(bar.step);
+      context.globalAlpha = (0.35 + 0.4 * bar.busy) * (drawing.dimmed ? DIM : 1);
+      const x = whole(drawing, bar.x);
+      context.fillRect(x, top, Math.max(1, whole(drawing, bar.x + bar.width) - x), SIZES.queue);
     }
-    if (queue.columns) paintThinColumns(pen, queue.columns.sums, top, colourOfColumn(pen, figure, queue.lane));
+    if (queue.columns) paintThinColumns(drawing, queue.columns.sums, top, colourOfColumn(drawing, figure, queue.lane));
   });
   context.globalAlpha = 1;
 }
 
 /** Columns in eighths, so that equal neighbours are one piece. */
-function paintThinColumns(pen: Pen, sums: Buckets, top: number, colour: (column: number) => string): void {
-  const wide = pen.context.canvas.width / pen.ratio / sums.count;
+function paintThinColumns(drawing: DrawContext, sums: Buckets, top: number, colour: (column: number) => string): void {
+  const wide = drawing.context.canvas.width / drawing.ratio / sums.count;
   const level = (at: number): number => Math.ceil((8 * sums.busy[at]) / sums.width);
   for (let at = 0; at < sums.count;) {
     let end = at + 1;
     while (end < sums.count && level(end) === level(at) && colour(end) === colour(at)) end++;
-    pen.context.fillStyle = colour(at);
-    pen.context.globalAlpha = (level(at) / 8) * 0.75 * (pen.dimmed ? DIM : 1);
-    if (level(at) > 0) pen.context.fillRect(at * wide, top, (end - at) * wide, SIZES.queue);
+    drawing.context.fillStyle = colour(at);
+    drawing.context.globalAlpha = (level(at) / 8) * 0.75 * (drawing.dimmed ? DIM : 1);
+    if (level(at) > 0) drawing.context.fillRect(at * wide, top, (end - at) * wide, SIZES.queue);
     at = end;
   }
 }
 
-function paintCounter(pen: Pen, figure: Figure, strip: CounterStrip): void {
+function paintCounter(drawing: DrawContext, figure: Figure, strip: CounterStrip): void {
   const curve = figure.curves.get(strip);
   if (curve === undefined || curve.points.length === 0 || !(curve.top > 0)) return;
-  const { context, palette } = pen;
+  const { context, palette } = drawing;
   const path = curvePath(curve, figure.scale.width, strip.top + 6, strip.top + strip.height - 3);
   const rate = strip.counter === 'rate';
   context.fillStyle = rate ? palette.hue.dma : palette.ink3;
@@ -216,10 +216,10 @@ function curvePath(curve: Curve, width: number, top: number, bottom: number): { 
 }
 
 /** Where the run failed: a line, sunk ground after it, and the row hatched the other way, never lost at any zoom. */
-function paintFault(pen: Pen, figure: Figure): void {
+function paintFault(drawing: DrawContext, figure: Figure): void {
   const { run, scale } = figure;
   if (run.fault < 0 || !run.has(run.fault)) return;
-  const { context, palette } = pen;
+  const { context, palette } = drawing;
   const x = xOf(scale, faultTime(run));
   if (x < scale.width) {
     context.globalAlpha = 0.5;
@@ -233,16 +233,16 @@ function paintFault(pen: Pen, figure: Figure): void {
   context.moveTo(x, SIZES.axis);
   context.lineTo(x, figure.height);
   context.stroke();
-  paintFaultWord(pen, figure, x);
-  paintFailed(pen, figure);
+  paintFaultWord(drawing, figure, x);
+  paintFailed(drawing, figure);
 }
 
 /** Beside the line, in the row of the critical path, which ends there. */
-function paintFaultWord(pen: Pen, figure: Figure, x: number): void {
+function paintFaultWord(drawing: DrawContext, figure: Figure, x: number): void {
   const strip = figure.strips.find(one => one.kind === 'path');
   if (strip === undefined || x < 0 || x > figure.scale.width) return;
-  const { context, palette } = pen;
-  useFont(pen, FONTS.axis, 600);
+  const { context, palette } = drawing;
+  useFont(drawing, FONTS.axis, 600);
   const left = x + 6 + widthOf(context, FAILED) > figure.scale.width;
   context.textAlign = left ? 'right' : 'left';
   context.textBaseline = 'middle';
@@ -258,8 +258,8 @@ function paintFaultWord(pen: Pen, figure: Figure, x: number): void {
 const FAILED = '✕ failed';
 
 /** The row at which the run failed, at least 3 px wide. */
-export function paintFailed(pen: Pen, figure: Figure): void {
-  const { context, palette } = pen;
+export function paintFailed(drawing: DrawContext, figure: Figure): void {
+  const { context, palette } = drawing;
   const place = placeOf(figure, figure.run.fault);
   if (place === null) return;
   context.fillStyle = palette.errorGround;

@@ -1,0 +1,47 @@
+"""Findings in order of severity, those of a recording among them, and memory peaks with capacities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import TARGETS
+from nki_lab.kernel_runtime.recording import Recording
+
+SEVERITIES: Final = ("error", "warning", "information", "hint")
+
+
+def by_severity(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return the findings, errors first."""
+    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))
+
+
+def counts(found: Iterable[Diagnostic], *, information: str = "information") -> str:
+    """Return how many findings there are of each severity: "1 error, 2 warnings". `information` names that one."""
+    number = Counter[str](item.severity for item in found)
+    names = {kind: information if kind == "information" else kind for kind in SEVERITIES}
+    return ", ".join(
+        f"{number[kind]} {name}{'s' * (number[kind] > 1 and name != 'information')}"
+        for kind, name in names.items()
+        if number[kind]
+    )
+
+
+def findings(recording: Recording) -> tuple[Diagnostic, ...]:
+    """Return the findings that were recorded with a run, errors first."""
+    recorded = recording.summary.get("diagnostics")
+    items = recorded if isinstance(recorded, list) else []
+    return tuple(by_severity(Diagnostic.from_dict(item) for item in items if isinstance(item, dict)))
+
+
+def capacities(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
+    """Return SBUF and PSUM with peak and capacity in bytes of a partition; capacity 0 where it is unknown."""
+    arch = TARGETS.get(str(summary.get("target", "")))
+    sizes = (arch.sbuf_partition_bytes, arch.psum_partition_bytes) if arch else (0, 0)
+    return [
+        (space, int(summary[name]), capacity)
+        for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True)
+        if (name := f"{space.lower()}_peak_bytes_per_partition") in summary
+    ]

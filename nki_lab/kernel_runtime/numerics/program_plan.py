@@ -1,0 +1,165 @@
+"""Plan of a complete program: loads to elide, slabs, results at true width, tiles to release after each op."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki_lab.isa.dtype import BF16
+from nki_lab.kernel_runtime.coverage import Added
+from nki_lab.kernel_runtime.ir import Program, Variant, View
+from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
+from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
+from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
+
+Mask = NDArray[np.bool_]
+
+_FEW: Final = 2
+_WIDE: Final = 4  # bytes of a float32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPlan:
+    """The plan of a program whose ops are all there.
+
+    `written` tells of each buffer whether an op writes it. `rows` are the ops that remain, among them the first op of
+    each slab, which stands for all of it; `slabs` are by that op. `elided` are the sources of elided loads that other
+    ops than slabs read, by their tile; `elided_count` counts all elided loads. `narrow` are the arguments that only
+    slabs read: they stay at true width. `stored` are the results that are held at true width. `released` are, for each
+    op, the tiles that nobody accesses or asks for afterwards.
+    """
+
+    written: Mask
+    slabs: Mapping[int, Slab]
+    rows: NDArray[np.int64]
+    elided: Mapping[int, Submatrix]
+    elided_count: int
+    narrow: frozenset[int]
+    stored: frozenset[int]
+    released: Mapping[int, list[int]]
+
+
+_known: WeakKeyDictionary[Program, ProgramPlan] = WeakKeyDictionary()
+
+
+def plan_program(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
+    """Return the plan of a complete program without device loops; worked out once for each program.
+
+    `add` resolves each matmul's accumulation, `shadowed` tells which buffers are held in float32.
+    """
+    found = _known.get(program)
+    if found is None:
+        found = _known[program] = _planned(program, add, shadowed)
+    return found
+
+
+def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
+    usage = BufferUsage(program)
+    elided = _elided(program, usage, shadowed)
+    grouped = program.options.matmul_order != "tile"
+    found = find_slabs(program, usage, add, elided, shadowed) if grouped else []
+    remain = np.ones(len(program), bool)
+    remain[usage.first_write[list(elided)]] = False
+    remain[[op for item in found for op in item.ops]] = False
+    accessed = usage.accessed_by(remain)
+    remain[[item.first for item in found]] = True
+    needed = {tile: source for tile, source in elided.items() if accessed[tile]}
+    accessed[[source.root for source in needed.values()]] = True
+    readers = Counter(root for item in found for root in item.roots)
+    return ProgramPlan(
+        written=usage.writes > 0,
+        slabs={item.first: item for item in found},
+        rows=np.flatnonzero(remain),
+        elided=needed,
+        elided_count=len(elided),
+        narrow=frozenset(  # few slabs read these: each widens what it reads
+            root
+            for root, count in readers.items()
+            if count <= _FEW and not accessed[root] and program.buffers[root].dtype.storage.itemsize < _WIDE
+        ),
+        stored=_stored(program, usage),
+        released=released_after(program, usage),
+    )
+
+
+def released_after(program: Program, usage: BufferUsage) -> dict[int, list[int]]:
+    """Return for each op, of a device loop the last one, the tiles that nobody accesses or asks for afterwards."""
+    out: dict[int, list[int]] = {}
+    last_access = usage.last_access.copy()
+    for region in program.regions:
+        if region.parent < 0:
+            last_access[(last_access >= region.first) & (last_access < region.end)] = region.end - 1
+    wanted = usage.is_output | usage.is_index
+    for buffer, last in zip(program.buffers, last_access.tolist(), strict=True):
+        if buffer.on_chip and not wanted[buffer.id] and buffer.kind not in ("input", "const"):
+            out.setdefault(last, []).append(buffer.id)
+    return out
+
+
+def copies_as_it_is(variant: Variant) -> bool:
+    """Whether a variant is a copy that neither converts nor follows indices."""
+    use = variant.use
+    return (
+        variant.instruction.role == "copy"
+        and use.dtypes["dst"] is use.dtypes["src"]
+        and not (use.types["src"].indirect or use.types["dst"].indirect)
+    )
+
+
+def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
+    """Return the bfloat16 results that plain copies write and nothing reads: converted by tiles, while in the cache."""
+    views = program.views
+    seen_otherwise = any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip)
+    if not program.options.precise or seen_otherwise:
+        return frozenset()
+    plain = program.variants_where(copies_as_it_is)[np.frombuffer(program.op_variant, np.uint32)]
+    return frozenset(
+        buffer.id
+        for buffer in {tensor._buffer for tensor in program.outputs}
+        if not buffer.on_chip and buffer.dtype is BF16 and buffer.kind == "output"
+        and usage.first_read[buffer.id] == NEVER and usage.writes[buffer.id] and plain[usage.writers(buffer.id)].all()
+    )  # fmt: skip
+
+
+def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, Submatrix]:
+    """Return the loads whose tile can be a part of its source: written once, whole, read by matmuls only."""
+    candidates = program.variants_where(copies_as_it_is)
+    if not candidates.any():
+        return {}
+    buffers, views = program.buffers, program.views
+    tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~usage.is_output & shadowed
+    tiles &= np.array([buffer.on_chip and buffer.address is None for buffer in buffers], bool)
+    sources = (usage.writes == 0) & shadowed
+    sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
+    of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
+    full = np.fromiter((view.full for view in views), bool, len(views))
+    ops = np.flatnonzero(candidates[np.frombuffer(program.op_variant, np.uint32)])
+    accesses = np.frombuffer(program.access_view, np.uint32)
+    at = np.frombuffer(program.op_access, np.uint32)[ops]
+    into, out_of = accesses[at], accesses[at + 1]
+    fits = tiles[of_view[into]] & full[into] & sources[of_view[out_of]] & (usage.first_read[of_view[into]] >= ops)
+    pitches: dict[tuple[int, int], int | None] = {}
+    elided: dict[int, Submatrix] = {}
+    for target, origin in zip(into[fits].tolist(), out_of[fits].tolist(), strict=True):
+        dst, src = views[target], views[origin]
+        key = (src.type.id, dst.type.id)
+        if key not in pitches:
+            pitches[key] = _row_pitch(src, dst.buffer)
+        pitch = pitches[key]
+        if pitch is not None:
+            elided[dst.buffer.id] = Submatrix(src.buffer.id, src.offset, pitch)
+    return elided
+
+
+def _row_pitch(src: View, tile: Buffer) -> int | None:
+    """Return elements from row to row when a source is read as the tile's partitions x dense row; else None."""
+    strides = reshape_strides(src.type.shape, src.type.strides, (tile.partitions, tile.row_elements))
+    if strides is None or (strides[1] != 1 and tile.row_elements > 1) or strides[0] < tile.row_elements:
+        return None
+    return strides[0]

@@ -1,0 +1,79 @@
+"""Functions and classes of other cells, and of modules that the notebook has imported, as texts for the check."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Final
+
+from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.source import ModuleSource, module_at
+
+MOST: Final = 64
+"""Cells that one check reads."""
+
+Meaning = Callable[[ast.Module, Mapping[str, object], "NotebookContext"], list[str]]
+
+
+class NotebookContext:
+    """The cells that a cell takes functions from; `modules` are those that it reaches, by the names of their files.
+
+    `arrays` are the variables of the notebook that these cells read and that are arrays.
+
+    `meanings` gives the statements that say what a cell's names mean in the notebook.
+    """
+
+    def __init__(self, namespace: Mapping[str, object], meanings: Meaning) -> None:
+        self._namespace = namespace
+        self._meanings = meanings
+        self._names: dict[str, str] = {}
+        self.modules: dict[str, ModuleSource] = {}
+        self.arrays: dict[str, TensorSpec] = {}
+
+    def statement(self, name: str, value: object) -> str:
+        """The import that binds `name` to a function or class of the user's; "" for another value."""
+        inner = _function_of(value)
+        own = getattr(inner, "__name__", None)
+        module = getattr(inner, "__module__", None)
+        if not isinstance(own, str) or not own.isidentifier() or not isinstance(module, str):
+            return ""
+        if module in ("__main__", "builtins"):
+            cell = self._cell(_file_of(inner)) if module == "__main__" else ""
+            return f"from {cell} import {own} as {name}" if cell else ""
+        held = getattr(sys.modules.get(module), own, None)
+        known = held is value or held is inner
+        return f"from {module} import {own} as {name}" if known else ""
+
+    def _cell(self, file: str) -> str:
+        """The module of a cell; "" where its text is not at hand."""
+        if file in self._names:
+            return self._names[file]
+        if file not in linecache.cache or len(self._names) >= MOST:
+            return ""
+        module = module_at(file)
+        if module is None:
+            return ""  # line magics among its lines
+        name = self._names[file] = f"_nki_lab_cell_{len(self._names)}"  # before its own context: cells meet in rings
+        self.modules[f"{name}.py"] = module.under("; ".join(self._meanings(module.tree, self._namespace, self)))
+        return name
+
+
+def _function_of(value: object) -> object:
+    """The function inside a kernel; a function or class itself; None for other values."""
+    if isinstance(value, FunctionType | type):
+        return value
+    inner = getattr(value, "function", None) if type(value).__module__.startswith("nki_lab.") else None
+    return inner if isinstance(inner, FunctionType) else None
+
+
+def _file_of(value: object) -> str:
+    """The file of a function's text, of a class that of one of its methods."""
+    parts = vars(value).values() if isinstance(value, type) else (value,)
+    for part in parts:
+        code = getattr(getattr(part, "__func__", getattr(part, "fget", part)), "__code__", None)
+        if code is not None and code.co_filename != "<string>":
+            return str(code.co_filename)
+    return ""

@@ -1,0 +1,169 @@
+"""What evaluations gave, kept for as long as nothing that they read has changed."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import Any, Final, TypeVar
+
+from nki_lab.diagnostic import Diagnostic
+from nki_lab.kernel_runtime.interpreter import Launches, Reads, Signature, Variable
+from nki_lab.query.issued import Issued
+from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
+from nki_lab.source.trees import first_line
+
+R = TypeVar("R")
+V = TypeVar("V")
+
+Place = tuple[int, int]
+"""A 1-based line and a 0-based UTF-8 byte column."""
+Operation = tuple[str, int, int]
+"""A call of NKI's: file, and place in it."""
+
+KEPT: Final = 512
+"""Evaluations that one cache holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A statement at module level: its text, and of a function the text above its body."""
+
+    function: str
+    head: str
+    text: str
+    line: int
+    end_line: int
+
+
+def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ...]:
+    """The statements of a module's body."""
+    found = []
+    for node in body:
+        first = first_line(node)
+        last = node.end_lineno or node.lineno
+        text = "\n".join(lines[first - 1 : last])
+        name, head = "", text
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.body[0].lineno > node.lineno:
+            name, head = node.name, "\n".join(lines[first - 1 : node.body[0].lineno - 1])
+        found.append(Block(name, head, text, first, last))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """The results of evaluating the kernels of a text.
+
+    `findings` are in the order of the source. `variables` says what names stood for where they were bound, `issued`
+    what calls turned into, both by 1-based line and 0-based UTF-8 byte column; `expressions` what calls and
+    subscripts were, by where they end. Of the `operations` of NKI that evaluation came to, some may be `unknown`: they,
+    or their arguments, could not be evaluated.
+    """
+
+    findings: tuple[Diagnostic, ...] = ()
+    variables: Mapping[Place, Variable] = field(default_factory=dict)
+    issued: Mapping[Place, Issued] = field(default_factory=dict)
+    expressions: Mapping[Place, Variable] = field(default_factory=dict)
+    operations: frozenset[Operation] = frozenset()
+    unknown: frozenset[Operation] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelEvaluation(Examination):
+    """The results of evaluating one kernel with one signature.
+
+    `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
+    it.
+    """
+
+    depends: frozenset[str]
+    entered: frozenset[str] = frozenset()
+    reads: Reads = field(default_factory=dict)
+
+
+class EvaluationCache:
+    """Evaluations by their keys, and by the text of all that they read.
+
+    Bodies of functions that they did not enter may change, and everything may move to other lines.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Hashable, tuple[tuple[Block, ...], object, frozenset[str]]] = OrderedDict()
+
+    def recall(self, key: Hashable, blocks: tuple[Block, ...], file: str, kind: type[R]) -> R | None:
+        """Return the result of a `kind` at today's lines; None where there is none, or it may differ by now."""
+        entry = self._kept.get(key)
+        if entry is None:
+            return None
+        then, result, depends = entry
+        if len(then) != len(blocks) or not all(map(_agree, then, blocks, repeat(depends))):
+            return None
+        self._kept.move_to_end(key)
+        line_of = _lines_between(then, blocks)
+        if line_of is not None:
+            result = moved_lines(result, line_of, file)
+            self._kept[key] = (blocks, result, depends)
+        assert isinstance(result, kind)
+        return result
+
+    def keep(self, key: Hashable, blocks: tuple[Block, ...], result: object, depends: frozenset[str]) -> None:
+        """Remember a result that read the module but for the bodies of functions outside `depends`."""
+        self._kept[key] = (blocks, result, depends)
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+
+def _agree(then: Block, now: Block, depends: frozenset[str]) -> bool:
+    if then.function != now.function:
+        return False
+    return then.head == now.head if then.function and then.function not in depends else then.text == now.text
+
+
+def _lines_between(then: tuple[Block, ...], now: tuple[Block, ...]) -> LineOf | None:
+    """Where lines of agreeing blocks stand now; None where they stand as before."""
+    starts = [block.line for block in then]
+    offsets = [new.line - old.line for old, new in zip(then, now, strict=True)]
+    if not any(offsets):
+        return None
+    return lambda line: line + offsets[max(0, bisect_right(starts, line) - 1)]
+
+
+# -- lines that have moved -----------------------------------------------------------------------------------------
+
+
+def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
+    """Return a result with the lines of `file` mapped."""
+
+    def places(table: Mapping[Place, V]) -> dict[Place, V]:
+        return {(line_of(line), column): value for (line, column), value in table.items()}
+
+    def operations(found: Iterable[Operation]) -> frozenset[Operation]:
+        return frozenset((name, line_of(line) if name == file else line, column) for name, line, column in found)
+
+    match result:
+        case KernelEvaluation():
+            return replace(
+                result,
+                findings=tuple(moved_finding(item, line_of, file) for item in result.findings),
+                variables=places(result.variables),
+                issued=places(result.issued),
+                expressions=places(result.expressions),
+                operations=operations(result.operations),
+                unknown=operations(result.unknown),
+            )
+        case Launches(own=own, other=other):
+            return replace(
+                result, own=moved_lines(dict(own), line_of, file), other=moved_lines(dict(other), line_of, file)
+            )
+        case dict():
+            return {key: moved_lines(value, line_of, file) for key, value in result.items()}
+        case tuple():
+            return tuple(moved_lines(item, line_of, file) for item in result)
+        case Signature(span=span):
+            return replace(result, span=moved_span(span, line_of, file))
+        case _:
+            return result

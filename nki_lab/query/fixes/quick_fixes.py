@@ -1,0 +1,76 @@
+"""What would mend a finding: the text that its help names, and where it goes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, Span
+
+_NEAR: Final = re.compile(r"did you mean (.+)\?")
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_IDENTITY: Final = re.compile(r"\bis(\s+not)?\b")
+_CLOSE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class QuickFix:
+    """An edit: `text` in the place of `span`. It is `sure` where nothing else could be meant."""
+
+    title: str
+    span: Span
+    text: str
+    sure: bool
+
+
+def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]:
+    """The edits that would mend a finding in a text of these lines, the likeliest first; none for most findings."""
+    span = found.span
+    if span is None or not 0 < span.line <= len(lines):
+        return ()
+    if found.code == "NKI110":
+        return _compared(span, lines)
+    if found.code == "NKI114":
+        return _tuple(span, lines)
+    near = _NEAR.fullmatch(found.help)
+    return () if near is None else _respelt(found, span, lines[span.line - 1], near[1].split(" or "))
+
+
+def _respelt(found: Diagnostic, span: Span, line: str, options: list[str]) -> tuple[QuickFix, ...]:
+    """The word that the message complains about, as it is spelt right: in the place of the finding, or before it."""
+    words = [word for word in _WORD.findall(found.message) if word not in options]
+    ranked = sorted(set(words), key=lambda word: -difflib.SequenceMatcher(None, word, options[0]).ratio())
+    end = span.end_column - 1 if span.end_line == span.line else len(line)
+    for word in ranked:
+        if difflib.SequenceMatcher(None, word.casefold(), options[0].casefold()).ratio() < _CLOSE:
+            break
+        places = [item for item in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", line) if item.end() <= end]
+        if places:
+            where, sure = _span_of(places[-1], span), len(options) == 1
+            return tuple(QuickFix(f"Change {word} to {option}", where, option, sure) for option in options)
+    return ()
+
+
+def _compared(span: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
+    text = lines[span.line - 1][: span.end_column - 1]
+    places = list(_IDENTITY.finditer(text, span.column - 1))
+    if span.end_line != span.line or len(places) != 1:
+        return ()
+    sign = "!=" if places[0][1] else "=="
+    return (QuickFix(f"Compare with {sign}", _span_of(places[0], span), sign, True),)
+
+
+def _span_of(found: re.Match[str], around: Span) -> Span:
+    return Span(around.file, around.line, found.start() + 1, around.line, found.end() + 1)
+
+
+def _tuple(span: Span, lines: Sequence[str]) -> tuple[QuickFix, ...]:
+    text = lines[span.line - 1][span.column - 1 : span.end_column - 1]
+    if span.end_line != span.line or not (text.startswith("[") and text.endswith("]")) or " for " in text:
+        return ()
+    inner = text[1:-1].strip()
+    comma = "," if inner and "," not in inner else ""
+    return (QuickFix("Write a tuple", span, f"({inner}{comma})", True),)

@@ -1,0 +1,66 @@
+"""NKI127, NKI601 and NKI604: names and keywords that a release of NKI deprecates and that still work."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Final
+
+from nki_lab.rules.rule import Findings, syntax_rule
+from nki_lab.source import SyntaxFacts
+
+_RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
+
+_SIZES: Final[Mapping[str, str]] = {
+    "psum_fmax": "psum_bank_fmax",
+    "total_available_sbuf_size": "sbuf_fmax_bytes",
+}
+"""NKI API, `nki.language.tile_size`: the same number under a name that says what it counts."""
+
+_KEYWORDS: Final[Mapping[str | None, str]] = {
+    "platform_target": "set NEURON_PLATFORM_TARGET_OVERRIDE",
+    "mode": "drop it: the arguments tell which framework calls",
+}
+"""NKI migration guide, 0.3: keyword of `nki.jit` -> what to do instead."""
+
+
+@syntax_rule("NKI127")
+def check_ranges(facts: SyntaxFacts) -> Findings:
+    """Yield one finding for each call of an alias of Python's `range`."""
+    for node in facts.find(ast.Call):
+        name = facts.dotted(node.func)
+        if name in _RANGES:
+            yield facts.report(
+                "NKI127",
+                node.func,
+                f"nl.{name.rpartition('.')[2]} is an alias of range",
+                limit="NKI 0.6 deprecates it; its loops are unrolled like all others",
+                use="write range",
+            )
+
+
+@syntax_rule("NKI601")
+def check_sizes(facts: SyntaxFacts) -> Findings:
+    """Yield one finding for each mention of a deprecated name of `nl.tile_size`."""
+    for node in facts.find(ast.Attribute):
+        if node.attr in _SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
+            yield facts.report(
+                "NKI601", node, f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
+                use=f"write nl.tile_size.{_SIZES[node.attr]}", limit="it still works, and gives the same number",
+            )  # fmt: skip
+
+
+@syntax_rule("NKI604", on_host=True)
+def check_keywords(facts: SyntaxFacts) -> Findings:
+    """Yield one finding for each deprecated keyword of a call of `nki.jit` in the module, as a decorator or not."""
+    calls = (node for scope in facts.module.subtree() for node in scope.calls)
+    for node in calls:
+        for item in node.keywords if facts.imported(node.func) == "nki.jit" else ():
+            if item.arg in _KEYWORDS:
+                yield facts.report(
+                    "NKI604",
+                    item.value,
+                    f"nki.jit({item.arg}=...) is deprecated",
+                    limit="NKI 0.3 and later have nki.jit without it",
+                    use=_KEYWORDS[item.arg],
+                )

@@ -1,0 +1,165 @@
+"""The part of a message that describes the whole run, whichever of its rows it carries."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from nki_lab.isa.arch import TARGETS
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.columns import Array, whole
+from nki_lab.kernel_runtime.recording.digest import Digest, digest
+from nki_lab.kernel_runtime.recording.lifetimes import in_steps
+from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime
+from nki_lab.wire.rows import Steps, Tables
+
+TABLES: Final = {
+    "views": ("buffer", "pattern", "offset", "indirect"),
+    "patterns": ("dtype", "dim", "rank"),
+    "dims": ("size", "step"),
+    "buffers": ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site"),
+    "sites": ("source", "line", "column", "end_line", "end_column", "function"),
+    "iterations": ("parent", "loop", "value", "site"),
+    "usage": ("time", "sbuf", "psum"),
+    "ops": ("name", "detail", "work_unit"),
+}
+"""Tables that go out as they are, with these columns."""
+
+LIFETIMES: Final = ("buffer", "start", "end", "first", "last", "written", "writer", "iteration")
+"""The columns of the table `lifetimes` in a message: those recorded, and `in_steps` in place of rows."""
+
+_TARGET: Final = re.compile(r"(\w+)\s*(?::[^=]*)?=\s*\[?\s*$|(\w+)\.append\(\s*$")
+"""The text before a call whose result gets a name: `tile = `, `tile: Tile = `, `tiles = [`, `tiles.append(`."""
+
+
+class Names:
+    """The texts that tables number, with those that are only found in the source."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.all = list(recording.names)
+        buffers = recording.table("buffers")
+        name, site = whole(buffers["name"]).copy(), whole(buffers["site"])
+        unnamed = (name == 0) & (site >= 0)
+        for number in np.unique(site[unnamed]).tolist():
+            found = _assigned(recording, number)
+            if found:
+                name[unnamed & (site == number)] = len(self.all)
+                self.all.append(found)
+        self.of_buffers: Array = name
+
+
+def _assigned(recording: Recording, site: int) -> str:
+    """The name that the result of a call gets where it stands; empty where it gets none."""
+    sites = recording.table("sites")
+    text = recording.table("sources").texts("text")[int(sites["source"][site])]
+    lines, line = text.splitlines(), int(sites["line"][site])
+    if not 0 < line <= len(lines):
+        return ""
+    before = lines[line - 1].encode()[: int(sites["column"][site])].decode(errors="replace")
+    match = _TARGET.search(before)
+    return (match[1] or match[2]) if match else ""
+
+
+def header(recording: Recording, names: Names, findings: list[Finding], fault: int) -> Header:
+    """Return words and single numbers about the run. `fault` is the step at which it failed, -1: it did not."""
+    summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
+    sources = recording.table("sources")
+    summed = digest(recording)
+    return {
+        "kernel": str(summary.get("kernel") or ""),
+        "target": str(summary.get("target") or ""),
+        "makespan": recording.makespan,
+        "steps": len(recording),
+        "fault": fault,
+        "capacity": capacity(str(summary.get("target") or "")),
+        "lanes": [{"name": lane.name, "kind": lane.kind, "core": lane.core} for lane in recording.lanes],
+        "stalls": list(recording.stalls),
+        "names": names.all,
+        "sources": [
+            {"path": path, "text": text}
+            for path, text in zip(sources.texts("path"), sources.texts("text"), strict=True)
+        ],
+        "summary": summary,
+        "findings": findings,
+        "path": {"work": summed.work, "waits": summed.waits},
+        "lane_times": [
+            {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
+            for lane in summed.lanes
+        ],
+        "lines": _lines(recording, summed),
+    }
+
+
+def capacity(target: str) -> Capacity:
+    """Bytes of a partition, and partitions; zeros where nothing is known of the target."""
+    arch = TARGETS.get(target)
+    if arch is None:
+        return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0}
+    return {
+        "sbuf": arch.sbuf_partition_bytes, "psum": arch.psum_partition_bytes, "psumBank": arch.psum_bank_bytes,
+        "partitions": arch.pmax,
+    }  # fmt: skip
+
+
+def _lines(recording: Recording, summed: Digest) -> list[LineTime]:
+    """Every line that has rows, the one that costs most of the critical path first, and the lane where it does."""
+    lanes, site = len(recording.lanes), whole(recording.rows["site"])
+    sites = recording.table("sites")
+    places = list(zip(whole(sites["source"]).tolist(), whole(sites["line"]).tolist(), strict=True))
+    group = np.zeros(len(places) + 1, np.int64)  # the last is that of rows without a site
+    numbers: dict[tuple[int, int], int] = {}
+    for number, place in enumerate(places):
+        group[number] = numbers.setdefault(place, len(numbers))
+    group[-1] = len(numbers)
+    size = (len(numbers) + 1) * lanes
+    lane = whole(recording.rows["lane"])
+    busy = np.bincount(group[site] * lanes + lane, weights=whole(recording.rows["duration"]), minlength=size)
+    on_path = np.bincount(
+        group[site[summed.path.row]] * lanes + summed.path.lane, weights=summed.path.time, minlength=size
+    )
+    busy, on_path = (times.reshape(len(numbers) + 1, lanes) for times in (busy, on_path))
+    paths = recording.texts("sources", "path")
+    out: list[LineTime] = []
+    for line in summed.lines:
+        source = paths.index(line.file)
+        number = numbers.get((source, line.line), len(numbers))
+        most = on_path[number] if on_path[number].any() else busy[number]
+        out.append({
+            "source": source, "line": line.line, "critical": line.critical, "busy": line.busy, "rows": line.rows,
+            "lane": int(most.argmax()) if lanes else -1,
+        })  # fmt: skip
+    return out
+
+
+def tables(steps: Steps, names: Names) -> Tables:
+    """The tables that rows refer to, and memory over time."""
+    recording = steps.recording
+    out: Tables = {
+        name: {column: whole(recording.table(name)[column]) for column in columns} for name, columns in TABLES.items()
+    }
+    out["buffers"]["name"] = names.of_buffers
+    recorded, found = recording.table("lifetimes"), in_steps(recording.table, steps.step_of)
+    out["lifetimes"] = {name: found[name] if name in found else whole(recorded[name]) for name in LIFETIMES}
+    return out
+
+
+def sums(recording: Recording, buckets: int) -> tuple[int, Tables]:
+    """A shift, and the tables `zoom` and `zoom_critical` with stretches of 2**shift picoseconds, at most `buckets` + 1.
+
+    `zoom` has the sums of the run, `zoom_critical` the buckets that rows of the critical path lie in, by lane.
+    """
+    # A row that takes no time may stand at the very end.
+    shift, found = recording.sums(0, recording.makespan + 1, buckets)
+    count = (recording.makespan >> shift) + 1
+    path, rows = whole(recording.critical_path), recording.rows
+    lane, start, duration = (rows[name][path].astype(np.int64) for name in ("lane", "start", "duration"))
+    first = start >> shift
+    last = np.minimum(np.maximum(start + duration - 1, start) >> shift, count - 1)
+    # A path may touch millions of rows, yet only so many buckets: begins and ends added up say where it is.
+    steps = np.zeros(len(recording.lanes) * (count + 1), np.int64)
+    np.add.at(steps, lane * (count + 1) + first, 1)
+    np.subtract.at(steps, lane * (count + 1) + last + 1, 1)
+    lanes, touched = np.nonzero(np.cumsum(steps).reshape(-1, count + 1)[:, :-1] > 0)
+    return shift, {"zoom": found._asdict(), "zoom_critical": {"lane": lanes, "bucket": touched}}
