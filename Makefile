@@ -14,7 +14,7 @@ NODE := labextension/node_modules/.ready
 ASSETS := nki_lab/widgets/static/assets.json
 GENERATED := labextension/src/_generated
 N ?= 10000
-# The tests of a file stay together. Those of servers and browsers, which wait for other processes, run alone.
+# The tests of a file stay together. Those of servers and browsers, which wait for other processes, run after the others.
 SPREAD ?= -n 2 --dist loadfile
 ALONE := tests/browser tests/lsp
 
@@ -42,15 +42,15 @@ lab: $(READY) ## JupyterLab with the first example
 
 test: lint $(READY) chromium ## lint, every test that is not slow, and test-newest
 	@$(PY) -m pytest -q -m "not slow" $(SPREAD) $(ALONE:%=--ignore=%)
-	@$(PY) -m pytest -q -m "not slow" $(ALONE)
+	@$(PY) -m pytest -q -m "not slow" $(SPREAD) --no-loadscope-reorder $(ALONE)
 	@$(MAKE) test-newest
 
 test-newest: ## the core of the suite on the newest Python found (3.12 or later), with the newest NumPy
 	@SPREAD="$(SPREAD)" scripts/newest-python $(NEWEST)
 
 test-all: lint $(VENV)/.frameworks chromium ## lint, then every test, with torch and jax
-	@$(PY) -m pytest -q $(SPREAD) $(ALONE:%=--ignore=%)
-	@$(PY) -m pytest -q $(ALONE)
+	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) $(ALONE:%=--ignore=%)
+	@$(PY) -m pytest -q --hypothesis-profile=thorough $(SPREAD) --no-loadscope-reorder $(ALONE)
 
 $(VENV)/.frameworks: requirements/frameworks.txt $(READY)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements/frameworks.txt

@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.ir import verify
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.tensor import whole
 from nki_lab.testing import assert_close
+from tests.scale import scaled
 from tests.two_cores import MOVES, ONES, Move, kernel_of, reference, refused, specialised, timed
 from tests.verdicts import kernel_file, loaded
 
@@ -51,7 +52,7 @@ def test_a_softmax_whose_rows_are_split_over_the_cores(target: str) -> None:
 # -- drawn kernels -----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.lists(MOVES, max_size=10), st.sampled_from(("virtual", "physical")))
 def test_drawn_kernels_give_what_both_cores_at_once_give(moves: list[Move], memory: str) -> None:
     x = np.arange(4 * 5, dtype=np.float32).reshape(4, 5)

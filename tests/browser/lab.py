@@ -31,6 +31,16 @@ ARGUMENTS = (
     "--no-first-run", "--js-flags=--expose-gc", "--enable-precise-memory-info",
 )  # fmt: skip
 SECONDS = 45
+# The cells of a notebook that runs a small kernel.
+START = "%load_ext nki_lab\nimport numpy as np, nki, nki.isa as nisa, nki.language as nl, nki_lab\n"
+ADD = """@nki.jit
+def add(a, b):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.add(nl.load(a), nl.load(b)))
+    return out
+
+x = np.ones((128, 512), np.float32)
+"""
 LOCAL = ("http://127.0.0.1", "ws://127.0.0.1", "data:", "blob:", "file:", "about:")
 
 

@@ -3,12 +3,14 @@
 `limits/*.toml` holds an array of tables an item. An entry repeats the inventory's `text`, and says one of
 
 - `code`: the `violation` is refused, or reported, with it, at `operand` where that is given; `legal` goes through;
+  without a `violation` it is a limit that the instruction's declaration states, and the test of declarations breaks it;
 - `holds`: a body that does what the text permits, of which `expect` is the result and `engine` that of its last op;
 - `reason`: why the text states nothing that a kernel could break or show.
 
 `door` says how bodies are put to the test: "compile" by default, "run" on numbers, and two where the body is a module's
-and not a kernel's: "script" executes it, findings are those of its `run`, and "check" reads it as an editor does. Bodies use the fixtures of FIXTURES, and `x`, a (128, 64)
-float32 argument whose elements count from 0. Of an entry's `target` the default is trn2.
+and not a kernel's: "script" executes it, findings are those of its `run`, and "check" reads it as an editor does.
+Bodies use the fixtures of FIXTURES, and `x`, a (128, 64) float32 argument whose elements count from 0. Of an entry's
+`target` the default is trn2.
 """
 
 from __future__ import annotations

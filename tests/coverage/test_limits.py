@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
 from nki_lab import codes
+from nki_lab.isa.spec import TABLE
 from tests.coverage.inventory import inventory
 from tests.coverage.snippets import Entry, complaints, entries
 
@@ -20,7 +21,7 @@ def tried() -> list[object]:
     for entry in entries():
         short = entry.item.removeprefix("nki.").removeprefix("isa.").removeprefix("language.")
         seen[short] += 1
-        if entry.kind != "reason":
+        if entry.violation or entry.holds:
             out.append(pytest.param(entry, id=f"{short}-{seen[short]}-{entry.code or 'holds'}"))
     return out
 
@@ -38,8 +39,19 @@ def test_entries_say_one_thing_each() -> None:
     for entry in entries():
         given = [bool(entry.code), bool(entry.holds), bool(entry.reason)]
         assert sum(given) == 1, entry
-        assert bool(entry.violation) == bool(entry.code), entry
+        assert bool(entry.violation) <= bool(entry.code), entry
         assert not entry.code or codes.get(entry.code), entry
+
+
+def test_a_limit_without_a_violation_is_one_that_its_declaration_states() -> None:
+    """Those are broken, on every target, by `tests/isa/test_contract.py`."""
+    stated: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for entry in entries():
+        if entry.code and not entry.violation:
+            stated[entry.item.removeprefix("nki.isa."), entry.code].add(entry.text)
+    for (name, code), texts in stated.items():
+        declared = [item for item in (*TABLE[name].limits, *TABLE[name].predicates) if item.code == code]
+        assert len(texts) <= len(declared), (name, code)
 
 
 def test_nine_of_ten_limits_are_tried() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from nki_lab.export import csv
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn
+from tests.scale import scaled
 
 
 def tables_of(recording: Recording) -> dict[str, list[dict[str, str]]]:
@@ -25,7 +26,7 @@ def tables_of(recording: Recording) -> dict[str, list[dict[str, str]]]:
         return found
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(drawn())
 def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
     found = tables_of(recording)["instructions"]
@@ -48,7 +49,7 @@ def test_every_row_is_a_line_in_order_of_time(recording: Recording) -> None:
         assert line["critical"] == str(int(row.number in critical))
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(drawn())
 def test_lanes_and_lines_of_source_add_up_to_the_run(recording: Recording) -> None:
     found = tables_of(recording)

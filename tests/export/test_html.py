@@ -20,6 +20,7 @@ from nki_lab.export import html as exporting
 from nki_lab.export.html import MESSAGE_ID, html, write
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+from tests.scale import scaled
 
 EVIL = "</script><script>alert(1)</script><img src=https://evil.example/x onerror='alert(2)'>$$x$$"
 LOADING = {"src", "href", "srcset", "data", "poster", "action", "background", "code", "formaction", "manifest"}
@@ -126,7 +127,7 @@ def test_names_with_markup_are_text() -> None:
     assert page.header["kernel"] == EVIL
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(drawn())
 def test_any_recording_has_a_page(recording: Recording) -> None:
     assert check(html(recording)).header["steps"] == len(recording)

@@ -23,6 +23,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 from tests.recordings import Tables, drawn, synthetic, tables
+from tests.scale import scaled
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -37,7 +38,7 @@ def profile_of(recording: Recording, where: str | Path) -> Rows:
 # Written
 
 
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(drawn())
 def test_a_profile_has_the_form_and_the_contents_of_its_recording(recording: Recording) -> None:
     with tempfile.TemporaryDirectory() as where:
@@ -199,7 +200,7 @@ def test_an_earlier_profile_is_replaced_whole(tmp_path: Path) -> None:
 # There and back
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(tables())
 def test_what_maps_comes_back(given_tables: Tables) -> None:
     """To the nanosecond, which here is exact: times are made multiples of one."""

@@ -20,6 +20,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.export import perfetto
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+from tests.scale import scaled
 
 
 class Slice:
@@ -103,7 +104,7 @@ def decoded(recording: Recording) -> Decoded:
         return Decoded(file.read_bytes())
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(drawn(), st.sampled_from([2, 7, 4096]))
 def test_every_row_is_a_slice_with_all_that_is_known_of_it(recording: Recording, batch: int) -> None:
     with mock.patch.object(perfetto, "_BATCH", batch):
@@ -151,7 +152,12 @@ def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
         assert found == expected
 
 
+<<<<<<< HEAD
 @settings(max_examples=40)
+=======
+@pytest.mark.parametrize("flows", ["all", "critical", "none"])
+@settings(max_examples=scaled(40))
+>>>>>>> w2-tests
 @given(recording=drawn())
 def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording) -> None:
     trace = decoded(recording)

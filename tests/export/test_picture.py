@@ -16,6 +16,7 @@ from nki_lab.export.card import card
 from nki_lab.export.colours import COLOURS
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+from tests.scale import scaled
 
 EVIL = "<script>alert(1)</script>"
 
@@ -57,7 +58,7 @@ def test_work_is_drawn_where_it_was_in_the_engines_hue() -> None:
     assert (bar[51:99] == hue).all()
 
 
-@settings(max_examples=50)
+@settings(max_examples=scaled(50))
 @given(drawn())
 def test_any_recording_has_a_picture_of_its_lanes(recording: Recording) -> None:
     lines = picture.lines(recording)

@@ -8,6 +8,7 @@ from nki_lab.diagnostic import Span, diagnose
 from nki_lab.export import text
 from nki_lab.kernel_runtime.recording import Recording
 from tests.recordings import drawn, synthetic
+from tests.scale import scaled
 
 
 def test_a_report_reads_like_this() -> None:
@@ -81,7 +82,7 @@ def test_a_report_begins_with_kernel_target_and_time() -> None:
     assert "1,000 instructions" in first
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(drawn())
 def test_any_run_has_a_report_with_all_its_lanes(recording: Recording) -> None:
     report = text.report(recording)

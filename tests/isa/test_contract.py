@@ -36,6 +36,7 @@ from nki_lab.isa.spec import (
 from nki_lab.kernel_runtime.issue.nisa_functions import describe, instruction_function
 from tests.calls import Case, execute, kernel_of, source, traced
 from tests.calls import contents as contents_of
+from tests.every import for_each
 from tests.examples import example
 from tests.expected import differences
 from tests.legal import DRAWS
@@ -60,7 +61,7 @@ def refusal(case: Case) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_no_property_is_empty(name: str) -> None:
     instruction = TABLE[name]
     assert len(instruction.summary) > 20
@@ -76,7 +77,7 @@ def test_no_property_is_empty(name: str) -> None:
     assert not isinstance(instruction.beta1, Unmodelled) or instruction.beta1.reason.startswith("Beta 1 has no ")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_limits_name_a_code_a_remedy_and_an_operand(name: str) -> None:
     instruction = TABLE[name]
     for item in (*instruction.limits, *instruction.predicates):
@@ -86,7 +87,7 @@ def test_limits_name_a_code_a_remedy_and_an_operand(name: str) -> None:
         assert item.operand in instruction.operands
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_its_documentation_says_every_argument_and_limit(name: str) -> None:
     instruction = TABLE[name]
     text = describe(instruction)
@@ -99,7 +100,7 @@ def test_its_documentation_says_every_argument_and_limit(name: str) -> None:
     assert list(inspect.signature(instruction_function(name)).parameters) == [*instruction.arguments, "name"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_it_is_drawn_and_has_a_reference(name: str) -> None:
     assert name in DRAWS
     assert name in REFERENCES
@@ -156,7 +157,7 @@ def test_a_limit_lies_where_it_says(instruction: Instruction, item: Any, arch: A
     assert refusal(example(instruction, arch, resized(instruction, letter, boundary + 1))) == item.code
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each(NAMES)
 def test_every_operator_of_every_attribute_has_a_name_that_kernels_can_write(name: str) -> None:
     for operand in TABLE[name].operands.values():
         if operand.enum is not None:

@@ -46,6 +46,7 @@ from nki_lab.isa.dtype import (
     promote,
     scalar_dtype,
 )
+from tests.every import for_each
 
 ALL = list(DTYPES.values())
 NUMBERS = [entry for entry in ALL if isinstance(entry.host, np.dtype)]
@@ -67,12 +68,12 @@ def test_the_sets_partition_the_table() -> None:
     assert FP8_E8M0 not in FP8
 
 
-@pytest.mark.parametrize("entry", ALL, ids=str)
+@for_each(ALL)
 def test_widths_agree_between_record_host_and_storage(entry: DType) -> None:
     assert np.dtype(entry.host).itemsize == entry.nbytes == entry.storage.itemsize == entry.host.itemsize
 
 
-@pytest.mark.parametrize("entry", [entry for entry in NUMBERS if entry.is_float], ids=str)
+@for_each([entry for entry in NUMBERS if entry.is_float])
 def test_float_parameters_are_those_of_the_format(entry: DType) -> None:
     info = ml_dtypes.finfo(entry.host)
     assert entry.max_finite == float(info.max)
@@ -84,7 +85,7 @@ def test_float_parameters_are_those_of_the_format(entry: DType) -> None:
         assert entry.has_inf == np.isinf(np.array([np.inf]).astype(entry.host).astype(np.float64))[0]
 
 
-@pytest.mark.parametrize("entry", sorted(INTEGERS, key=str), ids=str)
+@for_each(sorted(INTEGERS, key=str))
 def test_integer_bounds_are_those_of_numpy(entry: DType) -> None:
     limits = np.iinfo(entry.storage)
     assert (entry.lowest, entry.max_finite) == (limits.min, limits.max)
@@ -95,7 +96,7 @@ def test_tfloat32_keeps_float32s_exponent_and_ten_bits() -> None:
     assert 2.0**TF32.smallest_exponent == np.array(0x00002000, np.uint32).view(np.float32)
 
 
-@pytest.mark.parametrize("entry", ALL, ids=str)
+@for_each(ALL)
 def test_a_dtype_is_one_object_whatever_copies_it(entry: DType) -> None:
     assert copy.deepcopy(entry) is entry
     assert pickle.loads(pickle.dumps(entry)) is entry
@@ -106,7 +107,7 @@ def test_a_dtype_is_one_object_whatever_copies_it(entry: DType) -> None:
 # What kernels do with nl.<name>.
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ALL if entry is not BOOL], ids=str)
+@for_each([entry for entry in ALL if entry is not BOOL])
 def test_the_string_of_a_host_is_its_bare_name(entry: DType) -> None:
     assert str(entry.host) == entry.name
     assert f"{entry.host}" == entry.name
@@ -116,7 +117,7 @@ def test_numpys_boolean_keeps_numpys_name() -> None:
     assert str(BOOL.host) == "bool"
 
 
-@pytest.mark.parametrize("entry", ALL, ids=str)
+@for_each(ALL)
 def test_numpy_takes_a_host_wherever_it_takes_a_dtype(entry: DType) -> None:
     host: Any = entry.host
     zeros = np.zeros((2, 3), dtype=host)
@@ -132,14 +133,15 @@ def test_numpy_takes_a_host_wherever_it_takes_a_dtype(entry: DType) -> None:
     assert dtype_of(zeros.dtype) is entry
 
 
-@pytest.mark.parametrize("entry", [*NUMBERS, TF32], ids=str)
+@for_each([*NUMBERS, TF32])
 def test_astype_keeps_values(entry: DType) -> None:
     ones = np.ones(4, np.float32).astype(entry.host)
     assert (ones.view(entry.storage).astype(np.float32) == 1).all()
 
 
-@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(ALL, 2)), ids=str)
-def test_hosts_of_different_types_are_unequal_on_either_side(one: DType, other: DType) -> None:
+@for_each(list(itertools.permutations(ALL, 2)))
+def test_hosts_of_different_types_are_unequal_on_either_side(pair: tuple[DType, DType]) -> None:
+    one, other = pair
     left: Any = one.host
     right: Any = other.host
     assert left != right
@@ -159,14 +161,14 @@ def test_tfloat32_is_not_float32() -> None:
 # Recognition.
 
 
-@pytest.mark.parametrize("entry", ALL, ids=str)
+@for_each(ALL)
 def test_every_spelling_of_a_type_is_recognised(entry: DType) -> None:
     for spelling in (entry, entry.name, entry.host, np.dtype(entry.host)):
         assert dtype_of(spelling) is entry
         assert dtype_of(spelling) is entry
 
 
-@pytest.mark.parametrize("entry", NUMBERS, ids=str)
+@for_each(NUMBERS)
 def test_scalar_classes_are_recognised(entry: DType) -> None:
     assert isinstance(entry.host, np.dtype)
     assert dtype_of(entry.host.type) is entry
@@ -252,15 +254,16 @@ def _values(entry: DType) -> np.ndarray[Any, Any]:
 SMALL = [entry for entry in NUMBERS if entry.nbytes <= 2]
 
 
-@pytest.mark.parametrize(("wide", "narrow"), list(itertools.product(SMALL, SMALL)), ids=str)
-def test_grid_contains_agrees_with_enumeration(wide: DType, narrow: DType) -> None:
+@for_each(list(itertools.product(SMALL, SMALL)))
+def test_grid_contains_agrees_with_enumeration(pair: tuple[DType, DType]) -> None:
+    wide, narrow = pair
     values, grid = _values(narrow), _values(wide)
     contained = bool(np.isin(values[~np.isnan(values)], grid).all())
     contained &= not np.isnan(values).any() or bool(np.isnan(grid).any())
     assert grid_contains(wide, narrow) == contained
 
 
-@pytest.mark.parametrize("narrow", SMALL, ids=str)
+@for_each(SMALL)
 def test_float32_holds_every_small_grid(narrow: DType) -> None:
     assert grid_contains(F32, narrow)
 

@@ -21,6 +21,7 @@ from tests.calls import OUTPUTS, Case, contents, kernel_of, source, traced
 from tests.draws import Drawn
 from tests.expected import Expected
 from tests.programs import draw_program
+from tests.scale import scaled
 from tests.strategies import arches
 
 
@@ -81,7 +82,7 @@ def programs(draw: Any) -> Case:
     return draw_program(choice, choice.pick(arches()), exact=False)
 
 
-@settings(max_examples=120)
+@settings(max_examples=scaled(120))
 @given(programs())
 def test_findings_are_those_of_a_map_of_every_byte(case: Case) -> None:
     program = program_of(case)
@@ -98,7 +99,7 @@ def test_findings_are_those_of_a_map_of_every_byte(case: Case) -> None:
         np.testing.assert_array_equal(np.broadcast_to(add, truth.add[index].shape), truth.add[index])
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(programs())
 def test_every_tensor_with_an_unwritten_element_that_is_read_is_a_suspect(case: Case) -> None:
     program = program_of(case)

@@ -25,6 +25,7 @@ from tests.kernel_runtime.race_programs import (
     two_cores,
     waits_of,
 )
+from tests.scale import scaled
 
 
 def ops_of(program: Program) -> tuple[dict[int, Access], set[tuple[int, int]]]:
@@ -35,7 +36,7 @@ def ops_of(program: Program) -> tuple[dict[int, Access], set[tuple[int, int]]]:
 # -- every pair --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(st.lists(APART, max_size=12))
 def test_reads_that_nothing_orders_are_those_of_the_closure(steps: list[Step]) -> None:
     program = two_cores(steps)
@@ -46,21 +47,21 @@ def test_reads_that_nothing_orders_are_those_of_the_closure(steps: list[Step]) -
     assert bool(crossing) == any(item.code == "NKI407" for item in races(program))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(st.lists(st.one_of(APART, ALIKE, ALIKE), max_size=7))
 def test_without_a_finding_every_order_gives_the_same(steps: list[Step]) -> None:
     found = [item.code for item in races(two_cores(steps)) if item.code in ("NKI407", "NKI408")]
     assert found or len(outcomes(steps)) == 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(st.lists(st.one_of(APART, ALIKE), max_size=6))
 def test_with_an_error_some_orders_differ(steps: list[Step]) -> None:
     if any(item.code == "NKI407" for item in races(two_cores(steps))):
         assert len(outcomes(steps)) > 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.lists(ALIKE.filter(lambda step: step.kind in ("read", "write")), max_size=8))
 def test_a_kernel_that_does_all_of_its_work_twice_races_with_its_own_past_only(steps: list[Step]) -> None:
     found = {item.code for item in races(two_cores(steps))}
@@ -83,7 +84,7 @@ def test_a_kernel_that_does_all_of_its_work_twice_races_with_its_own_past_only(s
 # -- synchronizations over other tensors ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(st.lists(APART, max_size=10), st.booleans())
 def test_meetings_over_other_tensors_are_found_where_nothing_waits(steps: list[Step], apart: bool) -> None:
     program = two_cores(steps, apart=apart)
@@ -101,7 +102,7 @@ def test_meetings_over_other_tensors_are_found_where_nothing_waits(steps: list[S
 # -- the parts ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.lists(APART, max_size=10))
 def test_a_window_holds_what_the_closure_leaves_without_order(steps: list[Step]) -> None:
     program = two_cores(steps)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nki_lab.kernel_runtime.recording import Recording, Row
 from nki_lab.kernel_runtime.recording.zoom import bucket_shift, largest
 from tests.recordings import drawn, small_chunks, synthetic
+from tests.scale import scaled
 
 
 def rows_of(recording: Recording, lane: int) -> list[Row]:
@@ -58,13 +59,13 @@ def check_sums(recording: Recording, begin: int, end: int, buckets: int) -> None
     assert not entries
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(drawn(max_rows=15), STRETCH, st.integers(1, 12))
 def test_sums_of_a_stretch_are_exact(recording: Recording, chosen: tuple[int, int], buckets: int) -> None:
     check_sums(recording, *stretch(recording, chosen), buckets)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(drawn(max_rows=15), STRETCH, st.integers(1, 12))
 def test_sums_from_kept_levels_are_exact(recording: Recording, chosen: tuple[int, int], buckets: int) -> None:
     with small_chunks():

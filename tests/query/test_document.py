@@ -13,6 +13,7 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter import Budget, Stopped
 from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query import kernels as kernels_module
+from tests.scale import scaled
 
 QUESTION = EvaluationRequest(arch=arch_of("trn2"))
 HEAD = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport nki.typing as nt\nimport numpy as np\n"
@@ -114,7 +115,7 @@ def test_what_is_evaluated_again_is_what_reads_the_change(
     assert found == examined(changed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(st.data())
 def test_remembered_answers_are_fresh_answers(data: st.DataObject) -> None:
     document, lines = Document("k.py"), list(LINES)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from nki_lab import codes, query
 from nki_lab.cli import report
 from nki_lab.cli.coverage import functions
@@ -12,13 +10,14 @@ from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.query.entries import TEXTS
 from nki_lab.query.names import documentation
+from tests.every import for_each
 
 FUNCTIONS = [f"{module}.{name}" for module, names in functions().items() for name in names]
 REMOVED = [f"{module}.{name}" for module, gone in nki_api_names.REMOVED.items() for name in gone]
 MEMBERS = [f"nki.language.NkiTensor.{name}" for name in dir(NkiTensor) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", [*FUNCTIONS, *MEMBERS])
+@for_each([*FUNCTIONS, *MEMBERS])
 def test_every_function_and_member_has_one_text(name: str) -> None:
     text = query.explain(name)
     assert text
@@ -27,14 +26,14 @@ def test_every_function_and_member_has_one_text(name: str) -> None:
     assert name.rpartition(".")[2] in text.partition("\n\n")[0]
 
 
-@pytest.mark.parametrize("name", REMOVED)
+@for_each(REMOVED)
 def test_every_removed_name_says_what_replaced_it(name: str) -> None:
     text = query.explain(name)
     assert text
     assert "was removed (NKI603)" in text
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if name not in REMOVED])
+@for_each([name for name in TEXTS if name not in REMOVED])
 def test_entry_points_and_memories_have_texts(name: str) -> None:
     text = query.explain(f"neuronxcc.{name}" if name.startswith("nki.compiler.") else name)
     assert text == TEXTS[name]
@@ -58,7 +57,7 @@ def test_a_hover_shows_the_same() -> None:
         assert text.split("\n\n")[-1] in found
 
 
-@pytest.mark.parametrize("code", codes.all_codes(), ids=lambda code: code.code)
+@for_each(codes.all_codes())
 def test_a_code_has_one_text_by_all_of_its_names(code: codes.Code) -> None:
     texts = {query.explain(name) for name in (code.code, code.slug, *code.aliases)}
     (text,) = texts

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nki_lab import query
 from nki_lab.query.fixes.source_fixes import fixed
+from tests.scale import scaled
 
 HEAD = """import nki
 import nki.isa as nisa
@@ -101,7 +102,7 @@ SPOILED = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)  # one example may be the first to load libcst
+@settings(max_examples=scaled(40), deadline=None)  # one example may be the first to load libcst
 @given(
     st.lists(st.sampled_from(SPOILED), max_size=6),
     st.sampled_from(["", ", p=[1]", ", p=[1, 2], q=[]"]),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from nki_lab import cli, query
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Budget
+from tests.scale import scaled
 from tests.snippets import snippets
 
 BUDGET = Budget(steps=50_000, seconds=0.5)
@@ -197,7 +198,7 @@ def edited(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(edited())
 def test_an_edited_kernel_is_answered(source: str) -> None:
     answered(source)

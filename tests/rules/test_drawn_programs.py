@@ -16,6 +16,7 @@ from nki_lab.kernel_runtime.timing import walk
 from nki_lab.rules import ProgramFacts, TimedFacts, check_program, check_timed, dead_store
 from nki_lab.rules.single_buffer import _doubled
 from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, elements, traced
+from tests.scale import scaled
 
 TARGETS: Final = st.sampled_from(("trn2", "trn3"))
 
@@ -49,7 +50,7 @@ def test_what_is_called_a_dead_store_is_one(kernel: Drawn, target: str) -> None:
 
 
 @given(drawn_kernels(most_calls=14), TARGETS)
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 def test_no_rule_fails_and_no_gain_exceeds_the_kernel(kernel: Drawn, target: str) -> None:
     program = traced(kernel, target=target)
     allocation = allocate(program)
@@ -67,7 +68,7 @@ def test_no_rule_fails_and_no_gain_exceeds_the_kernel(kernel: Drawn, target: str
 
 
 @given(drawn_kernels(most_calls=14), TARGETS)
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 def test_tiles_in_turn_leave_an_order_that_works(kernel: Drawn, target: str) -> None:
     program = traced(kernel, target=target)
     allocation = allocate(program)

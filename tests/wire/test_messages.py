@@ -17,9 +17,10 @@ from nki_lab.wire import Messages, compact, encode
 from nki_lab.wire.message import Delta, message, narrow
 from nki_lab.wire.overview import sums
 from tests.recordings import drawn, synthetic, tables
+from tests.scale import scaled
 from tests.wire.reader import read
 
-some = settings(max_examples=40, deadline=None)  # a recording takes milliseconds
+some = settings(max_examples=scaled(40), deadline=None)  # a recording takes milliseconds
 PLAIN = (
     "setup",
     "op",

@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import whole
 from nki_lab.wire import Messages, encode
 from tests.recordings import drawn
+from tests.scale import scaled
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "labextension"
@@ -25,7 +26,9 @@ PAGE = ROOT / "labextension"
 Read = Callable[..., dict[str, Any]]
 
 few = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=scaled(15),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
+from tests.scale import scaled
 
 
 def random(*shape: int) -> np.ndarray[Any, Any]:
@@ -319,7 +320,7 @@ def test_what_cannot_be_assigned_is_refused(execute: Any, value: Any, code: str)
     assert caught.value.diagnostics[0].code == code
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(st.lists(st.sampled_from(["exp", "scale", "copy", "window", "add", "read"]), min_size=1, max_size=6))
 def test_assignments_in_any_order_do_what_numpy_does(execute: Any, steps: list[str]) -> None:
     """A tile that is assigned, updated and looked at, against the same steps on an array."""

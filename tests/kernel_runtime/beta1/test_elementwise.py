@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.beta1 import names
+from tests.scale import scaled
 
 
 def random(*shape: int) -> np.ndarray[Any, Any]:
@@ -140,7 +141,7 @@ def test_both_operands_in_psum_are_no_fault(execute: Any) -> None:
     np.testing.assert_allclose(found, 2 * (x.T @ x), rtol=1e-5)
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(st.lists(st.sampled_from(["+", "-", "*", "max", "half", "neg"]), min_size=1, max_size=8))
 def test_expressions_are_numpys(execute: Any, steps: list[str]) -> None:
     def work(x: Any, y: Any, module: Any) -> Any:

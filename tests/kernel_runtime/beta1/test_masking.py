@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
+from tests.scale import scaled
 
 SIZES = st.integers(1, 300)
 
@@ -39,7 +40,7 @@ def tiled(compute: Any) -> Any:
     return kernel
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(SIZES, SIZES)
 def test_ragged_sizes_are_covered_by_masked_tiles(execute: Any, rows: int, columns: int) -> None:
     source = random(rows, columns)
@@ -48,7 +49,7 @@ def test_ragged_sizes_are_covered_by_masked_tiles(execute: Any, rows: int, colum
     assert not done.diagnostics
 
 
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(st.integers(1, 64), st.integers(1, 64))
 def test_unmasked_work_on_partly_loaded_tiles_is_a_warning_at_most(execute: Any, rows: int, columns: int) -> None:
     source = random(rows, columns)
@@ -57,7 +58,7 @@ def test_unmasked_work_on_partly_loaded_tiles_is_a_warning_at_most(execute: Any,
     assert {item.outcome for item in done.diagnostics} <= {"advice"}
 
 
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
 def test_lower_and_upper_bounds_of_a_result(execute: Any, p0: int, p1: int, f0: int, f1: int) -> None:
     """The masked part of a new tile is written where the operand is read, whatever the bounds."""

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
+from tests.scale import scaled
 
 
 def random(*shape: int) -> np.ndarray[Any, Any]:
@@ -27,7 +28,7 @@ def apply(execute: Any, function: Any, *arrays: Any) -> Any:
     return execute(kernel, *arrays).outputs
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(
     st.sampled_from(["sum", "prod", "max", "min", "mean", "var"]),
     st.lists(st.integers(1, 4), min_size=1, max_size=4),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
+from tests.scale import scaled
 
 
 @st.composite
@@ -41,7 +42,7 @@ def grid_key(grid: tuple[int, ...], affine: Any, indices: Any) -> tuple[Any, ...
     return tuple(parts)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(keys(), st.booleans())
 def test_an_index_grid_reads_what_numpy_reads(execute: Any, drawn: Any, dense: bool) -> None:
     shape, grid, affine = drawn
@@ -70,7 +71,7 @@ def test_an_index_grid_reads_what_numpy_reads(execute: Any, drawn: Any, dense: b
     np.testing.assert_array_equal(execute(kernel, source).outputs, np.broadcast_to(expected, expected.shape))
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(st.integers(1, 128), st.integers(1, 6), st.integers(1, 6), st.integers(1, 3))
 def test_collapsed_axes_of_a_tile_are_strided_views(execute: Any, p: int, a: int, b: int, step: int) -> None:
     """t[p, a*step*b + b] over three dimensions of a two-dimensional tile, read and written."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import nki_lab
 from nki_lab.diagnostic import NkiError
+from tests.scale import scaled
 
 TARGETS = ("trn1", "trn2", "trn3")
 numbers = st.one_of(
@@ -41,7 +42,7 @@ def grid(values: list[float]) -> np.ndarray[Any, Any]:
     return np.array(values, np.float32).reshape(4, -1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(st.lists(numbers, min_size=32, max_size=32))
 @pytest.mark.parametrize("name", ["floor", "ceil", "trunc"])
 def test_rounding_functions_round_as_numpy_does(name: str, values: list[float]) -> None:

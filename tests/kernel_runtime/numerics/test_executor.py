@@ -24,6 +24,7 @@ from tests.draws import Drawn, Seeded
 from tests.expected import differences
 from tests.isa.ops.kernels import run
 from tests.programs import draw_program
+from tests.scale import scaled
 from tests.strategies import arches
 
 Array = np.ndarray[Any, Any]
@@ -39,14 +40,14 @@ def same_bits(a: dict[int, Array], b: dict[int, Array]) -> bool:
     return all(a[key].tobytes() == b[key].tobytes() for key in a | b)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(programs(exact=True))
 def test_random_programs_compute_what_the_references_do(case: Case) -> None:
     assert not differences(case, execute(case, final=True))
     assert not differences(case, execute(case, final=False))
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(programs(exact=False))
 def test_a_run_at_once_gives_the_bits_of_a_run_in_order(case: Case) -> None:
     assert same_bits(execute(case, final=True).written, execute(case, final=False).written)

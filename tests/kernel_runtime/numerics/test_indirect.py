@@ -15,13 +15,14 @@ from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.numerics.executor import Executor
 from tests.calls import kernel_of, traced
 from tests.isa.ops.kernels import run
+from tests.scale import scaled
 
 Array = np.ndarray[Any, Any]
 
 TABLE = np.arange(60, dtype=np.int32).reshape(12, 5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(st.data())
 def test_rows_come_and_go_as_numpy_indexes_them(data: Any) -> None:
     count = data.draw(st.integers(1, 10))

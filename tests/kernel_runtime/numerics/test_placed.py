@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.footprint import box_of
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf
 from tests.isa.ops.kernels import run
+from tests.scale import scaled
 
 Box = tuple[int, int, int, int, str]
 
@@ -40,7 +41,7 @@ def meets(a: Box, b: Box) -> bool:
     return a[0] < ends(b)[0] and b[0] < ends(a)[0] and a[2] < ends(b)[1] and b[2] < ends(a)[1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(boxes(), st.data())
 def test_programs_over_placed_tensors_follow_one_memory(placed: list[Box], data: Any) -> None:
     """A fill of one tensor is seen through every other, byte for byte, as in an array of bytes."""
@@ -136,7 +137,7 @@ def kernel(a):
     assert (executor.read(program.outputs[0]) == 3).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12), st.booleans()), min_size=1, max_size=12))
 def test_whoever_is_given_is_enough_to_bind_again(items: list[tuple[int, int, bool]]) -> None:
     """Buffers enter in stretches, and are bound between them: those that overlap are always the same bytes."""

@@ -22,6 +22,7 @@ from nki_lab.kernel_runtime.schedule import verify as verify_schedule
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from tests.calls import traced
 from tests.drawn_loops import draw_body, expected, machine_of, traced_loops
+from tests.scale import scaled
 from tests.verdicts import SNIPPET_HEAD, evaluated, loaded
 
 _numbers = count()
@@ -32,7 +33,7 @@ def bodies(draw: Any) -> Any:
     return draw_body(lambda low, high: draw(st.integers(low, high)))
 
 
-@settings(max_examples=80)
+@settings(max_examples=scaled(80))
 @given(bodies())
 def test_loops_compute_what_python_computes(body: Any) -> None:
     row, entered = expected(body)
@@ -43,7 +44,7 @@ def test_loops_compute_what_python_computes(body: Any) -> None:
     np.testing.assert_array_equal(machine_of(program, numbers, final=False).read(program.outputs[0])[0], row)
 
 
-@settings(max_examples=80)
+@settings(max_examples=scaled(80))
 @given(bodies())
 def test_a_laid_out_program_computes_the_same(body: Any) -> None:
     program, numbers, _, _ = traced_loops(body)
@@ -57,7 +58,7 @@ def test_a_laid_out_program_computes_the_same(body: Any) -> None:
     verify_schedule(schedule(rows, allocate(program)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(bodies())
 def test_the_evaluator_sees_the_same_loops(body: Any) -> None:
     program, numbers, text, file = traced_loops(body)
@@ -69,7 +70,7 @@ def test_the_evaluator_sees_the_same_loops(body: Any) -> None:
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(bodies())
 def test_what_constants_decide_is_known_without_values(body: Any) -> None:
     program, numbers, _, _ = traced_loops(body)

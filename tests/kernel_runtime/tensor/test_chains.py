@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor import ds, view_type
+from tests.scale import scaled
 
 sizes = st.sampled_from([1, 2, 3, 4, 6, 8])
 
@@ -140,13 +141,13 @@ def run(data: Any, tensor: Any, on_chip: bool, addresses: Any) -> None:
         assert np.array_equal(addresses(again), array)
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(shape=st.lists(sizes, min_size=1, max_size=4).map(tuple), data=st.data())
 def test_hbm_chains_are_numpys(shape, data, in_hbm, addresses) -> None:
     run(data, in_hbm(*shape), False, addresses)
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(shape=st.lists(sizes, min_size=2, max_size=4).map(tuple), data=st.data())
 def test_on_chip_chains_are_numpys_within_the_partition_rules(shape, data, on_chip, addresses) -> None:
     run(data, on_chip(*shape), True, addresses)

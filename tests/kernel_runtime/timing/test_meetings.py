@@ -19,11 +19,12 @@ from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import STALL_REASONS
 from nki_lab.kernel_runtime.timing.costs import costs_of
 from nki_lab.kernel_runtime.timing.engines import reused_tiles
+from tests.scale import scaled
 from tests.two_cores import MOVES, ONES, Move, kernel_of, ops, specialised, timed
 from tests.verdicts import kernel_file, loaded
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(st.lists(MOVES, max_size=10))
 def test_both_sides_of_a_meeting_wait_for_all_that_is_before_either(moves: list[Move]) -> None:
     program, _ = specialised(kernel_of(moves, nl.float32), (4, 5))
