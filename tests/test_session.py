@@ -520,7 +520,7 @@ def test_a_mistake_of_ours_is_said_to_be_ours(monkeypatch: pytest.MonkeyPatch) -
     def broken(*_: Any, **__: Any) -> Any:
         raise ZeroDivisionError("inside")
 
-    monkeypatch.setattr("nki_lab.session.call.Machine.run", broken)
+    monkeypatch.setattr("nki_lab.session.call.Executor.run", broken)
     with pytest.raises(RuntimeError, match=r"NKI901.*ZeroDivisionError: inside") as caught:
         execute(double, ones(4, 3))
     assert caught.value.diagnostics[0].file == __file__  # type: ignore[attr-defined]

@@ -152,12 +152,7 @@ def test_every_wait_is_a_slice_before_its_row(recording: Recording) -> None:
         assert found == expected
 
 
-<<<<<<< HEAD
-@settings(max_examples=40)
-=======
-@pytest.mark.parametrize("flows", ["all", "critical", "none"])
 @settings(max_examples=scaled(40))
->>>>>>> w2-tests
 @given(recording=drawn())
 def test_every_flow_leads_from_a_row_to_the_one_that_waits_for_it(recording: Recording) -> None:
     trace = decoded(recording)

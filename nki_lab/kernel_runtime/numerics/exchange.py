@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nki_lab.kernel_runtime.ir import View
+from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.rounding import Array, from_shadow, to_shadow, to_storage
-from nki_lab.kernel_runtime.numerics.storage import SHADOW, Bound, view_array
+from nki_lab.kernel_runtime.numerics.storage import SHADOW, view_array
 
 Mail = dict[int, tuple[int, Array]]
 """Kind of binding and values of a tile on its way, by the op that takes it."""

@@ -22,14 +22,13 @@ from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, addre
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
 from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
 from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
-from nki_lab.kernel_runtime.numerics.pool import Block, Pool
+from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, plan_program, released_after
 from nki_lab.kernel_runtime.numerics.rounding import Array, Scratch
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
     SHADOW,
-    Bound,
     buffer_array,
     fresh,
     host_values,

@@ -14,8 +14,9 @@ from nki_lab.isa.ops.register import integer_of
 from nki_lab.isa.spec import Register, Use
 from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, Bound, view_array, window
+from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, view_array, window
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, VirtualRegister
 
 

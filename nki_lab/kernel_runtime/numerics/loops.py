@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, error_of
 from nki_lab.isa.ops.register import integer_of, value_of
-from nki_lab.kernel_runtime.coverage import Tracker
-from nki_lab.kernel_runtime.ir import Region, View, register_written
+from nki_lab.kernel_runtime.coverage import Added, Tracker
+from nki_lab.kernel_runtime.ir import Program, Region, View, register_written
 from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, State
+from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State
 from nki_lab.kernel_runtime.path import PathLog, endless
+from nki_lab.kernel_runtime.tensor import Buffer
 
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.numerics.executor import Executor
+
+class LoopExecutor(Protocol):
+    """The part of an executor that loops use: it plans and performs the ops of their bodies."""
+
+    program: Program
+    registers: Registers
+    failed: int
+
+    def plan(self, index: int, add: Mapping[int, Added], steps: list[PlannedStep], state: State | None = None) -> None:
+        """Add the calls that execute an op to `steps`."""
+
+    def perform(self, steps: list[PlannedStep]) -> None:
+        """Make the calls."""
+
+    def bound(self, buffer: Buffer) -> object:
+        """Return the storage of a buffer, made at its first use."""
 
 
 class Interval(NamedTuple):
@@ -37,7 +53,7 @@ class Loops:
     not.
     """
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: LoopExecutor) -> None:
         self.log = PathLog()
         self._executor = executor
         self._program = executor.program

@@ -6,8 +6,9 @@ import numpy as np
 
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
+from nki_lab.kernel_runtime.numerics.storage import BYTES
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint import Box, box_of, boxes_overlap
-from nki_lab.kernel_runtime.numerics.storage import BYTES, Bound
+from nki_lab.kernel_runtime.numerics.pool import Bound
+from nki_lab.kernel_runtime.numerics.storage import BYTES
 from nki_lab.kernel_runtime.tensor import Buffer
 
 

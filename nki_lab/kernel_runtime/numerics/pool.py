@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.numerics.rounding import Array
 
-if TYPE_CHECKING:
-    from nki_lab.kernel_runtime.numerics.storage import Bound
-
 RESERVED: Final = 256 * 2**20
 """Bytes of large blocks that the process keeps between runs, at most."""
 
 _LARGE: Final = 2**20  # bytes from which on a block is kept: smaller ones the C library keeps itself
 _ALIGNMENT: Final = 64  # bytes: NumPy's vector loops are twice as fast on aligned tiles
+
+
+class Bound:
+    """A buffer's storage: `flat` in units of the binding, its first element at `base`, rows `pitch` units apart."""
+
+    __slots__ = ("base", "flat", "kind", "pitch", "row", "unit")
+
+    def __init__(self, kind: int, flat: Array, base: int, row: int, pitch: int) -> None:
+        self.kind = kind
+        self.flat = flat
+        self.base = base
+        self.row = row
+        self.pitch = pitch
+        self.unit = flat.dtype.itemsize
 
 
 class Block:

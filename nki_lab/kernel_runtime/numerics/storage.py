@@ -14,7 +14,7 @@ import numpy as np
 
 from nki_lab.isa.dtype import BOOL, F32, TF32, DType
 from nki_lab.kernel_runtime.ir import View
-from nki_lab.kernel_runtime.numerics.pool import Block, Pool
+from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.rounding import Array, from_shadow, round_to, to_shadow, to_storage
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -24,20 +24,6 @@ BYTES: Final = 2
 
 POISON_INTEGER: Final = 4
 """Number that fresh integer memory reads as, the sentinel of NKI's own simulator; floats read NaN."""
-
-
-class Bound:
-    """A buffer's storage: `flat` in units of the binding, its first element at `base`, rows `pitch` units apart."""
-
-    __slots__ = ("base", "flat", "kind", "pitch", "row", "unit")
-
-    def __init__(self, kind: int, flat: Array, base: int, row: int, pitch: int) -> None:
-        self.kind = kind
-        self.flat = flat
-        self.base = base
-        self.row = row
-        self.pitch = pitch
-        self.unit = flat.dtype.itemsize
 
 
 def kind_of(buffer: Buffer) -> int:

@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.ir import Variant, View
 from nki_lab.kernel_runtime.numerics.conform import present
 from nki_lab.kernel_runtime.numerics.exchange import Mail
 from nki_lab.kernel_runtime.numerics.indirect import Resolver
+from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.program_plan import copies_as_it_is
 from nki_lab.kernel_runtime.numerics.rounding import (
     Array,
@@ -30,7 +31,7 @@ from nki_lab.kernel_runtime.numerics.rounding import (
     to_shadow,
     to_storage,
 )
-from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, Bound, unit_of, window
+from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, unit_of, window
 
 ndarray: Final[Any] = np.ndarray
 Step = tuple[Callable[..., object], tuple[Any, ...]]

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.isa.dtype import BF16, BOOL, DTYPES, F16, F32, FP8_E4M3, FP8_E5M2, INT32, TF32, UINT8, DType
-from nki_lab.kernel_runtime.numerics.pool import Pool
+from nki_lab.kernel_runtime.numerics.pool import Bound, Pool
 from nki_lab.kernel_runtime.numerics.rounding import from_shadow, to_shadow, to_storage
 from nki_lab.kernel_runtime.numerics.storage import (
     BYTES,
     NATIVE,
     SHADOW,
-    Bound,
     fresh,
     host_values,
     kind_of,
