@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from nki_lab.kernel_runtime.interpreter.compiler import Expression, Store, compile_expression, expression
@@ -33,17 +34,8 @@ def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expres
         return lambda frame: [part(frame) for part in plain]
 
     def run(frame: Frame) -> Value:
-        values: list[Value] = []
-        unknown = False
-        for starred, part in parts:
-            value = part(frame)
-            if not starred:
-                values.append(value)
-                continue
-            spread = listed(frame, owner, value)
-            unknown = unknown or spread is UNKNOWN
-            values.extend([] if spread is UNKNOWN else spread)
-        return UNKNOWN if unknown else values
+        groups = [listed(frame, owner, part(frame)) if starred else [part(frame)] for starred, part in parts]
+        return UNKNOWN if any(group is UNKNOWN for group in groups) else list(chain.from_iterable(groups))
 
     return run
 
@@ -55,13 +47,10 @@ def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
 
     def run(frame: Frame) -> Value:
         found = values(frame)
-        if found is UNKNOWN or (kind is set and has_unknown(found)):
+        if found is UNKNOWN or (kind is set and has_unknown(frame.attempt(node, frame.meter.walked, found))):
             return UNKNOWN
         frame.meter.spend(len(found) >> 3)
-        try:
-            return kind(frame.meter.walked(found) if kind is set else found)
-        except Exception as error:  # noqa: BLE001 - an unhashable member
-            return frame.fault(error, node)
+        return frame.attempt(node, kind, found)
 
     return run
 
@@ -103,11 +92,8 @@ def _text(node: ast.JoinedStr, scope: Scope) -> Expression:
         texts = [part(frame) for part in parts]
         if any(text is UNKNOWN for text in texts):
             return UNKNOWN
-        try:
-            frame.meter.text(sum(len(text) for text in texts))
-        except Exception as error:  # noqa: BLE001 - too long
-            return frame.fault(error, node)
-        return "".join(texts)
+        length = frame.attempt(node, frame.meter.text, sum(map(len, texts)))
+        return UNKNOWN if length is UNKNOWN else "".join(texts)
 
     return run
 
@@ -126,14 +112,14 @@ def _part(node: ast.FormattedValue, scope: Scope) -> Expression:
             found = text_of(found)
         elif isinstance(found, EnumMember) and found.cls.kind not in ("intenum", "strenum"):
             found, conversion = text_of(found, conversion), -1
-        if how is UNKNOWN or isinstance(found, Instance | TensorSpec) or frame.interpreter.is_doubtful(found):
+        if (
+            how is UNKNOWN
+            or isinstance(found, Instance | TensorSpec)
+            or frame.interpreter.is_doubtful(found)
+            or frame.interpreter.holds_unknown(found)
+        ):
             return UNKNOWN
-        if frame.interpreter.holds_unknown(found):
-            return UNKNOWN
-        try:
-            return formatted(found, conversion, how, frame.meter)
-        except Exception as error:  # noqa: BLE001 - a bad format
-            return frame.fault(error, node)
+        return frame.attempt(node, formatted, found, conversion, how, frame.meter)
 
     return run
 
@@ -164,24 +150,18 @@ def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.Dic
         )
         for part in node.generators
     ]
-    if isinstance(node, ast.DictComp):
-        row = [compile_expression(node.key, inner), compile_expression(node.value, inner)]
-    else:
-        row = [compile_expression(node.elt, inner)]
+    parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+    row = [compile_expression(part, inner) for part in parts]
 
     def run(frame: Frame) -> Value:
         first = outermost(frame)
         own = Frame(frame.interpreter, frame, frame.function, {})
         found: list[Value] = []
-        unknown = False
         for values in _rows(own, loops, first, row):
             frame.meter.node = node
             frame.meter.spend(1)
-            if values is UNKNOWN:
-                unknown = True
-            else:
-                found.append(values)
-        if unknown or any(part.is_async for part in node.generators):
+            found.append(values)
+        if any(values is UNKNOWN for values in found) or any(part.is_async for part in node.generators):
             return UNKNOWN
         return _gathered(frame, node, found)
 
@@ -215,13 +195,9 @@ def _rows(own: Frame, loops: list[_Loop], first: Value, row: list[Expression]) -
 
 def _gathered(frame: Frame, node: ast.expr, found: list[Value]) -> Value:
     frame.meter.sized(len(found))
-    try:
-        if isinstance(node, ast.DictComp):
-            keys = frame.meter.walked([key for key, _ in found])
-            return UNKNOWN if has_unknown(keys) else dict(found)
-        items = [values[0] for values in found]
-        if isinstance(node, ast.SetComp):
-            return UNKNOWN if has_unknown(frame.meter.walked(items)) else set(items)
-    except Exception as error:  # noqa: BLE001 - an unhashable item
-        return frame.fault(error, node)
-    return items
+    items = [values[0] for values in found]
+    if not isinstance(node, ast.DictComp | ast.SetComp):
+        return items
+    if has_unknown(frame.attempt(node, frame.meter.walked, items)):
+        return UNKNOWN
+    return frame.attempt(node, dict, found) if isinstance(node, ast.DictComp) else frame.attempt(node, set, items)

@@ -112,10 +112,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
             return value if isinstance(value, TensorSpec) else UNKNOWN
         if isinstance(value, NkiTensor):
             frame.interpreter.pin(node, frame)
-        try:
-            return operation(unwrapped(value))
-        except Exception as error:  # noqa: BLE001 - reported at the operator
-            return frame.fault(error, node)
+        return frame.attempt(node, operation, unwrapped(value))
 
     return run
 
@@ -179,8 +176,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
             else:
                 args = UNKNOWN
         if args is UNKNOWN:
-            frame.interpreter.doubt(kwargs.values())
-            return UNKNOWN
+            return frame.interpreter.doubt(kwargs.values())
         frame.meter.node = node
         frame.meter.spend(1)
         if method is not None and direct:

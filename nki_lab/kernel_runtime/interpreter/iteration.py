@@ -34,18 +34,10 @@ def iterate(frame: Frame, value: Value) -> Value:
 
 def iterated(frame: Frame, node: ast.AST, value: Value) -> Value:
     """Return an iterator over `value`; UNKNOWN where it cannot be known, or is none (reported at `node`)."""
-    try:
-        return iterate(frame, value)
-    except Exception as error:  # noqa: BLE001 - not iterable, reported at the loop
-        return frame.fault(error, node)
+    return frame.attempt(node, iterate, frame, value)
 
 
 def listed(frame: Frame, node: ast.AST, value: Value) -> Value:
     """Return the items of `value` as a list, or UNKNOWN."""
     stream = iterated(frame, node, value)
-    if stream is UNKNOWN:
-        return UNKNOWN
-    try:
-        return frame.meter.items(stream)
-    except Exception as error:  # noqa: BLE001 - too many, or a stream that fails
-        return frame.fault(error, node)
+    return UNKNOWN if stream is UNKNOWN else frame.attempt(node, frame.meter.items, stream)

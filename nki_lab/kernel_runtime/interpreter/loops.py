@@ -55,10 +55,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             return _once(frame, node, target, body, walked) or orelse(frame)
         stream = iterated(frame, place, walked)
         if stream is UNKNOWN:
-            text = "what the loop walks is not known here: its body is not evaluated"
-            interpreter.report_unevaluated(text, node.iter, frame)
-            skip(frame)
-            return None
+            return skip(frame, node.iter, "what the loop walks is not known here: its body is not evaluated")
         number = -1
         if type(walked) is range and isinstance(node.target, ast.Name):
             interpreter.note_range(node.target, frame, walked)
@@ -79,8 +76,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             if signal is None or signal is CONTINUE:
                 continue
             if signal is LOST:
-                skip(frame)
-                return None
+                return skip(frame)
             return None if signal is BREAK else signal
         return orelse(frame)
 
@@ -138,20 +134,15 @@ def _while(node: ast.While, scope: Scope) -> Statement:
                     return _while_register(frame, node, value, value_of, body) or orelse(frame)
                 answer = truth(frame, jump_place(node.test, node), value)
             if answer is UNKNOWN:
-                text = "the condition is not known here: the loop is not evaluated"
-                frame.interpreter.report_unevaluated(text, node.test, frame)
-                skip(frame)
+                skip(frame, node.test, "the condition is not known here: the loop is not evaluated")
                 return None
             if not answer:
                 return orelse(frame)
             signal = body(frame)
             if signal is LOST:
                 skip(frame)
-                return None
-            if signal is BREAK:
-                return None
-            if signal is RETURN:
-                return signal
+            if signal not in (None, CONTINUE):
+                return signal if signal is RETURN else None
 
     return run
 

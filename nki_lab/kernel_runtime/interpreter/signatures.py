@@ -88,7 +88,7 @@ def launches(
             home is None or home is interpreter.main or home.source.function(function.name) is not function.node
         ):
             return
-        span = _span(module, node) if frame.module is interpreter.main else interpreter.origin()
+        span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
         schedule = pairs_of(launch.schedule)
         made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span)
         if own:
@@ -136,10 +136,6 @@ def _home_of(function: Function) -> ModuleScope | None:
     """Return the module at whose top level a function stands."""
     closure = function.closure
     return closure.module if closure.parent is None else None
-
-
-def _span(module: ModuleSource, node: ast.AST) -> Span:
-    return Span.from_bytes(module.file, *extent(node))
 
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:

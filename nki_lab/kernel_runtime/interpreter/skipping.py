@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from typing import Protocol
 
 from nki_lab.kernel_runtime.interpreter.compiler import LOST, Signal, Statement, names_of, statement
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
@@ -14,7 +15,13 @@ from nki_lab.source.trees import FUNCTIONS
 _LOOPS = (ast.For, ast.While, ast.AsyncFor)
 
 
-def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = None) -> Statement:
+class Skip(Protocol):
+    """Skips statements in a frame; with `reason`, which is reported at `node`."""
+
+    def __call__(self, frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal: ...
+
+
+def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = None) -> Skip:
     """Return the function that skips `body`.
 
     Names it binds are unknown afterwards, objects it mentions are in doubt. A `break` or `continue` in it of a loop
@@ -30,12 +37,14 @@ def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = N
     def called() -> list[ast.Call]:
         return [node for item in parts for node in ast.walk(item) if isinstance(node, ast.Call)]
 
-    def run(frame: Frame) -> Signal:
+    def run(frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal:
+        if node is not None:
+            frame.interpreter.report_unevaluated(reason, node, frame)
         bound, read, leaves, jumps = facts()
         if frame.function is not None:
-            for node in called():
-                if _is_operation(frame, scope, node.func):
-                    frame.interpreter.miss_operation(node, frame)
+            for call in called():
+                if _is_operation(frame, scope, call.func):
+                    frame.interpreter.miss_operation(call, frame)
         frame.interpreter.doubt(
             [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
         )

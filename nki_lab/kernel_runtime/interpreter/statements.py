@@ -26,7 +26,7 @@ from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
 from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
 from nki_lab.kernel_runtime.interpreter.subscripts import load_item, store_item
-from nki_lab.kernel_runtime.interpreter.targets import compile_removal, compile_target
+from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target
 from nki_lab.kernel_runtime.interpreter.values import (
     UNKNOWN,
     Annotation,
@@ -95,9 +95,7 @@ def _declared_shape(annotation: ast.expr, scope: Scope) -> Expression | None:
 def _compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Value) -> None:
     """Report a tensor of another shape than the annotation has; sizes that are no numbers are not compared."""
     shape = tuple(declared.shape) if isinstance(declared, Annotation) else ()
-    if not shape or any(type(size) is not int for size in shape):
-        return
-    if shape != tuple(tensor._shape):
+    if shape and all(type(size) is int for size in shape) and shape != tuple(tensor._shape):
         name = ast.unparse(node.target)
         frame.interpreter.record(
             diagnose(
@@ -159,8 +157,7 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: V
         return old
     if isinstance(old, NkiTensor) and kind in _IN_PLACE:
         if has_unknown(new) or isinstance(new, Instance):
-            frame.interpreter.doubt([old, new])
-            return UNKNOWN
+            return frame.interpreter.doubt([old, new])
         frame.interpreter.pin(node, frame)
         frame.interpreter.mark_temporary(node.value)
         try:
@@ -180,9 +177,7 @@ def _if(node: ast.If, scope: Scope) -> Statement:
     def run(frame: Frame) -> Signal:
         answer = test(frame)
         if answer is UNKNOWN:
-            text = "the condition is not known here: neither branch is evaluated"
-            frame.interpreter.report_unevaluated(text, node.test, frame)
-            return skip(frame)
+            return skip(frame, node.test, "the condition is not known here: neither branch is evaluated")
         return body(frame) if answer else orelse(frame)
 
     return run
@@ -201,10 +196,13 @@ def _return(node: ast.Return, scope: Scope) -> Statement:
 
 @statement(ast.With)
 def _with(node: ast.With, scope: Scope) -> Statement:
-    managers = []
-    for item in node.items:
-        store = None if item.optional_vars is None else compile_target(item.optional_vars, scope)
-        managers.append((compile_expression(item.context_expr, scope), store))
+    managers = [
+        (
+            compile_expression(item.context_expr, scope),
+            None if item.optional_vars is None else compile_target(item.optional_vars, scope),
+        )
+        for item in node.items
+    ]
     body = compile_block(node.body, scope)
 
     def run(frame: Frame) -> Signal:
@@ -215,11 +213,7 @@ def _with(node: ast.With, scope: Scope) -> Statement:
                 enter = getattr(manager, "__enter__", None)
                 if enter is not None:
                     frame.interpreter.pin(node, frame)
-                    try:
-                        enter()
-                    except Exception as error:  # noqa: BLE001 - it stands outside of every kernel
-                        frame.fault(error, node)
-                    else:
+                    if frame.attempt(node, enter) is not UNKNOWN:  # a fault where it stands outside of every kernel
                         opened.append(manager)
             if store is not None:
                 store(frame, UNKNOWN)
@@ -234,14 +228,7 @@ def _with(node: ast.With, scope: Scope) -> Statement:
 
 @statement(ast.Delete)
 def _delete(node: ast.Delete, scope: Scope) -> Statement:
-    removals = [compile_removal(item, scope) for item in node.targets]
-
-    def run(frame: Frame) -> Signal:
-        for remove in removals:
-            remove(frame)
-        return None
-
-    return run
+    return compile_removals(node.targets, scope)
 
 
 @statement(ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
