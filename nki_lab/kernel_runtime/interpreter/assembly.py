@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from nki_lab.kernel_runtime.interpreter import (
-    definitions,
-    displays,
-    exceptions,
-    expressions,
-    loops,
-    statements,
-)
+from nki_lab.kernel_runtime.interpreter import definitions, exceptions, expressions, loops, statements
 from nki_lab.kernel_runtime.interpreter.builtins import decorators, functions, standard_library
 from nki_lab.kernel_runtime.interpreter.builtins.launching_libraries import host_modules
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import numpy_namespace
@@ -22,7 +15,7 @@ from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.source.module import ModuleSource
 
-NODES = (definitions, displays, exceptions, expressions, loops, statements)
+NODES = (definitions, exceptions, expressions, loops, statements)
 FUNCTIONS = (decorators, functions, standard_library)
 
 

@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_optional,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Raisable, Value

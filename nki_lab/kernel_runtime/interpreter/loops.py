@@ -18,10 +18,9 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_expression,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
-from nki_lab.kernel_runtime.interpreter.iteration import iterated
-from nki_lab.kernel_runtime.interpreter.operators import truth
+from nki_lab.kernel_runtime.interpreter.operators import iterated, truth
 from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN

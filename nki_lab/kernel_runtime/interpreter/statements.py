@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_optional,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
 from nki_lab.kernel_runtime.interpreter.skipping import compile_skip

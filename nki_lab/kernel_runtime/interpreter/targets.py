@@ -9,7 +9,7 @@ from collections.abc import Callable
 from nki_lab.kernel_runtime.interpreter.attributes import store
 from nki_lab.kernel_runtime.interpreter.compiler import Store, compile_binding, compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
-from nki_lab.kernel_runtime.interpreter.iteration import listed
+from nki_lab.kernel_runtime.interpreter.operators import listed
 from nki_lab.kernel_runtime.interpreter.subscripts import store_item
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Value, has_unknown
 from nki_lab.source.scopes import Scope
@@ -60,7 +60,7 @@ def _misfit(found: int, wanted: int, starred: bool) -> str:
     return f"not enough values to unpack (expected {'at least ' if starred else ''}{wanted}, got {found})"
 
 
-def compile_removals(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], object]:
+def compile_removals(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], None]:
     """Return the function that carries out `del` of several targets."""
     parts = [_compile_removal(node, scope) for node in nodes]
 

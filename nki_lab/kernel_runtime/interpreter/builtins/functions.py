@@ -15,10 +15,9 @@ from nki_lab.kernel_runtime.interpreter import attributes
 from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
 from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.iteration import iterate
 from nki_lab.kernel_runtime.interpreter.limits import TooLarge
 from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import text_of, truth
+from nki_lab.kernel_runtime.interpreter.operators import iterate, text_of, truth
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,

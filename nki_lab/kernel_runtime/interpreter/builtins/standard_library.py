@@ -10,8 +10,8 @@ from typing import Final
 from nki_lab.kernel_runtime.interpreter import classes
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted, library_function
 from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.iteration import iterate
 from nki_lab.kernel_runtime.interpreter.namespaces import special
+from nki_lab.kernel_runtime.interpreter.operators import iterate
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
