@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple
@@ -22,7 +21,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     frame_at,
 )
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
-from nki_lab.kernel_runtime.interpreter.operations import UNARY, formatted, unwrapped
+from nki_lab.kernel_runtime.interpreter.operations import BINARY, UNARY, formatted, unwrapped
 from nki_lab.kernel_runtime.interpreter.operators import binary, compare, decide, iterated, listed, text_of, truth
 from nki_lab.kernel_runtime.interpreter.subscripts import load_item
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
@@ -83,14 +82,11 @@ def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
     parts, stop = [compile_expression(value, scope) for value in node.values], isinstance(node.op, ast.Or)
 
     def run(frame: Frame) -> Value:
-        value: Value = UNKNOWN
         for part in parts[:-1]:
             value = part(frame)
             answer = truth(frame, node, value)
-            if answer is UNKNOWN:
-                return UNKNOWN
-            if answer is stop:
-                return value
+            if answer is UNKNOWN or answer is stop:
+                return value if answer is stop else UNKNOWN
         return parts[-1](frame)
 
     return run
@@ -99,17 +95,12 @@ def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
 @expression(ast.IfExp)
 def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
     """Compile `a if test else b`."""
-    test, body, orelse = (
-        compile_condition(node.test, node, scope),
-        compile_expression(node.body, scope),
-        compile_expression(node.orelse, scope),
-    )
+    test = compile_condition(node.test, node, scope)
+    body, orelse = compile_expression(node.body, scope), compile_expression(node.orelse, scope)
 
     def run(frame: Frame) -> Value:
         answer = test(frame)
-        if answer is UNKNOWN:
-            return UNKNOWN
-        return body(frame) if answer else orelse(frame)
+        return UNKNOWN if answer is UNKNOWN else body(frame) if answer else orelse(frame)
 
     return run
 
@@ -300,11 +291,9 @@ def _rows(own: Frame, loops: list[_Loop], first: Value, row: list[Expression]) -
                 break
         if answer is UNKNOWN:
             yield UNKNOWN
-        elif answer is False:
-            continue
-        elif rest:
+        elif answer and rest:
             yield from _rows(own, rest, rest[0].source(own), row)
-        else:
+        elif answer:
             yield [part(own) for part in row]
 
 
@@ -320,19 +309,13 @@ def _gathered(frame: Frame, node: ast.expr, found: list[Value]) -> Value:
 
 _FAST: Final = 1 << 62  # integers below this take Python's operators without a look at their size
 _QUICK: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+    kind: BINARY[kind] for kind in (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 }
 
 
 @expression(ast.Constant)
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
-    value: Value = node.value
-    if isinstance(value, int) and value.bit_length() > 1024:
-        value = UNKNOWN
+    value: Value = UNKNOWN if isinstance(node.value, int) and node.value.bit_length() > 1024 else node.value
     return lambda frame: value
 
 

@@ -77,22 +77,19 @@ class Meter:
 
     def sized(self, count: int) -> int:
         """Return `count` items of a container, paid for; TooLarge beyond the budget."""
-        if count > self.budget.items:
-            raise TooLarge(f"a container of {shown(count)} items")
+        _check(count, self.budget.items, "a container of {} items")
         self.spend(count >> 3)
         return count
 
     def text(self, length: int) -> int:
         """Return `length` characters of a text, paid for; TooLarge beyond the budget."""
-        if length > self.budget.characters:
-            raise TooLarge(f"a text of {shown(length)} characters")
+        _check(length, self.budget.characters, "a text of {} characters")
         self.spend(length >> 6)
         return length
 
     def bits(self, count: int) -> None:
         """Raise TooLarge where an integer of `count` bits is beyond the budget."""
-        if count > self.budget.bits:
-            raise TooLarge(f"an integer of {shown(count)} bits")
+        _check(count, self.budget.bits, "an integer of {} bits")
 
     def items(self, values: Any) -> list[Any]:
         """Return the items of an iterable, which may be endless."""
@@ -126,6 +123,7 @@ class Meter:
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 
 
-def shown(count: int) -> str:
-    """Return a count for a message: huge ones as a power of two."""
-    return str(count) if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"
+def _check(count: int, most: int, message: str) -> None:
+    """Raise TooLarge with a count beyond the budget in its message: huge ones as a power of two."""
+    if count > most:
+        raise TooLarge(message.format(count if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"))
