@@ -7,9 +7,8 @@ from nki_lab.kernel_runtime.interpreter.builtins import decorators, functions, s
 from nki_lab.kernel_runtime.interpreter.builtins.launching_libraries import host_modules
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import numpy_namespace
 from nki_lab.kernel_runtime.interpreter.compiler import run_module as run_statements
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException, budget_reached
 from nki_lab.kernel_runtime.interpreter.interpreter import Interpreter
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, budget_reached
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import Namespace

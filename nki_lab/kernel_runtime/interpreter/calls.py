@@ -12,9 +12,8 @@ from typing import Final, TypeVar
 
 from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.interpreter.compiler import compile_function
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Meter
+from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, Meter, budget_reached
 from nki_lab.kernel_runtime.interpreter.namespaces import special
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,

@@ -16,10 +16,16 @@ from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached, internal_error
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, TooLarge
+from nki_lab.kernel_runtime.interpreter.limits import (
+    Budget,
+    FunctionExit,
+    OverBudget,
+    TooLarge,
+    budget_reached,
+    internal_error,
+)
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
@@ -205,7 +211,7 @@ def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Fun
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
             if grid and isinstance(builder, _Starting):
-                builder.start(grid, _ids(grid, number))
+                builder.start(grid, tuple(int(index) for index in np.unravel_index(number, grid)))
             frame = Frame(interpreter, function.closure, function, dict(names))
             _note_parameters(interpreter, function, names)
             run_body(frame, function)
@@ -231,14 +237,6 @@ def _in_order(function: Function, names: Names) -> Names:
     arguments = function.node.args
     groups = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
-
-
-def _ids(grid: tuple[int, ...], number: int) -> tuple[int, ...]:
-    ids: list[int] = []
-    for size in reversed(grid):
-        number, index = divmod(number, size)
-        ids.append(index)
-    return tuple(reversed(ids))
 
 
 def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:

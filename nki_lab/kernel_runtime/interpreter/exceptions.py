@@ -18,8 +18,8 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     statement,
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
+from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, PendingException
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Raisable, Value
 from nki_lab.source.positions import assertion_place
 from nki_lab.source.scopes import Scope

@@ -11,13 +11,16 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.interpreter.failures import (
+from nki_lab.kernel_runtime.interpreter.limits import (
+    Budget,
+    Meter,
+    OverBudget,
     PendingException,
+    TooLarge,
     Unobservable,
     budget_reached,
     kernel_raised,
 )
-from nki_lab.kernel_runtime.interpreter.limits import Budget, Meter, OverBudget, TooLarge
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder
 from nki_lab.kernel_runtime.interpreter.modules import ModuleCache, ModuleScope
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports

@@ -21,7 +21,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import iterated, truth
-from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
+from nki_lab.kernel_runtime.interpreter.statements import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
@@ -153,8 +153,7 @@ def _while_register(
     builder = frame.interpreter.builder
     way = way_out(node)
     if way is not None or builder is None:
-        error = error_of(control.left_early("a `break` or `return`"))
-        frame.fault(error, way or node)
+        frame.fault(error_of(control.left_early("a `break` or `return`")), way or node)
         return LOST
     frame.interpreter.pin(node.test, frame)
     test = node.test

@@ -14,10 +14,9 @@ from nki_lab.kernel_runtime.interpreter.array_shapes import array
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.calls import call_function
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException, internal_error
 from nki_lab.kernel_runtime.interpreter.intake import Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, internal_error
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.modules import ModuleScope
 from nki_lab.kernel_runtime.interpreter.values import (
