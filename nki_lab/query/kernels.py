@@ -24,9 +24,9 @@ from nki_lab.kernel_runtime.interpreter import (
     Launches,
     ModuleFinder,
     Signature,
+    beta1_dialect,
     evaluate,
     launches,
-    legacy_dialect,
 )
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -253,7 +253,7 @@ class _ModuleEvaluation:
 
 def _is_foreign(kernel: KernelFunction) -> bool:
     """Return whether a kernel is of Beta 1, and nothing evaluates that dialect here."""
-    return kernel.dialect == "beta1" and legacy_dialect() is None
+    return kernel.dialect == "beta1" and beta1_dialect() is None
 
 
 def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:

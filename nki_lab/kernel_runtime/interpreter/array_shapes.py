@@ -37,9 +37,13 @@ def host_dtype(dtype: Value, default: str = "float32") -> DType | None:
 def array(shape: Value, dtype: Value, default: str = "float32") -> Value:
     """Return the spec of a host array; UNKNOWN where shape or dtype is not known."""
     sizes = (shape,) if isinstance(shape, int) else shape
-    if not isinstance(sizes, tuple | list) or not sizes or has_unknown(sizes) or dtype is UNKNOWN:
-        return UNKNOWN
-    if any(not isinstance(size, int | np.integer) or size < 1 for size in sizes):
+    if (
+        not isinstance(sizes, tuple | list)
+        or not sizes
+        or has_unknown(sizes)
+        or dtype is UNKNOWN
+        or any(not isinstance(size, int | np.integer) or size < 1 for size in sizes)
+    ):
         return UNKNOWN
     kind = host_dtype(dtype, default)
     return UNKNOWN if kind is None else TensorSpec(tuple(int(size) for size in sizes), kind)
@@ -74,9 +78,13 @@ def item(value: TensorSpec, key: Value) -> Value:
 
 def matmul(left: Value, right: Value) -> Value:
     """Return `left @ right`."""
-    if not isinstance(left, TensorSpec) or not isinstance(right, TensorSpec) or left.dtype is not right.dtype:
-        return UNKNOWN
-    if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-2]:
+    if (
+        not isinstance(left, TensorSpec)
+        or not isinstance(right, TensorSpec)
+        or left.dtype is not right.dtype
+        or min(left.ndim, right.ndim) < 2
+        or left.shape[-1] != right.shape[-2]
+    ):
         return UNKNOWN
     outer = _broadcast(left.shape[:-2], right.shape[:-2])
     return UNKNOWN if outer is None else resized((*outer, left.shape[-2], right.shape[-1]), left.dtype)
@@ -136,9 +144,10 @@ def attribute(value: TensorSpec, name: str) -> Value:
             return math.prod(value.shape)
         case "T":
             return rearranged(np.transpose, value)
-    if name in _SAME | _CASTS | _VIEWS:
-        return Special(name, lambda site, args, kwargs: _method(value, name, args, kwargs))
-    return UNKNOWN
+        case _ if name in _SAME | _CASTS | _VIEWS:
+            return Special(name, lambda site, args, kwargs: _method(value, name, args, kwargs))
+        case _:
+            return UNKNOWN
 
 
 def _method(value: TensorSpec, name: str, args: list[Value], kwargs: Names) -> Value:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from nki_lab.kernel_runtime.interpreter import (
-    definitions,
-    displays,
-    exceptions,
-    expressions,
-    loops,
-    statements,
-)
+from nki_lab.kernel_runtime.interpreter import definitions, exceptions, expressions, loops, statements
 from nki_lab.kernel_runtime.interpreter.builtins import decorators, functions, standard_library
 from nki_lab.kernel_runtime.interpreter.builtins.launching_libraries import host_modules
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import numpy_namespace
 from nki_lab.kernel_runtime.interpreter.compiler import run_module as run_statements
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException, budget_reached
 from nki_lab.kernel_runtime.interpreter.interpreter import Interpreter
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, budget_reached
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports
 from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.source.module import ModuleSource
 
-NODES = (definitions, displays, exceptions, expressions, loops, statements)
+NODES = (definitions, exceptions, expressions, loops, statements)
 FUNCTIONS = (decorators, functions, standard_library)
 
 

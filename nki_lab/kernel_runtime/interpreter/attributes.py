@@ -74,12 +74,11 @@ def _special(value: Value, name: str) -> Value:
     """Return classes and their names for names between double underscores, and nothing else."""
     if name == "__class__" and isinstance(value, Instance | EnumMember):
         return value.cls
-    if name in ("__name__", "__qualname__"):
-        if isinstance(value, UserClass | Function):
-            return value.name
-        if any(value is kind for kind in _NAMED):
-            return value.__name__
-    return UNKNOWN
+    if name not in ("__name__", "__qualname__"):
+        return UNKNOWN
+    if isinstance(value, UserClass | Function):
+        return value.name
+    return value.__name__ if any(value is kind for kind in _NAMED) else UNKNOWN
 
 
 _NAMED: Final = (int, float, bool, str, list, tuple, dict, set)
@@ -113,9 +112,9 @@ def _names_of(module: ModuleType) -> frozenset[str]:
 def _of_module(frame: Frame, node: ast.AST, value: Namespace, name: str) -> Value:
     """Return a module inside a module of the user's that has not bound the name; there may be none."""
     inner = frame.interpreter.modules.member(value, name)
+    module = frame.interpreter.modules.scopes.get(value.place)
     if inner is not MISSING:
         return inner
-    module = frame.interpreter.modules.scopes.get(value.place)
     if module is None or module.open_stars or {name, "__getattr__"} & module.source.scope.names:
         return UNKNOWN
     return frame.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node)
@@ -195,9 +194,8 @@ def has(frame: Frame, value: Value, name: str) -> Value:
                 return value.names[name] is not UNKNOWN or UNKNOWN
             return False if value.closed else UNKNOWN
         case Instance() | EnumMember():
-            if isinstance(value, Instance) and name in value.fields:
-                return True
-            if value.cls.find(name) is not MISSING or name in ("name", "value"):
+            own = isinstance(value, Instance) and name in value.fields
+            if own or value.cls.find(name) is not MISSING or name in ("name", "value"):
                 return True
             return UNKNOWN if any(cls.kind == "unknown" for cls in value.cls.mro) else False
         case UserClass():
@@ -206,11 +204,8 @@ def has(frame: Frame, value: Value, name: str) -> Value:
         case Super() | Function() | BoundMethod() | Launch() | TensorSpec():
             return UNKNOWN
         case _:
-            return hasattr(type(value), name) or name in methods.DATA.get(type(value), ()) or _public(value, name)
-
-
-def _public(value: Value, name: str) -> Value:
-    return name in dir(value) if methods.is_public(value) else False
+            listed = hasattr(type(value), name) or name in methods.DATA.get(type(value), ())
+            return listed or (methods.is_public(value) and name in dir(value))
 
 
 def store(frame: Frame, node: ast.AST, value: Value, name: str, item: Value) -> None:
@@ -221,7 +216,11 @@ def store(frame: Frame, node: ast.AST, value: Value, name: str, item: Value) -> 
             if isinstance(method, Function):
                 frame.interpreter.doubt([value])
             elif isinstance(shared, Function) and shared.kind == "property":
-                _set_property(frame, node, value, shared, item)
+                if shared.setter is not None:
+                    call_function(frame, node, shared.setter, [value, item], {})
+                else:
+                    text = f"property {shared.name!r} of {value.cls.name!r} object has no setter"
+                    frame.fault(AttributeError(text), node)
             elif any(cls.dataclass is not None and cls.dataclass.get("frozen") for cls in value.cls.mro):
                 frame.fault(AttributeError(f"cannot assign to field {name!r}"), node)
             else:
@@ -235,18 +234,8 @@ def store(frame: Frame, node: ast.AST, value: Value, name: str, item: Value) -> 
         case Namespace() | BoundMethod() | Launch() | Super():
             frame.interpreter.doubt([value])
         case _:
-            kind = type(value)
-            if value is UNKNOWN or methods.is_public(value) or hasattr(value, "__dict__"):
-                return
-            frame.fault(AttributeError(f"{kind.__name__!r} object has no attribute {name!r}"), node)
-
-
-def _set_property(frame: Frame, node: ast.AST, value: Instance, shared: Function, item: Value) -> None:
-    if shared.setter is not None:
-        call_function(frame, node, shared.setter, [value, item], {})
-        return
-    error = AttributeError(f"property {shared.name!r} of {value.cls.name!r} object has no setter")
-    frame.fault(error, node)
+            if value is not UNKNOWN and not methods.is_public(value) and not hasattr(value, "__dict__"):
+                frame.fault(AttributeError(f"{type(value).__name__!r} object has no attribute {name!r}"), node)
 
 
 _OWN_MODULES: Final = frozenset((UserClass.__module__, Function.__module__))

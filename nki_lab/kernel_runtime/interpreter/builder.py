@@ -8,8 +8,7 @@ import numpy as np
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.spec import Instruction
-from nki_lab.kernel_runtime.interpreter.failures import Unobservable
-from nki_lab.kernel_runtime.interpreter.limits import Meter
+from nki_lab.kernel_runtime.interpreter.limits import Meter, Unobservable
 from nki_lab.kernel_runtime.interpreter.values import Value
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction

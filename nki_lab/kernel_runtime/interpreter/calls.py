@@ -5,16 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType
 from typing import Final, TypeVar
 
 from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.interpreter.compiler import compile_function
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Meter
+from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, Meter, budget_reached
 from nki_lab.kernel_runtime.interpreter.namespaces import special
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
@@ -173,8 +172,7 @@ def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: 
         values = [*args, *kwargs.values()]
         if any(type(value) is NkiTensor for value in values):
             interpreter.miss_operation(node, frame)
-        interpreter.doubt(values)
-        return UNKNOWN
+        return interpreter.doubt(values)
     return frame.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node)
 
 
@@ -182,19 +180,14 @@ def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], k
     """Call a builtin, or a listed function of a library."""
     interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
-    if known.deep:
-        if interpreter.holds_unknown(*values):
-            return UNKNOWN
-    elif known.shallow and any(value is UNKNOWN for value in values):
+    if (
+        (known.deep and interpreter.holds_unknown(*values))
+        or (known.shallow and any(value is UNKNOWN for value in values))
+        or (known.reads and any(interpreter.is_doubtful(value) for value in values))
+        or (not known.own and any(type(value) in CALLERS for value in values))
+    ):
         return UNKNOWN
-    if known.reads and any(interpreter.is_doubtful(value) for value in values):
-        return UNKNOWN
-    if not known.own and any(type(value) in CALLERS for value in values):
-        return UNKNOWN
-    try:
-        return known.run(CallSite(frame, node), args, kwargs)
-    except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the call
-        return frame.fault(error, node)
+    return frame.attempt(node, known.run, CallSite(frame, node), args, kwargs)
 
 
 def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: list[Value], kwargs: Names) -> Value:
@@ -205,9 +198,8 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     plain = not interpreter.doubtful and all(type(value) in _PLAIN or id(value) in known for value in values)
     if not plain:
         if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
-            interpreter.doubt(values, contents=False)
             interpreter.miss_operation(node, frame)
-            return UNKNOWN
+            return interpreter.doubt(values, contents=False)
         if any(type(value) in _CODE for value in values):
             args = [_callback(frame, node, value) for value in args]
             kwargs = {name: _callback(frame, node, value) for name, value in kwargs.items()}
@@ -251,14 +243,11 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     """Enter a function of the user's."""
     interpreter = frame.interpreter
     if function.entry and (interpreter.host or frame.function is None):
-        if interpreter.on_launch is not None:
-            interpreter.on_launch(Launch(function), args, kwargs, node, frame)
-        return UNKNOWN
+        return interpreter.launch(Launch(function), args, kwargs, node, frame)
     if function.closure.module is interpreter.main:
         interpreter.called.add(function.qualname)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
-        interpreter.doubt([*args, *kwargs.values()])
-        return UNKNOWN
+        return interpreter.doubt([*args, *kwargs.values()])
     try:
         names = bind(function, args, kwargs)
     except TypeError as error:
@@ -267,8 +256,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         if not frame.doubtful:
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
-        interpreter.doubt([*args, *kwargs.values()])
-        return UNKNOWN
+        return interpreter.doubt([*args, *kwargs.values()])
     frame.meter.spend(1)
     inner = Frame(interpreter, function.closure, function, names)
     interpreter.depth += 1
@@ -276,8 +264,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
     try:
         run_body(inner, function)
     except FunctionExit:
-        interpreter.doubt([*args, *kwargs.values()])
-        return UNKNOWN
+        return interpreter.doubt([*args, *kwargs.values()])
     finally:
         interpreter.depth -= 1
         interpreter.call_stack.pop()
@@ -298,53 +285,57 @@ def run_body(frame: Frame, function: Function) -> None:
 def bind(function: Function, args: list[Value], kwargs: Names) -> Names:
     """Return the names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
     arguments, positional = function.node.args, function.positional
-    names = dict(zip(positional, args, strict=False))
-    called = f"{function.qualname}()"
-    if len(args) > len(positional):
-        if arguments.vararg is None:
-            plural = "" if len(positional) == 1 else "s"
-            verb = "was" if len(args) == 1 else "were"
-            raise TypeError(
-                f"{called} takes {len(positional)} positional argument{plural} but {len(args)} {verb} given"
-            )
-        names[arguments.vararg.arg] = tuple(args[len(positional) :])
-    elif arguments.vararg is not None:
-        names[arguments.vararg.arg] = ()
-    keywords = {*positional[len(arguments.posonlyargs) :], *(arg.arg for arg in arguments.kwonlyargs)}
-    more: Names = {}
-    for name, value in kwargs.items():
-        if name in keywords:
-            if name in names:
-                raise TypeError(f"{called} got multiple values for argument {name!r}")
-            names[name] = value
-        elif arguments.kwarg is None:
-            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
-        else:
-            more[name] = value
-    for name, value in function.defaults.items():
-        names.setdefault(name, value)
+    named = [arg.arg for arg in arguments.kwonlyargs]
+    rest, more = args[len(positional) :], dict(kwargs)
+    if arguments.vararg is not None:
+        args = args[: len(positional)]
+    if arguments.kwarg is not None:
+        own = {*positional[len(arguments.posonlyargs) :], *named}
+        kwargs = {name: more.pop(name) for name in kwargs if name in own}
+    names = bind_names(
+        f"{function.qualname}()", positional, named, args, kwargs, function.defaults, len(arguments.posonlyargs)
+    )
+    if arguments.vararg is not None:
+        names[arguments.vararg.arg] = tuple(rest)
     if arguments.kwarg is not None:
         names[arguments.kwarg.arg] = more
-    for group, kind in ((positional, "positional"), ([arg.arg for arg in arguments.kwonlyargs], "keyword-only")):
-        missing = [name for name in group if name not in names]
+    return function.defaults | names
+
+
+def bind_names(
+    called: str,
+    positional: list[str],
+    named: list[str],
+    args: list[Value],
+    kwargs: Names,
+    optional: Container[str],
+    positional_only: int = 0,
+) -> Names:
+    """Return arguments by the names of their parameters; TypeError, in Python's words, where they do not fit."""
+    if len(args) > len(positional):
+        plural, verb = "s" * (len(positional) != 1), "was" if len(args) == 1 else "were"
+        raise TypeError(f"{called} takes {len(positional)} positional argument{plural} but {len(args)} {verb} given")
+    names, keywords = dict(zip(positional, args, strict=False)), (*positional[positional_only:], *named)
+    for name in kwargs:
+        if name not in keywords:
+            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
+        if name in names:
+            raise TypeError(f"{called} got multiple values for argument {name!r}")
+    names |= kwargs
+    for group, kind in ((positional, "positional"), (named, "keyword-only")):
+        missing = [repr(name) for name in group if name not in names and name not in optional]
         if missing:
-            raise TypeError(missing_text(called, missing, kind))
+            last = f"{',' * (len(missing) > 2)} and {missing[-1]}" if len(missing) > 1 else missing[0]
+            text = ", ".join(missing[:-1]) + last
+            raise TypeError(
+                f"{called} missing {len(missing)} required {kind} argument{'s' * (len(missing) > 1)}: {text}"
+            )
     return names
-
-
-def missing_text(called: str, names: list[str], kind: str) -> str:
-    """Return Python's words for arguments that a call lacks."""
-    quoted = [repr(name) for name in names]
-    text = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
-    return f"{called} missing {len(names)} required {kind} argument{'s' * (len(names) > 1)}: {text}"
 
 
 @caller(Special)
 def _special(site: CallSite, callee: Special, args: list[Value], kwargs: Names) -> Value:
-    try:
-        return callee.run(site, args, kwargs)
-    except Exception as error:  # noqa: BLE001 - reported at the call
-        return site.fault(error)
+    return site.frame.attempt(site.node, callee.run, site, args, kwargs)
 
 
 @caller(BoundMethod)
@@ -361,9 +352,7 @@ def _partial(site: CallSite, callee: Partial, args: list[Value], kwargs: Names) 
 def _launch(site: CallSite, callee: Launch, args: list[Value], kwargs: Names) -> Value:
     frame, interpreter = site.frame, site.interpreter
     if interpreter.host or frame.function is None:
-        if interpreter.on_launch is not None:
-            interpreter.on_launch(callee, args, kwargs, site.node, frame)
-        return UNKNOWN
+        return interpreter.launch(callee, args, kwargs, site.node, frame)
     if callee.grid:
         return site.fault(error_of(grid_in_kernel(callee.function.name, callee.grid)))
     return call_function(frame, site.node, callee.function, args, kwargs)
@@ -374,8 +363,7 @@ def _instance(site: CallSite, callee: Instance, args: list[Value], kwargs: Names
     method = callee.cls.find("__call__")
     if method is MISSING:
         if callee.cls.kind == "unknown":
-            site.interpreter.doubt([callee, *args, *kwargs.values()])
-            return UNKNOWN
+            return site.interpreter.doubt([callee, *args, *kwargs.values()])
         return site.fault(TypeError(f"{callee.cls.name!r} object is not callable"))
     return call(site.frame, site.node, method, [callee, *args], kwargs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from nki_lab.kernel_runtime.interpreter.calls import CallSite, call_function, caller, missing_text
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, bind_names, call_function, caller
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
@@ -66,14 +66,8 @@ def make_class(frame: Frame, node: ast.ClassDef, bases: list[Value], attributes:
 def _complete_fields(cls: UserClass) -> None:
     """Make attributes without annotation fields, and values of other fields None, as `NKIObject.__init_subclass__`."""
     for name, value in cls.attributes.items():
-        if (
-            name.startswith("_")
-            or name in cls.annotations
-            or isinstance(value, Function | UserClass)
-            or callable(value)
-        ):
-            continue
-        cls.annotations[name] = ""
+        if not name.startswith("_") and not isinstance(value, Function | UserClass) and not callable(value):
+            cls.annotations.setdefault(name, "")
     for name in cls.annotations:
         cls.attributes.setdefault(name, None)
 
@@ -170,10 +164,9 @@ def _fill_nki(site: CallSite, cls: UserClass, instance: Instance, args: list[Val
     fields: Names = {}
     for item in reversed(cls.mro):
         for name, annotation in item.annotations.items():
-            if name.startswith("__") or "ClassVar" in annotation:
-                continue
-            found = cls.find(name)
-            fields[name] = None if found is MISSING else found
+            if not name.startswith("__") and "ClassVar" not in annotation:
+                found = cls.find(name)
+                fields[name] = None if found is MISSING else found
     if len(args) > len(fields):
         raise TypeError(f"{cls.name}() takes {len(fields)} arguments, {len(args)} were given")
     given = dict(zip(fields, args, strict=False)) | kwargs
@@ -198,9 +191,7 @@ def fields_of(cls: UserClass) -> Names:
     """Return the fields of a dataclass with their defaults, MISSING for none."""
     fields: Names = {}
     for item in reversed(cls.mro):
-        if item.dataclass is None:
-            continue
-        for name, annotation in item.annotations.items():
+        for name, annotation in item.annotations.items() if item.dataclass is not None else ():
             if "ClassVar" not in annotation and name != "_":
                 fields[name] = item.attributes.get(name, MISSING)
     return fields
@@ -215,29 +206,19 @@ def _fill_dataclass(site: CallSite, cls: UserClass, instance: Instance, args: li
     """Set the fields as the constructor that `dataclasses.dataclass` generates."""
     fields = fields_of(cls)
     taken = _parameters(fields)
-    called = f"{cls.name}.__init__()"
     keyword_only = bool(cls.dataclass and cls.dataclass.get("kw_only"))
-    places = [
-        name for name, value in taken.items() if not keyword_only and not (isinstance(value, Field) and value.kw_only)
-    ]
-    if len(args) > len(places):
-        raise TypeError(f"{called} takes {len(places) + 1} positional arguments but {len(args) + 1} were given")
-    given = dict(zip(places, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in taken:
-            raise TypeError(f"{called} got an unexpected keyword argument {name!r}")
-        if name in given:
-            raise TypeError(f"{called} got multiple values for argument {name!r}")
-        given[name] = value
-    missing = []
+    named = [name for name, value in taken.items() if keyword_only or (isinstance(value, Field) and value.kw_only)]
+    places = ["self", *(name for name in taken if name not in named)]
+    optional = {
+        name
+        for name, value in taken.items()
+        if value is not MISSING and not (isinstance(value, Field) and value.default is value.factory)
+    }
+    given = bind_names(f"{cls.name}.__init__()", places, named, [instance, *args], kwargs, optional)
     for name, value in fields.items():
         made = given[name] if name in given else _default(site, value)
         if made is not MISSING:
             instance.fields[name] = made
-        elif not isinstance(value, Field) or value.init:
-            missing.append(name)
-    if missing:
-        raise TypeError(missing_text(called, missing, "positional"))
 
 
 def replace_fields(site: CallSite, instance: Instance, changes: Names) -> Value:

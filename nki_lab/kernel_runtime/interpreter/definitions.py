@@ -9,14 +9,15 @@ from nki_lab.kernel_runtime.interpreter.builtins.decorators import decorated
 from nki_lab.kernel_runtime.interpreter.classes import make_class
 from nki_lab.kernel_runtime.interpreter.compiler import (
     Statement,
+    Store,
     compile_binding,
     compile_block,
     compile_defaults,
     compile_expression,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.failures import PendingException
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.limits import PendingException
 from nki_lab.kernel_runtime.interpreter.modules import public_names
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespace, Value
 from nki_lab.source.scopes import Scope, class_scope, function_scope
@@ -26,14 +27,10 @@ from nki_lab.source.scopes import Scope, class_scope, function_scope
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Statement:
     """Compile a `def` statement."""
     inner, defaults = function_scope(node, node.name, scope), compile_defaults(node.args, scope)
-    decorators = [(item, compile_expression(item, scope)) for item in reversed(node.decorator_list)]
-    store = compile_binding(node.name, node, scope)
+    store = _compile_decorated(node, scope)
 
     def run(frame: Frame) -> None:
-        value: Value = Function(node, node.name, inner, defaults(frame), frame)
-        for place, decorator in decorators:
-            value = decorated(frame, place, decorator(frame), value)
-        store(frame, value)
+        store(frame, Function(node, node.name, inner, defaults(frame), frame))
 
     return run
 
@@ -43,8 +40,7 @@ def _class(node: ast.ClassDef, scope: Scope) -> Statement:
     """Compile a `class` statement: its body runs in a frame whose names become the attributes."""
     inner = class_scope(node, scope)
     bases = [compile_expression(item, scope) for item in node.bases]
-    decorators = [(item, compile_expression(item, scope)) for item in reversed(node.decorator_list)]
-    body, store = compile_block(node.body, inner), compile_binding(node.name, node, scope)
+    body, store = compile_block(node.body, inner), _compile_decorated(node, scope)
 
     def run(frame: Frame) -> None:
         parents = [base(frame) for base in bases]
@@ -52,12 +48,22 @@ def _class(node: ast.ClassDef, scope: Scope) -> Statement:
         body(own)
         if node.keywords:
             parents.append(UNKNOWN)
-        value: Value = make_class(frame, node, parents, own.locals)
-        for place, decorator in decorators:
-            value = decorated(frame, place, decorator(frame), value)
-        store(frame, value)
+        store(frame, make_class(frame, node, parents, own.locals))
 
     return run
+
+
+def _compile_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope) -> Store:
+    """Return the function that binds a function or class under its decorators."""
+    decorators = [(item, compile_expression(item, scope)) for item in reversed(node.decorator_list)]
+    bind = compile_binding(node.name, node, scope)
+
+    def store(frame: Frame, value: Value) -> None:
+        for place, decorator in decorators:
+            value = decorated(frame, place, decorator(frame), value)
+        bind(frame, value)
+
+    return store
 
 
 @statement(ast.Import)

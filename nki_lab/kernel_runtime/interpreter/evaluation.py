@@ -16,12 +16,18 @@ from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, budget_reached, internal_error
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, TooLarge
+from nki_lab.kernel_runtime.interpreter.limits import (
+    Budget,
+    FunctionExit,
+    OverBudget,
+    TooLarge,
+    budget_reached,
+    internal_error,
+)
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
-from nki_lab.kernel_runtime.interpreter.namespaces import legacy_dialect
+from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.ir import Program, Site
 from nki_lab.kernel_runtime.issue.context import recording
@@ -101,7 +107,7 @@ def evaluate(
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
-    front_end = legacy_dialect() if dialect == "beta1" else None
+    front_end = beta1_dialect() if dialect == "beta1" else None
     plain = GridBuilder if arguments.grid else KernelBuilder
     kind = plain if front_end is None else front_end.Beta1Builder
     builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
@@ -167,8 +173,7 @@ def _join(interpreter: Interpreter, program: Program, function: Function) -> Non
             synchronize_cores(program)
             joined = True
         except NkiError as error:
-            for item in error.diagnostics:
-                interpreter.record(item, function.node, interpreter.base)
+            interpreter.record_all(error.diagnostics, function.node, interpreter.base)
     if not joined and program.cores > 1:
         interpreter.tainted |= {buffer for buffer in program.buffers if buffer.space is MemoryRegion.shared_hbm}
 
@@ -178,8 +183,7 @@ def _obey(interpreter: Interpreter, program: Program, function: Function, argume
     edges, missing = edges_of(program, arguments.schedule)
     program.user_edges += edges
     if not any(map(_ends_early, interpreter.findings)):
-        for item in missing:
-            interpreter.record(item, function.node, interpreter.base)
+        interpreter.record_all(missing, function.node, interpreter.base)
 
 
 def _not_a_function(interpreter: Interpreter, name: str) -> None:
@@ -200,17 +204,14 @@ def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Fun
         names = bind(function, args, kwargs)
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"
-        interpreter.record(
-            diagnose(code, str(error), help="call the kernel with the arguments that it declares"),
-            None,
-            interpreter.base,
-        )
+        item = diagnose(code, str(error), help="call the kernel with the arguments that it declares")
+        interpreter.record(item, None, interpreter.base)
         return
     names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
             if grid and isinstance(builder, _Starting):
-                builder.start(grid, _ids(grid, number))
+                builder.start(grid, tuple(int(index) for index in np.unravel_index(number, grid)))
             frame = Frame(interpreter, function.closure, function, dict(names))
             _note_parameters(interpreter, function, names)
             run_body(frame, function)
@@ -218,8 +219,7 @@ def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Fun
             control.finish(builder)
             _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
-        for item in error.diagnostics:
-            interpreter.record(item, function.node, interpreter.base)
+        interpreter.record_all(error.diagnostics, function.node, interpreter.base)
     except FunctionExit:
         return
     except OverBudget as end:
@@ -239,14 +239,6 @@ def _in_order(function: Function, names: Names) -> Names:
     return {arg.arg: names[arg.arg] for arg in groups if arg is not None and arg.arg in names}
 
 
-def _ids(grid: tuple[int, ...], number: int) -> tuple[int, ...]:
-    ids: list[int] = []
-    for size in reversed(grid):
-        number, index = divmod(number, size)
-        ids.append(index)
-    return tuple(reversed(ids))
-
-
 def _note_parameters(interpreter: Interpreter, function: Function, names: Names) -> None:
     arguments = function.node.args
     for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -260,8 +252,7 @@ def _collect(interpreter: Interpreter, builder: MeteredBuilder, result: Value) -
     except TooLarge:
         interpreter.record(budget_reached("the result is too large to be looked at"), None, interpreter.base)
     except NkiError as error:
-        for item in error.diagnostics:
-            interpreter.record(item, None, interpreter.base)
+        interpreter.record_all(error.diagnostics, None, interpreter.base)
 
 
 def _known(value: Value) -> Value:

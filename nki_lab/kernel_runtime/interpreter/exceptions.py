@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from nki_lab.kernel_runtime.interpreter.compiler import (
@@ -16,9 +17,9 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_optional,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
+from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, PendingException
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Raisable, Value
 from nki_lab.source.positions import assertion_place
 from nki_lab.source.scopes import Scope
@@ -51,24 +52,20 @@ def _leave(frame: Frame) -> Signal:
 @statement(ast.Raise)
 def _raise(node: ast.Raise, scope: Scope) -> Statement:
     """Report a raise and leave the function."""
-    value = None if node.exc is None else compile_expression(node.exc, scope)
+    value = compile_optional(node.exc, scope)
 
     def run(frame: Frame) -> Signal:
-        made = UNKNOWN if value is None else value(frame)
-        kind: type[BaseException] = RuntimeError
-        args: list[Value] = []
-        if isinstance(made, Raisable):
-            kind, args = made.kind, made.args
-        elif isinstance(made, type) and issubclass(made, BaseException):
-            kind = made
-        texts = [item for item in args if item is not UNKNOWN]
-        if not issubclass(kind, Exception):
-            return _leave(frame)
-        try:
-            error = kind(*texts)
-        except TypeError:
-            error = RuntimeError(*texts)
-        frame.fault(error, node)
+        made = value(frame)
+        if isinstance(made, type) and issubclass(made, BaseException):
+            made = Raisable(made, [])
+        raised = made if isinstance(made, Raisable) else Raisable(RuntimeError, [])
+        if issubclass(raised.kind, Exception):
+            texts = [item for item in raised.args if item is not UNKNOWN]
+            try:
+                error = raised.kind(*texts)
+            except TypeError:
+                error = RuntimeError(*texts)
+            frame.fault(error, node)
         return _leave(frame)
 
     return run
@@ -86,20 +83,17 @@ def _try(node: ast.Try, scope: Scope) -> Statement:
         interpreter.guards += bool(handlers)
         signal: Signal = None
         pending: PendingException | None = None
-        on_launch = interpreter.on_launch
-        if expected and on_launch is not None:
-            interpreter.on_launch = lambda *_: None  # a kernel that is launched in there is meant to be refused
-        try:
-            signal = body(frame)
-        except PendingException as caught:
-            pending = caught
-        finally:
-            interpreter.guards -= bool(handlers)
-            interpreter.on_launch = on_launch
-        if pending is None:
-            signal = orelse(frame) if signal is None else signal
-        else:
+        with interpreter.refusing() if expected else nullcontext():
+            try:
+                signal = body(frame)
+            except PendingException as caught:
+                pending = caught
+            finally:
+                interpreter.guards -= bool(handlers)
+        if pending is not None:
             signal = _handle(frame, handlers, pending)
+        elif signal is None:
+            signal = orelse(frame)
         return final(frame) or signal
 
     return run
@@ -133,8 +127,7 @@ def _handle(frame: Frame, handlers: list[_Handler], pending: PendingException) -
             return body(frame)
     if frame.interpreter.guards:
         raise pending
-    for item in pending.findings:
-        frame.interpreter.record(item, None, frame)
+    frame.interpreter.record_all(pending.findings, None, frame)
     return None
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Final, NamedTuple
 
 from nki_lab.kernel_runtime.interpreter.attributes import get
 from nki_lab.kernel_runtime.interpreter.builtins import methods
 from nki_lab.kernel_runtime.interpreter.calls import call
 from nki_lab.kernel_runtime.interpreter.compiler import (
     Expression,
+    Store,
     compile_binding,
     compile_defaults,
     compile_expression,
@@ -19,31 +20,302 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     expression,
     frame_at,
 )
-from nki_lab.kernel_runtime.interpreter.displays import compile_items
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
-from nki_lab.kernel_runtime.interpreter.operations import UNARY, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import binary, decide
+from nki_lab.kernel_runtime.interpreter.operations import BINARY, UNARY, formatted, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import binary, compare, decide, iterated, listed, text_of, truth
 from nki_lab.kernel_runtime.interpreter.subscripts import load_item
-from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Instance, Names, Value
+from nki_lab.kernel_runtime.interpreter.targets import compile_target
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
-from nki_lab.source.scopes import Scope, function_scope
+from nki_lab.source.positions import after, iteration_place, jump_place
+from nki_lab.source.scopes import Scope, comprehension_scope, function_scope
+
+
+def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expression:
+    """Return the function that decides a test: True, False or UNKNOWN; `owner` is the node that jumps on it."""
+    match test:
+        case ast.BoolOp(op=op, values=values):
+            parts, place = [], owner
+            for value in values:
+                parts.append(compile_condition(value, place, scope))
+                place = after(value, place)
+            stop = isinstance(op, ast.Or)
+
+            def several(frame: Frame) -> Value:
+                for part in parts:
+                    answer = part(frame)
+                    if answer is UNKNOWN or answer is stop:
+                        return answer
+                return not stop
+
+            return several
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            inner = compile_condition(operand, owner, scope)
+
+            def inverted(frame: Frame) -> Value:
+                answer = inner(frame)
+                return UNKNOWN if answer is UNKNOWN else not answer
+
+            return inverted
+        case ast.IfExp(test=first, body=body, orelse=orelse):
+            choice = compile_condition(first, owner, scope)
+            taken = compile_condition(body, place := after(first, owner), scope)
+            other = compile_condition(orelse, after(body, place), scope)
+
+            def chosen(frame: Frame) -> Value:
+                answer = choice(frame)
+                return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
+
+            return chosen
+        case ast.Compare():
+            compare = compile_expression(test, scope)
+            return lambda frame: decide(frame, test, compare(frame))
+        case _:
+            value_of, place = compile_expression(test, scope), jump_place(test, owner)
+            return lambda frame: decide(frame, place, value_of(frame))
+
+
+@expression(ast.BoolOp)
+def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
+    """Compile `and` and `or` as values."""
+    parts, stop = [compile_expression(value, scope) for value in node.values], isinstance(node.op, ast.Or)
+
+    def run(frame: Frame) -> Value:
+        for part in parts[:-1]:
+            value = part(frame)
+            answer = truth(frame, node, value)
+            if answer is UNKNOWN or answer is stop:
+                return value if answer is stop else UNKNOWN
+        return parts[-1](frame)
+
+    return run
+
+
+@expression(ast.IfExp)
+def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
+    """Compile `a if test else b`."""
+    test = compile_condition(node.test, node, scope)
+    body, orelse = compile_expression(node.body, scope), compile_expression(node.orelse, scope)
+
+    def run(frame: Frame) -> Value:
+        answer = test(frame)
+        return UNKNOWN if answer is UNKNOWN else body(frame) if answer else orelse(frame)
+
+    return run
+
+
+@expression(ast.Compare)
+def _compare(node: ast.Compare, scope: Scope) -> Expression:
+    """Compile a comparison, chained or not."""
+    first = compile_expression(node.left, scope)
+    rest = [(type(op), compile_expression(item, scope)) for op, item in zip(node.ops, node.comparators, strict=True)]
+
+    def run(frame: Frame) -> Value:
+        left, result = first(frame), True
+        for position, (kind, operand) in enumerate(rest):
+            right = operand(frame)
+            result = compare(frame, node, kind, left, right)
+            if position + 1 < len(rest):
+                answer = truth(frame, node, result)
+                if answer is UNKNOWN or answer is False:
+                    return UNKNOWN if answer is UNKNOWN else result
+            left = right
+        return result
+
+    return run
+
+
+def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expression:
+    """Return the function that lists the values of expressions, starred ones spread; UNKNOWN where one of those is."""
+    parts = [
+        (
+            isinstance(node, ast.Starred),
+            compile_expression(node.value if isinstance(node, ast.Starred) else node, scope),
+        )
+        for node in nodes
+    ]
+    if not any(starred for starred, _ in parts):
+        plain = [part for _, part in parts]
+        return lambda frame: [part(frame) for part in plain]
+
+    def run(frame: Frame) -> Value:
+        groups = [listed(frame, owner, part(frame)) if starred else [part(frame)] for starred, part in parts]
+        return UNKNOWN if any(group is UNKNOWN for group in groups) else list(chain.from_iterable(groups))
+
+    return run
+
+
+@expression(ast.List, ast.Tuple, ast.Set)
+def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
+    """Compile a list, tuple or set."""
+    values, kind = compile_items(node.elts, scope, node), {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+
+    def run(frame: Frame) -> Value:
+        found = values(frame)
+        if found is UNKNOWN or (kind is set and has_unknown(frame.attempt(node, frame.meter.walked, found))):
+            return UNKNOWN
+        frame.meter.spend(len(found) >> 3)
+        return frame.attempt(node, kind, found)
+
+    return run
+
+
+@expression(ast.Dict)
+def _dict(node: ast.Dict, scope: Scope) -> Expression:
+    """Compile a dictionary."""
+    parts = [
+        (None if key is None else compile_expression(key, scope), compile_expression(value, scope))
+        for key, value in zip(node.keys, node.values, strict=True)
+    ]
+
+    def run(frame: Frame) -> Value:
+        made: dict[Value, Value] = {}
+        unknown = False
+        try:
+            for key, value in parts:
+                where = UNKNOWN if key is None else key(frame)
+                what = value(frame)
+                if key is None and isinstance(what, dict) and not frame.interpreter.is_doubtful(what):
+                    made.update(what)
+                elif where is UNKNOWN or has_unknown(where):
+                    unknown = True
+                else:
+                    made[frame.meter.walked(where)] = what
+        except Exception as error:  # noqa: BLE001 - an unhashable key
+            return frame.fault(error, node)
+        return UNKNOWN if unknown else made
+
+    return run
+
+
+@expression(ast.JoinedStr)
+def _text(node: ast.JoinedStr, scope: Scope) -> Expression:
+    """Compile an f-string."""
+    parts = [compile_expression(value, scope) for value in node.values]
+
+    def run(frame: Frame) -> Value:
+        texts = [part(frame) for part in parts]
+        if any(text is UNKNOWN for text in texts):
+            return UNKNOWN
+        length = frame.attempt(node, frame.meter.text, sum(map(len, texts)))
+        return UNKNOWN if length is UNKNOWN else "".join(texts)
+
+    return run
+
+
+@expression(ast.FormattedValue)
+def _part(node: ast.FormattedValue, scope: Scope) -> Expression:
+    """Compile one `{...}` of an f-string."""
+    value, spec = (
+        compile_expression(node.value, scope),
+        None if node.format_spec is None else compile_expression(node.format_spec, scope),
+    )
+
+    def run(frame: Frame) -> Value:
+        found, how, conversion = value(frame), "" if spec is None else spec(frame), node.conversion
+        if isinstance(found, Instance) and how is not UNKNOWN and not how:
+            found = text_of(found)
+        elif isinstance(found, EnumMember) and found.cls.kind not in ("intenum", "strenum"):
+            found, conversion = text_of(found, conversion), -1
+        if (
+            how is UNKNOWN
+            or isinstance(found, Instance | TensorSpec)
+            or frame.interpreter.is_doubtful(found)
+            or frame.interpreter.holds_unknown(found)
+        ):
+            return UNKNOWN
+        return frame.attempt(node, formatted, found, conversion, how, frame.meter)
+
+    return run
+
+
+# -- comprehensions ----------------------------------------------------------------------------------------------------
+
+
+class _Loop(NamedTuple):
+    """One `for ... in ... if ...` of a comprehension."""
+
+    source: Expression
+    target: Store
+    tests: list[Expression]
+    place: ast.AST
+
+
+@expression(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> Expression:
+    """Compile a comprehension; a generator expression gives its items at once."""
+    inner = comprehension_scope(node, node.generators, scope)
+    outermost = compile_expression(node.generators[0].iter, scope)
+    loops = [
+        _Loop(
+            compile_expression(part.iter, inner),
+            compile_target(part.target, inner),
+            [compile_condition(test, node, inner) for test in part.ifs],
+            iteration_place(part.iter, node),
+        )
+        for part in node.generators
+    ]
+    parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+    row = [compile_expression(part, inner) for part in parts]
+
+    def run(frame: Frame) -> Value:
+        first = outermost(frame)
+        own = Frame(frame.interpreter, frame, frame.function, {})
+        found: list[Value] = []
+        for values in _rows(own, loops, first, row):
+            frame.meter.node = node
+            frame.meter.spend(1)
+            found.append(values)
+        if any(values is UNKNOWN for values in found) or any(part.is_async for part in node.generators):
+            return UNKNOWN
+        return _gathered(frame, node, found)
+
+    return run
+
+
+def _rows(own: Frame, loops: list[_Loop], first: Value, row: list[Expression]) -> Iterator[Value]:
+    """Yield the element values of each trip; UNKNOWN for a trip that may or may not be made."""
+    (_, target, tests, place), rest = loops[0], loops[1:]
+    stream = iterated(own, place, first)
+    if stream is UNKNOWN:
+        yield UNKNOWN
+        return
+    for item in stream:
+        own.meter.spend(1)
+        target(own, item)
+        answer: Value = True
+        for test in tests:
+            answer = test(own)
+            if answer is UNKNOWN or answer is False:
+                break
+        if answer is UNKNOWN:
+            yield UNKNOWN
+        elif answer and rest:
+            yield from _rows(own, rest, rest[0].source(own), row)
+        elif answer:
+            yield [part(own) for part in row]
+
+
+def _gathered(frame: Frame, node: ast.expr, found: list[Value]) -> Value:
+    frame.meter.sized(len(found))
+    items = [values[0] for values in found]
+    if not isinstance(node, ast.DictComp | ast.SetComp):
+        return items
+    if has_unknown(frame.attempt(node, frame.meter.walked, items)):
+        return UNKNOWN
+    return frame.attempt(node, dict, found) if isinstance(node, ast.DictComp) else frame.attempt(node, set, items)
+
 
 _FAST: Final = 1 << 62  # integers below this take Python's operators without a look at their size
 _QUICK: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
+    kind: BINARY[kind] for kind in (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 }
 
 
 @expression(ast.Constant)
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
-    value: Value = node.value
-    if isinstance(value, int) and value.bit_length() > 1024:
-        value = UNKNOWN
+    value: Value = UNKNOWN if isinstance(node.value, int) and node.value.bit_length() > 1024 else node.value
     return lambda frame: value
 
 
@@ -112,10 +384,7 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
             return value if isinstance(value, TensorSpec) else UNKNOWN
         if isinstance(value, NkiTensor):
             frame.interpreter.pin(node, frame)
-        try:
-            return operation(unwrapped(value))
-        except Exception as error:  # noqa: BLE001 - reported at the operator
-            return frame.fault(error, node)
+        return frame.attempt(node, operation, unwrapped(value))
 
     return run
 
@@ -179,8 +448,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
             else:
                 args = UNKNOWN
         if args is UNKNOWN:
-            frame.interpreter.doubt(kwargs.values())
-            return UNKNOWN
+            return frame.interpreter.doubt(kwargs.values())
         frame.meter.node = node
         frame.meter.spend(1)
         if method is not None and direct:

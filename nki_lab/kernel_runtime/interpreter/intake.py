@@ -76,14 +76,12 @@ class Intake:
             case EnumMember(cls=cls, name=name):
                 return self._member(cls.name, name)
             case Function(name=name) | FunctionType(__name__=name):
-                found = self._known(name, Function)
-                return found if isinstance(found, Function) else UNKNOWN
+                return self._known(name, Function)
             case _:
                 pass
         if isinstance(value, enum.Enum):
             return self._member(type(value).__name__, value.name) if _is_member(value) else value
-        array = spec_of(value)
-        if array is not None:
+        if (array := spec_of(value)) is not None:
             return array
         if isinstance(value, type):
             return value if value.__module__ in ("builtins", "numpy", "ml_dtypes") else UNKNOWN

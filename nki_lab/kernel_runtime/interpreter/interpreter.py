@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.interpreter.failures import (
+from nki_lab.kernel_runtime.interpreter.limits import (
+    Budget,
+    Meter,
+    OverBudget,
     PendingException,
+    TooLarge,
     Unobservable,
     budget_reached,
     kernel_raised,
 )
-from nki_lab.kernel_runtime.interpreter.limits import Budget, Meter, OverBudget, TooLarge
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder
 from nki_lab.kernel_runtime.interpreter.modules import ModuleCache, ModuleScope
 from nki_lab.kernel_runtime.interpreter.namespaces import Imports
@@ -70,6 +74,13 @@ class Frame:
     def fault(self, error: Exception, node: ast.AST) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
         return self.interpreter.fault(error, node, self)
+
+    def attempt(self, node: ast.AST, function: Callable[..., Value], *args: Value) -> Value:
+        """Return `function(*args)`; an exception that it raises is reported at `node`."""
+        try:
+            return function(*args)
+        except Exception as error:  # noqa: BLE001 - what the user's values raise
+            return self.fault(error, node)
 
     def located(self, value: Value, node: ast.AST) -> Value:
         """Place the fault of a view that was made at `node` outside of its tensor; its uses report it."""
@@ -204,6 +215,21 @@ class Interpreter:
         """Run the statements of the evaluated module itself."""
         self._run(self.base)
 
+    def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:
+        """Hand the call of a kernel to `on_launch`; its result is unknown."""
+        if self.on_launch is not None:
+            self.on_launch(kernel, args, kwargs, node, frame)
+        return UNKNOWN
+
+    @contextmanager
+    def refusing(self) -> Iterator[None]:
+        """Hand on no kernels while this lasts: those called here are meant to be refused."""
+        on_launch, self.on_launch = self.on_launch, lambda *_: None
+        try:
+            yield
+        finally:
+            self.on_launch = on_launch
+
     # -- findings --------------------------------------------------------------------------------------------------
 
     def site(self, node: ast.AST, frame: Frame) -> Site:
@@ -214,26 +240,26 @@ class Interpreter:
     def pin(self, node: ast.AST, frame: Frame) -> None:
         """Make `node` the call site of the instructions recorded next."""
         builder = self.builder
-        if builder is not None:
-            number = self._sites.get(id(node))
-            if number is None:
-                site = self.site(node, frame)
-                number = self._sites[id(node)] = builder.site_of(site)
-                if frame.module is not self.main and (origin := self.origin()) is not None:
-                    self.origins.setdefault((site.file, site.line), origin)
-            builder.pinned = number
+        if builder is None:
+            return
+        if id(node) not in self._sites:
+            site = self.site(node, frame)
+            self._sites[id(node)] = builder.site_of(site)
+            if frame.module is not self.main and (origin := self.origin()) is not None:
+                self.origins.setdefault((site.file, site.line), origin)
+        builder.pinned = self._sites[id(node)]
 
     def start_iteration(self, node: ast.For, frame: Frame, variable: str, value: int, around: int) -> None:
         """Record from now on in a new iteration of a loop, inside iteration `around`."""
         builder = self.builder
-        if builder is not None:
-            number = self._sites.get(id(node))
-            if number is None:
-                place = self.site(node, frame)
-                head = place._replace(end_line=place.line, end_column=place.column + len("for"))
-                number = self._sites[id(node)] = builder.site_of(head)
-            builder.pinned_iteration = len(builder.program.iterations)
-            builder.program.iterations.append(Iteration(around, variable, value, number))
+        if builder is None:
+            return
+        if id(node) not in self._sites:
+            place = self.site(node, frame)
+            head = place._replace(end_line=place.line, end_column=place.column + len("for"))
+            self._sites[id(node)] = builder.site_of(head)
+        builder.pinned_iteration = len(builder.program.iterations)
+        builder.program.iterations.append(Iteration(around, variable, value, self._sites[id(node)]))
 
     def mark_temporary(self, value: ast.expr | None) -> None:
         """Let a Beta 1 builder know whether the value it is about to be assigned was made by the statement itself."""
@@ -265,11 +291,7 @@ class Interpreter:
         """Keep the values of a loop's variable, for a hover."""
         if frame.module is self.main and walked:
             key = (node.lineno, node.col_offset)
-            known = self.ranges.get(key)
-            if known is None:
-                self.ranges[key] = LoopRange(node.id, walked)
-            else:
-                known.widen(walked)
+            self.ranges.setdefault(key, LoopRange(node.id, walked)).widen(walked)
 
     def note_tensor(self, node: ast.expr, frame: Frame, tensor: NkiTensor) -> None:
         """Keep the value of an expression, by its end: `x`, `x[0]` and `x[0].T` begin at one place."""
@@ -300,6 +322,10 @@ class Interpreter:
                 raise OverBudget("the nesting", node) from None
             case _:
                 found = (kernel_raised(error),)
+        return self._report(error, found, node, frame)
+
+    def _report(self, error: Exception, found: Iterable[Diagnostic], node: ast.AST, frame: Frame) -> Unknown:
+        """Report the findings of an exception, or raise it for the handlers around it."""
         if self.guards:
             raise PendingException(error, tuple(placed(item, self.site(node, frame)) for item in found))
         for item in found:
@@ -313,17 +339,16 @@ class Interpreter:
         module = frame.module
         if frame.function is None or (not local and (module.open_stars or name in module.source.scope.names)):
             return UNKNOWN
-        if local:
-            text = f"cannot access local variable {name!r} where it is not associated with a value"
-            error: NameError = UnboundLocalError(text)
-        else:
-            error = NameError(f"name {name!r} is not defined")
+        unbound = f"cannot access local variable {name!r} where it is not associated with a value"
+        error = UnboundLocalError(unbound) if local else NameError(f"name {name!r} is not defined")
         near = did_you_mean(name, [*frame.locals, *module.globals])
         item = diagnose("NKI102", str(error), help=near or "check the spelling, or import the name")
-        if self.guards:
-            raise PendingException(error, (placed(item, self.site(node, frame)),))
-        self.record(item, node, frame)
-        return UNKNOWN
+        return self._report(error, (item,), node, frame)
+
+    def record_all(self, items: Iterable[Diagnostic], node: ast.AST | None, frame: Frame) -> None:
+        """Keep several findings at one place."""
+        for item in items:
+            self.record(item, node, frame)
 
     def report_unevaluated(self, message: str, node: ast.AST, frame: Frame) -> None:
         """Report code that is skipped because a value is unknown, unless an earlier fault explains it."""
@@ -345,8 +370,11 @@ class Interpreter:
 
     # -- skipped code ----------------------------------------------------------------------------------------------
 
-    def doubt(self, values: Iterable[Value], *, contents: bool = True) -> None:
-        """Mark values that skipped code may have changed: tensors count as written, containers as unknown."""
+    def doubt(self, values: Iterable[Value], *, contents: bool = True) -> Unknown:
+        """Return UNKNOWN, with values that skipped code may have changed marked.
+
+        Tensors count as written, containers as unknown.
+        """
         stack = list(values)
         seen: set[int] = set()
         while stack and len(seen) < _MOST_DOUBTED:
@@ -357,16 +385,12 @@ class Interpreter:
             match value:
                 case NkiTensor():
                     self.tainted.add(value._buffer)
-                case list() | dict() | set():
-                    stack.extend(value.values() if isinstance(value, dict) else value)
-                    if contents:
-                        self.doubtful[id(value)] = value
-                case tuple():
+                case list() | set() | tuple():
                     stack.extend(value)
+                case dict():
+                    stack.extend(value.values())
                 case Instance():
                     stack.extend(value.fields.values())
-                    if contents:
-                        self.doubtful[id(value)] = value
                 case BoundMethod():
                     stack.append(value.instance)
                 case Partial():
@@ -379,7 +403,10 @@ class Interpreter:
                     stack.extend(value.attributes.values())
                 case _:
                     pass
+            if contents and isinstance(value, list | dict | set | Instance):
+                self.doubtful[id(value)] = value
         self.meter.spend(len(seen))
+        return UNKNOWN
 
     def holds_unknown(self, *values: Value) -> bool:
         """Return whether one of `values` is unknown, or has an unknown part."""

@@ -1,4 +1,4 @@
-"""Bounds of an evaluation: hostile or endless source ends in a diagnostic, in bounded time and memory."""
+"""Bounds and failures of an evaluation: hostile or endless source ends in a diagnostic, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Any
+
+from nki_lab.diagnostic import Diagnostic, diagnose
 
 _LOOK: int = 1024  # steps between two looks at the clock
 
@@ -77,22 +79,19 @@ class Meter:
 
     def sized(self, count: int) -> int:
         """Return `count` items of a container, paid for; TooLarge beyond the budget."""
-        if count > self.budget.items:
-            raise TooLarge(f"a container of {shown(count)} items")
+        _check(count, self.budget.items, "a container of {} items")
         self.spend(count >> 3)
         return count
 
     def text(self, length: int) -> int:
         """Return `length` characters of a text, paid for; TooLarge beyond the budget."""
-        if length > self.budget.characters:
-            raise TooLarge(f"a text of {shown(length)} characters")
+        _check(length, self.budget.characters, "a text of {} characters")
         self.spend(length >> 6)
         return length
 
     def bits(self, count: int) -> None:
         """Raise TooLarge where an integer of `count` bits is beyond the budget."""
-        if count > self.budget.bits:
-            raise TooLarge(f"an integer of {shown(count)} bits")
+        _check(count, self.budget.bits, "an integer of {} bits")
 
     def items(self, values: Any) -> list[Any]:
         """Return the items of an iterable, which may be endless."""
@@ -126,6 +125,56 @@ class Meter:
 _CONTAINERS = frozenset((list, tuple, dict, set, frozenset))
 
 
-def shown(count: int) -> str:
-    """Return a count for a message: huge ones as a power of two."""
-    return str(count) if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"
+def _check(count: int, most: int, message: str) -> None:
+    """Raise TooLarge with a count beyond the budget in its message: huge ones as a power of two."""
+    if count > most:
+        raise TooLarge(message.format(count if count < 1 << 64 else f"2**{count.bit_length() - 1} or more"))
+
+
+class FunctionExit(BaseException):
+    """Leaves a function of the user's after a failing assert or a raise that has been reported."""
+
+
+class PendingException(BaseException):
+    """Carries a fault inside a `try` with handlers to them."""
+
+    def __init__(self, error: Exception, findings: tuple[Diagnostic, ...]) -> None:
+        super().__init__(error)
+        self.error = error
+        self.findings = findings
+
+
+class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run has values, an evaluation has none
+    """Refuses to read a tensor's values."""
+
+
+def kernel_raised(error: Exception) -> Diagnostic:
+    """Return the finding for an exception of the kernel's own Python, in the tracer's words; a note is its help."""
+    kind = type(error).__name__
+    text = f"the kernel raised {kind}: {error}" if str(error) else f"the kernel raised {kind}"
+    if isinstance(error, AssertionError):
+        hint = "the kernel's own assert does not hold for these arguments"
+    else:
+        near = next(iter(getattr(error, "__notes__", ())), "")
+        hint = near or "specialisation runs the kernel as Python; the error is in its own code"
+    return diagnose("NKI007", text, help=hint)
+
+
+def budget_reached(message: str) -> Diagnostic:
+    """Return the NKI120 finding."""
+    return diagnose(
+        "NKI120",
+        message,
+        limit="an editor answers in bounded time and memory",
+        help="run the kernel to check the rest",
+    )
+
+
+def internal_error(error: Exception) -> Diagnostic:
+    """Return the finding for an error that is none of the user's."""
+    return diagnose(
+        "NKI901",
+        f"nki_lab failed with {type(error).__name__}: {error}",
+        limit="nothing that a file contains makes the evaluator fail",
+        help="report it with the kernel; a run is not affected",
+    )

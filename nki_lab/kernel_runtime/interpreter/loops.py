@@ -18,11 +18,10 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_expression,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
-from nki_lab.kernel_runtime.interpreter.iteration import iterated
-from nki_lab.kernel_runtime.interpreter.operators import truth
-from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
+from nki_lab.kernel_runtime.interpreter.operators import iterated, truth
+from nki_lab.kernel_runtime.interpreter.statements import compile_skip
 from nki_lab.kernel_runtime.interpreter.targets import compile_target
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN
 from nki_lab.kernel_runtime.issue.iterations import is_plain, way_out
@@ -55,10 +54,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             return _once(frame, node, target, body, walked) or orelse(frame)
         stream = iterated(frame, place, walked)
         if stream is UNKNOWN:
-            text = "what the loop walks is not known here: its body is not evaluated"
-            interpreter.report_unevaluated(text, node.iter, frame)
-            skip(frame)
-            return None
+            return skip(frame, node.iter, "what the loop walks is not known here: its body is not evaluated")
         number = -1
         if type(walked) is range and isinstance(node.target, ast.Name):
             interpreter.note_range(node.target, frame, walked)
@@ -79,8 +75,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
             if signal is None or signal is CONTINUE:
                 continue
             if signal is LOST:
-                skip(frame)
-                return None
+                return skip(frame)
             return None if signal is BREAK else signal
         return orelse(frame)
 
@@ -138,20 +133,15 @@ def _while(node: ast.While, scope: Scope) -> Statement:
                     return _while_register(frame, node, value, value_of, body) or orelse(frame)
                 answer = truth(frame, jump_place(node.test, node), value)
             if answer is UNKNOWN:
-                text = "the condition is not known here: the loop is not evaluated"
-                frame.interpreter.report_unevaluated(text, node.test, frame)
-                skip(frame)
+                skip(frame, node.test, "the condition is not known here: the loop is not evaluated")
                 return None
             if not answer:
                 return orelse(frame)
             signal = body(frame)
             if signal is LOST:
                 skip(frame)
-                return None
-            if signal is BREAK:
-                return None
-            if signal is RETURN:
-                return signal
+            if signal not in (None, CONTINUE):
+                return signal if signal is RETURN else None
 
     return run
 
@@ -163,8 +153,7 @@ def _while_register(
     builder = frame.interpreter.builder
     way = way_out(node)
     if way is not None or builder is None:
-        error = error_of(control.left_early("a `break` or `return`"))
-        frame.fault(error, way or node)
+        frame.fault(error_of(control.left_early("a `break` or `return`")), way or node)
         return LOST
     frame.interpreter.pin(node.test, frame)
     test = node.test

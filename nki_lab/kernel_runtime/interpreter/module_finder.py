@@ -190,19 +190,15 @@ def _is_file(found: Stamp) -> bool:
 @lru_cache(KEPT)
 def _parsed(path: str, stamp: Stamp, shown: str) -> ModuleSource | None:
     data = _bytes(path, stamp)
-    if data is None:
-        return None
     try:
-        return parsed(normalized(decoded(data)[0]), shown)
+        return None if data is None else parsed(normalized(decoded(data)[0]), shown)
     except (*PARSER_FAILURES, LookupError):
         return None
 
 
 def _bytes(path: str, stamp: Stamp) -> bytes | None:
-    if stamp is None:
-        return None
     try:
-        return read_source(path, MOST_BYTES)
+        return None if stamp is None else read_source(path, MOST_BYTES)
     except OSError:
         return None
 

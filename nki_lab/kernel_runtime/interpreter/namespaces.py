@@ -25,18 +25,18 @@ from nki_lab.kernel_runtime.issue import nki_api_names
 from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
-LEGACY: Final = "neuronxcc.nki"
+BETA1: Final = "neuronxcc.nki"
 ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
-_LEGACY_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
+_BETA1_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
 
 
 @cache
-def legacy_dialect() -> ModuleType | None:
+def beta1_dialect() -> ModuleType | None:
     """Return the front end of `neuronxcc.nki`; None where this installation has none."""
     try:
-        return importlib.import_module(_LEGACY_FRONT_END)
+        return importlib.import_module(_BETA1_FRONT_END)
     except ModuleNotFoundError as error:
-        if error.name != _LEGACY_FRONT_END:
+        if error.name != _BETA1_FRONT_END:
             raise
         return None
 
@@ -71,7 +71,7 @@ class Imports:
 
     def missing(self, module: Namespace, name: str) -> Diagnostic:
         """Return the finding for a name that a closed module does not have."""
-        dialect = legacy_dialect() if module.name.startswith(f"{LEGACY}.") else nki_api_names
+        dialect = beta1_dialect() if module.name.startswith(f"{BETA1}.") else nki_api_names
         found: Diagnostic = (dialect or nki_api_names).missing(module.name, name, module.names)
         return found
 
@@ -109,8 +109,8 @@ class Imports:
                 return Namespace(name, {"nki_jit": special("nki.jit")})
             case "jax_neuronx":
                 return Namespace(name, {"nki_call": special("nki.simulate_kernel")})
-            case _ if name.startswith(f"{LEGACY}."):
-                return self._legacy(name)
+            case _ if name.startswith(f"{BETA1}."):
+                return self._beta1(name)
             case _:
                 return _library(name)
 
@@ -118,21 +118,18 @@ class Imports:
         self.functions |= {id(value): value for value in names.values() if callable(value)}
         return Namespace(name, names, closed=True)
 
-    def _legacy(self, name: str) -> Value:
-        dialect = legacy_dialect()
+    def _beta1(self, name: str) -> Value:
+        dialect = beta1_dialect()
         if dialect is None:
             return UNKNOWN
-        match name.removeprefix(f"{LEGACY}."):
-            case "language":
-                return self._closed(name, dict(dialect.names()))
-            case "isa":
-                return self._closed(name, dict(dialect.instruction_names()))
-            case "isa.constants":
-                return self._closed(name, dict(dialect.constant_names()))
-            case "compiler":
-                return self._closed(name, dict(dialect.compiler_names()))
-            case _:
-                return UNKNOWN
+        tables = {
+            "language": dialect.names,
+            "isa": dialect.instruction_names,
+            "isa.constants": dialect.constant_names,
+            "compiler": dialect.compiler_names,
+        }
+        names = tables.get(name.removeprefix(f"{BETA1}."))
+        return UNKNOWN if names is None else self._closed(name, dict(names()))
 
 
 def _library(name: str) -> Value:

@@ -15,7 +15,8 @@ from nki_lab.kernel_runtime.interpreter.limits import Meter, TooLarge
 from nki_lab.kernel_runtime.interpreter.values import EnumMember, Value
 
 _TEXTS: Final = (str, bytes)
-_SEQUENCES: Final = (list, tuple)
+_SIZED: Final = (str, bytes, list, tuple)
+_TABLES: Final = (set, frozenset, dict)
 _WIDTH: Final = re.compile(r"\d{4,}|\*")  # a width or precision that makes a format specification a memory bomb
 
 
@@ -23,52 +24,36 @@ LARGEST_ARRAY: Final = 1 << 16
 """Elements of an array that is computed: constants of kernels are small."""
 
 
-def _bound_sum(a: Value, b: Value, meter: Meter) -> None:
-    if isinstance(a, _TEXTS) and isinstance(b, _TEXTS):
-        meter.text(len(a) + len(b))
-    elif isinstance(a, _SEQUENCES) and isinstance(b, _SEQUENCES):
-        meter.sized(len(a) + len(b))
-    elif type(a) is int and type(b) is int:
-        meter.bits(max(a.bit_length(), b.bit_length()))
-
-
-def _bound_product(a: Value, b: Value, meter: Meter) -> None:
+def _bound(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> None:
+    """Raise TooLarge where `a <operator> b` is beyond the budget."""
     if isinstance(a, int) and isinstance(b, int):
-        meter.bits(a.bit_length() + b.bit_length() - 1)
+        bits = a.bit_length()
+        match kind:
+            case ast.Add:
+                meter.bits(max(bits, b.bit_length()))
+            case ast.Mult:
+                meter.bits(bits + b.bit_length() - 1)
+            case ast.Pow if b > 0:
+                meter.bits((bits - 1) * b + 1)  # the least that it can have; at most twice as many
+            case ast.LShift if b > 0:
+                meter.bits(bits + b)
         return
-    for value, count in ((a, b), (b, a)):
-        if isinstance(value, _TEXTS) and isinstance(count, int):
-            meter.text(len(value) * max(count, 0))
-        elif isinstance(value, _SEQUENCES) and isinstance(count, int):
-            meter.sized(len(value) * max(count, 0))
+    pay = meter.text if isinstance(a, _TEXTS) or isinstance(b, _TEXTS) else meter.sized
+    match kind:
+        case ast.Add if isinstance(a, _SIZED) and isinstance(b, _SIZED):
+            pay(len(a) + len(b))
+        case ast.Mult if isinstance(a, _SIZED) and isinstance(b, int):
+            pay(len(a) * max(b, 0))
+        case ast.Mult if isinstance(a, int) and isinstance(b, _SIZED):
+            pay(len(b) * max(a, 0))
+        case ast.Mod if isinstance(a, _TEXTS):
+            if _WIDTH.search(a if isinstance(a, str) else a.decode("latin-1")):
+                raise TooLarge("a text of formatted width")
+            meter.walked(b)
+        case ast.BitOr if isinstance(a, _TABLES) and isinstance(b, _TABLES):
+            pay(len(a) + len(b))
 
 
-def _bound_power(a: Value, b: Value, meter: Meter) -> None:
-    if isinstance(a, int) and isinstance(b, int) and b > 0:
-        meter.bits((a.bit_length() - 1) * b + 1)  # the least that it can have; at most twice as many
-
-
-def _bound_shift(a: Value, b: Value, meter: Meter) -> None:
-    if isinstance(a, int) and isinstance(b, int) and b > 0:
-        meter.bits(a.bit_length() + b)
-
-
-def _bound_formatted(a: Value, b: Value, meter: Meter) -> None:
-    if isinstance(a, _TEXTS):
-        if _WIDTH.search(a if isinstance(a, str) else a.decode("latin-1")):
-            raise TooLarge("a text of formatted width")
-        meter.walked(b)
-
-
-def _bound_union(a: Value, b: Value, meter: Meter) -> None:
-    if isinstance(a, set | frozenset | dict) and isinstance(b, set | frozenset | dict):
-        meter.sized(len(a) + len(b))
-
-
-_BOUNDS: Final[dict[type[ast.operator], Callable[[Value, Value, Meter], None]]] = {
-    ast.Add: _bound_sum, ast.Mult: _bound_product, ast.Pow: _bound_power, ast.LShift: _bound_shift,
-    ast.Mod: _bound_formatted, ast.BitOr: _bound_union,
-}  # fmt: skip
 BINARY: Final[dict[type[ast.operator], Callable[[Value, Value], Value]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
@@ -86,8 +71,7 @@ ORDER: Final[dict[type[ast.cmpop], Callable[[Value, Value], Value]]] = {
 
 def apply(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> Value:
     """Return `a <operator> b`; TooLarge where the result is beyond the budget."""
-    if kind in _BOUNDS:
-        _BOUNDS[kind](a, b, meter)
+    _bound(kind, a, b, meter)
     return BINARY[kind](a, b)
 
 
@@ -110,18 +94,15 @@ def unwrapped(value: Value) -> Value:
     return value
 
 
+_CONVERSIONS: Final[dict[int, Callable[[Value], Value]]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+
 def formatted(value: Value, conversion: int, specification: str, meter: Meter) -> str:
     """Return `f"{value!conversion:specification}"`."""
     if _WIDTH.search(specification):
         raise TooLarge("a text of formatted width")
     meter.walked(value)
-    if conversion == ord("r"):
-        value = repr(value)
-    elif conversion == ord("s"):
-        value = str(value)
-    elif conversion == ord("a"):
-        value = ascii(value)
-    text = format(value, specification)
+    text = format(_CONVERSIONS.get(conversion, lambda value: value)(value), specification)
     meter.text(len(text))
     return text
 

@@ -1,4 +1,4 @@
-"""Operators, comparisons and truth of any two values; objects of the user's classes decide by their own methods."""
+"""Operators, comparisons, truth and iteration of any values; objects of the user's classes have their own methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nki_lab.kernel_runtime.interpreter.operations import (
     fits,
     unwrapped,
 )
-from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, UserClass, Value
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Super, UserClass, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -42,10 +42,7 @@ def binary(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b: V
         interpreter.pin(node, frame)
     elif interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or _is_large(kind, a, b):
         return UNKNOWN
-    try:
-        return apply(kind, unwrapped(a), unwrapped(b), frame.meter)
-    except Exception as error:  # noqa: BLE001 - what the user's values raise is reported at the operator
-        return frame.fault(error, node)
+    return frame.attempt(node, apply, kind, unwrapped(a), unwrapped(b), frame.meter)
 
 
 def _is_large(kind: type[ast.operator], a: Value, b: Value) -> bool:
@@ -64,10 +61,7 @@ def _operate(frame: Frame, node: ast.AST, kind: type[ast.operator], a: Value, b:
             return UNKNOWN
     if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
         frame.interpreter.pin(node, frame)
-        try:
-            return BINARY[kind](a, b)  # a tensor's own answer to an object that is none
-        except Exception as error:  # noqa: BLE001 - reported at the operator
-            return frame.fault(error, node)
+        return frame.attempt(node, BINARY[kind], a, b)  # a tensor's own answer to an object that is none
     names = _kinds(a, b)
     return frame.fault(TypeError(f"unsupported operand type(s) for {name}: {names[0]!r} and {names[1]!r}"), node)
 
@@ -98,27 +92,33 @@ def compare(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value, b: Val
         return ORDER[kind](a, b)
     if a is UNKNOWN or b is UNKNOWN:
         return UNKNOWN
-    interpreter = frame.interpreter
     if kind is ast.Is or kind is ast.IsNot:
         return (a is b) is (kind is ast.Is)
-    if interpreter.is_doubtful(a) or interpreter.is_doubtful(b) or interpreter.holds_unknown(a, b):
+    return frame.attempt(node, _compare_known, frame, node, kind, a, b)
+
+
+def _compare_known(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Value, b: Value) -> Value:
+    """Return a comparison of two known values; what they raise is raised."""
+    interpreter = frame.interpreter
+    if (
+        interpreter.is_doubtful(a)
+        or interpreter.is_doubtful(b)
+        or interpreter.holds_unknown(a, b)
+        or isinstance(a, TensorSpec)
+        or isinstance(b, TensorSpec)
+    ):
         return UNKNOWN
-    if isinstance(a, TensorSpec) or isinstance(b, TensorSpec):
-        return UNKNOWN
-    try:
-        if kind is ast.In or kind is ast.NotIn:
-            answer = _within(frame, node, b, a)
-            return answer if answer is UNKNOWN else bool(answer) is (kind is ast.In)
-        if isinstance(a, Instance) or isinstance(b, Instance):
-            return _compare_objects(frame, node, kind, a, b)
-        if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
-            interpreter.pin(node, frame)
-        else:
-            frame.meter.walked(a)
-            frame.meter.walked(b)
-        return ORDER[kind](unwrapped(a), unwrapped(b))
-    except Exception as error:  # noqa: BLE001 - reported at the comparison
-        return frame.fault(error, node)
+    if kind is ast.In or kind is ast.NotIn:
+        answer = _within(frame, node, b, a)
+        return answer if answer is UNKNOWN else bool(answer) is (kind is ast.In)
+    if isinstance(a, Instance) or isinstance(b, Instance):
+        return _compare_objects(frame, node, kind, a, b)
+    if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
+        interpreter.pin(node, frame)
+    else:
+        frame.meter.walked(a)
+        frame.meter.walked(b)
+    return ORDER[kind](unwrapped(a), unwrapped(b))
 
 
 _REFLECTED: Final = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__"}
@@ -237,10 +237,7 @@ def truth(frame: Frame, node: ast.AST, value: Value) -> Value:
         return _object_truth(frame, node, value)
     if isinstance(value, NkiTensor):
         frame.interpreter.pin(node, frame)
-    try:
-        return bool(unwrapped(value))
-    except Exception as error:  # noqa: BLE001 - a tensor's refusal, reported at the condition
-        return frame.fault(error, node)
+    return frame.attempt(node, bool, unwrapped(value))
 
 
 def _object_truth(frame: Frame, node: ast.AST, value: Instance) -> Value:
@@ -269,3 +266,37 @@ def text_of(value: Instance | EnumMember, conversion: int = ord("s")) -> Value:
     if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
         return UNKNOWN
     return f"<{value.cls.name} object>"
+
+
+def iterate(frame: Frame, value: Value) -> Value:
+    """Return an iterator, which may be endless; UNKNOWN, or TypeError where a value cannot be iterated."""
+    if value is UNKNOWN or frame.interpreter.is_doubtful(value):
+        return UNKNOWN
+    match value:
+        case UserClass(kind="enum" | "intenum" | "strenum"):
+            return iter(list(value.members.values()))
+        case Instance(cls=UserClass(kind="namedtuple")):
+            return iter(list(value.fields.values()))
+        case UserClass() | Super():
+            raise TypeError(f"{type(value).__name__!r} object is not iterable")
+        case Instance():
+            method = value.cls.find("__iter__")
+            if isinstance(method, Function):
+                made = call_function(frame.interpreter.base, frame.meter.node or method.node, method, [value], {})
+                return UNKNOWN if isinstance(made, Instance) else iterate(frame, made)
+            if method is not MISSING or value.cls.kind == "unknown":
+                return UNKNOWN
+            raise TypeError(f"{value.cls.name!r} object is not iterable")
+        case _:
+            return iter(value)
+
+
+def iterated(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return an iterator over `value`; UNKNOWN where it cannot be known, or is none (reported at `node`)."""
+    return frame.attempt(node, iterate, frame, value)
+
+
+def listed(frame: Frame, node: ast.AST, value: Value) -> Value:
+    """Return the items of `value` as a list, or UNKNOWN."""
+    stream = iterated(frame, node, value)
+    return UNKNOWN if stream is UNKNOWN else frame.attempt(node, frame.meter.items, stream)

@@ -14,10 +14,9 @@ from nki_lab.kernel_runtime.interpreter.array_shapes import array
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
 from nki_lab.kernel_runtime.interpreter.calls import call_function
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
-from nki_lab.kernel_runtime.interpreter.failures import FunctionExit, PendingException, internal_error
 from nki_lab.kernel_runtime.interpreter.intake import Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget
+from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, internal_error
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.modules import ModuleScope
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -88,7 +87,7 @@ def launches(
             home is None or home is interpreter.main or home.source.function(function.name) is not function.node
         ):
             return
-        span = _span(module, node) if frame.module is interpreter.main else interpreter.origin()
+        span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
         schedule = pairs_of(launch.schedule)
         made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span)
         if own:
@@ -136,10 +135,6 @@ def _home_of(function: Function) -> ModuleScope | None:
     """Return the module at whose top level a function stands."""
     closure = function.closure
     return closure.module if closure.parent is None else None
-
-
-def _span(module: ModuleSource, node: ast.AST) -> Span:
-    return Span.from_bytes(module.file, *extent(node))
 
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from typing import Final
+from functools import cache
+from typing import Final, Protocol
 
 from nki_lab.diagnostic import diagnose
 from nki_lab.kernel_runtime.interpreter.calls import call
 from nki_lab.kernel_runtime.interpreter.compiler import (
     BREAK,
     CONTINUE,
+    LOST,
     RETURN,
     Expression,
     Signal,
@@ -19,24 +21,27 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_block,
     compile_expression,
     compile_optional,
+    names_of,
     statement,
 )
-from nki_lab.kernel_runtime.interpreter.conditions import compile_condition
+from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
-from nki_lab.kernel_runtime.interpreter.skipping import compile_skip
 from nki_lab.kernel_runtime.interpreter.subscripts import load_item, store_item
-from nki_lab.kernel_runtime.interpreter.targets import compile_removal, compile_target
+from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target
 from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
     UNKNOWN,
     Annotation,
     Instance,
+    Namespace,
     NativeMethod,
     Value,
     has_unknown,
 )
 from nki_lab.kernel_runtime.tensor import NkiTensor
-from nki_lab.source.scopes import Scope
+from nki_lab.source.scopes import Scope, bound_names, loaded_names
+from nki_lab.source.trees import FUNCTIONS
 
 
 @statement(ast.Expr)
@@ -95,9 +100,7 @@ def _declared_shape(annotation: ast.expr, scope: Scope) -> Expression | None:
 def _compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declared: Value) -> None:
     """Report a tensor of another shape than the annotation has; sizes that are no numbers are not compared."""
     shape = tuple(declared.shape) if isinstance(declared, Annotation) else ()
-    if not shape or any(type(size) is not int for size in shape):
-        return
-    if shape != tuple(tensor._shape):
+    if shape and all(type(size) is int for size in shape) and shape != tuple(tensor._shape):
         name = ast.unparse(node.target)
         frame.interpreter.record(
             diagnose(
@@ -159,8 +162,7 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: V
         return old
     if isinstance(old, NkiTensor) and kind in _IN_PLACE:
         if has_unknown(new) or isinstance(new, Instance):
-            frame.interpreter.doubt([old, new])
-            return UNKNOWN
+            return frame.interpreter.doubt([old, new])
         frame.interpreter.pin(node, frame)
         frame.interpreter.mark_temporary(node.value)
         try:
@@ -180,9 +182,7 @@ def _if(node: ast.If, scope: Scope) -> Statement:
     def run(frame: Frame) -> Signal:
         answer = test(frame)
         if answer is UNKNOWN:
-            text = "the condition is not known here: neither branch is evaluated"
-            frame.interpreter.report_unevaluated(text, node.test, frame)
-            return skip(frame)
+            return skip(frame, node.test, "the condition is not known here: neither branch is evaluated")
         return body(frame) if answer else orelse(frame)
 
     return run
@@ -201,10 +201,13 @@ def _return(node: ast.Return, scope: Scope) -> Statement:
 
 @statement(ast.With)
 def _with(node: ast.With, scope: Scope) -> Statement:
-    managers = []
-    for item in node.items:
-        store = None if item.optional_vars is None else compile_target(item.optional_vars, scope)
-        managers.append((compile_expression(item.context_expr, scope), store))
+    managers = [
+        (
+            compile_expression(item.context_expr, scope),
+            None if item.optional_vars is None else compile_target(item.optional_vars, scope),
+        )
+        for item in node.items
+    ]
     body = compile_block(node.body, scope)
 
     def run(frame: Frame) -> Signal:
@@ -215,11 +218,7 @@ def _with(node: ast.With, scope: Scope) -> Statement:
                 enter = getattr(manager, "__enter__", None)
                 if enter is not None:
                     frame.interpreter.pin(node, frame)
-                    try:
-                        enter()
-                    except Exception as error:  # noqa: BLE001 - it stands outside of every kernel
-                        frame.fault(error, node)
-                    else:
+                    if frame.attempt(node, enter) is not UNKNOWN:  # a fault where it stands outside of every kernel
                         opened.append(manager)
             if store is not None:
                 store(frame, UNKNOWN)
@@ -234,17 +233,85 @@ def _with(node: ast.With, scope: Scope) -> Statement:
 
 @statement(ast.Delete)
 def _delete(node: ast.Delete, scope: Scope) -> Statement:
-    removals = [compile_removal(item, scope) for item in node.targets]
-
-    def run(frame: Frame) -> Signal:
-        for remove in removals:
-            remove(frame)
-        return None
-
-    return run
+    return compile_removals(node.targets, scope)
 
 
 @statement(ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
 def _jump(node: ast.stmt, scope: Scope) -> Statement:
     signal = {ast.Break: BREAK, ast.Continue: CONTINUE}.get(type(node))
     return lambda frame: signal
+
+
+_LOOPS = (ast.For, ast.While, ast.AsyncFor)
+
+
+class Skip(Protocol):
+    """Skips statements in a frame; with `reason`, which is reported at `node`."""
+
+    def __call__(self, frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal: ...
+
+
+def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = None) -> Skip:
+    """Return the function that skips `body`.
+
+    Names it binds are unknown afterwards, objects it mentions are in doubt. A `break` or `continue` in it of a loop
+    around it gives "lost"; a `return` leaves the frame doubtful.
+    """
+    parts: list[ast.AST] = [*body] if target is None else [*body, target]
+
+    @cache
+    def facts() -> tuple[list[str], list[str], bool, bool]:
+        return sorted(bound_names(parts)), sorted(loaded_names(parts)), *_exits(body)
+
+    @cache
+    def called() -> list[ast.Call]:
+        return [node for item in parts for node in ast.walk(item) if isinstance(node, ast.Call)]
+
+    def run(frame: Frame, node: ast.AST | None = None, reason: str = "") -> Signal:
+        if node is not None:
+            frame.interpreter.report_unevaluated(reason, node, frame)
+        bound, read, leaves, jumps = facts()
+        if frame.function is not None:
+            for call in called():
+                if _is_operation(frame, scope, call.func):
+                    frame.interpreter.miss_operation(call, frame)
+        frame.interpreter.doubt(
+            [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
+        )
+        for name in bound:
+            names_of(frame, scope, name)[name] = UNKNOWN
+        if leaves:
+            frame.doubtful = True
+        return LOST if jumps and target is None else None
+
+    return run
+
+
+def _exits(body: list[ast.stmt]) -> tuple[bool, bool]:
+    """Return whether statements hold a `return`, and a jump of a loop outside them."""
+    leaves = jumps = False
+    stack: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
+    while stack:
+        node, inside = stack.pop()
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            continue
+        leaves = leaves or isinstance(node, ast.Return)
+        jumps = jumps or (not inside and isinstance(node, ast.Break | ast.Continue))
+        stack.extend((child, inside or isinstance(node, _LOOPS)) for child in ast.iter_child_nodes(node))
+    return leaves, jumps
+
+
+def _is_operation(frame: Frame, scope: Scope, function: ast.expr) -> bool:
+    """Return whether a call's function is one of NKI's."""
+    if isinstance(function, ast.Name):
+        return id(names_of(frame, scope, function.id).get(function.id)) in frame.interpreter.imports.functions
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return False
+    owner = names_of(frame, scope, function.value.id).get(function.value.id)
+    return isinstance(owner, Namespace) and id(owner.names.get(function.attr)) in frame.interpreter.imports.functions
+
+
+@statement(ast.stmt)
+def _compile_unknown(node: ast.stmt, scope: Scope) -> Statement:
+    """Skip a statement of a type that has no meaning here."""
+    return compile_skip([node], scope)

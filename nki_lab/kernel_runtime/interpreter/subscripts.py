@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 
 from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
@@ -25,10 +26,7 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
     """Return `value[key]`; a fault is reported at `node`."""
     kind = type(value)
     if kind is NkiTensor and not has_unknown(key):
-        try:
-            return frame.located(value[key], node)
-        except Exception as error:  # noqa: BLE001 - the tensor's own refusal
-            return frame.fault(error, node)
+        return frame.located(frame.attempt(node, operator.getitem, value, key), node)
     if value is TENSOR_TYPE:
         return _annotation(key)
     if value is UNKNOWN or has_unknown(key):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 
 from nki_lab.kernel_runtime.interpreter.attributes import store
 from nki_lab.kernel_runtime.interpreter.compiler import Store, compile_binding, compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
-from nki_lab.kernel_runtime.interpreter.iteration import listed
+from nki_lab.kernel_runtime.interpreter.operators import listed
 from nki_lab.kernel_runtime.interpreter.subscripts import store_item
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Value, has_unknown
 from nki_lab.source.scopes import Scope
@@ -59,7 +60,18 @@ def _misfit(found: int, wanted: int, starred: bool) -> str:
     return f"not enough values to unpack (expected {'at least ' if starred else ''}{wanted}, got {found})"
 
 
-def compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], None]:
+def compile_removals(nodes: list[ast.expr], scope: Scope) -> Callable[[Frame], None]:
+    """Return the function that carries out `del` of several targets."""
+    parts = [_compile_removal(node, scope) for node in nodes]
+
+    def remove(frame: Frame) -> None:
+        for part in parts:
+            part(frame)
+
+    return remove
+
+
+def _compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], object]:
     """Return the function that carries out `del node`."""
     match node:
         case ast.Name():
@@ -78,21 +90,12 @@ def compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], None]:
                 value, place = owner(frame), key(frame)
                 if type(value) not in (list, dict) or has_unknown(place) or frame.interpreter.is_doubtful(value):
                     frame.interpreter.doubt([value])
-                    return
-                try:
-                    del value[frame.meter.walked(place)]
-                except Exception as error:  # noqa: BLE001 - no such item
-                    frame.fault(error, node)
+                else:
+                    frame.attempt(node, lambda: operator.delitem(value, frame.meter.walked(place)))
 
             return remove_item
         case ast.Tuple() | ast.List():
-            parts = [compile_removal(item, scope) for item in node.elts]
-
-            def remove_several(frame: Frame) -> None:
-                for part in parts:
-                    part(frame)
-
-            return remove_several
+            return compile_removals(node.elts, scope)
         case _:
             part = compile_expression(node.value, scope) if isinstance(node, ast.Attribute) else None
             return lambda frame: None if part is None else frame.interpreter.doubt([part(frame)])

@@ -32,11 +32,10 @@ _KERNEL_DECORATOR.run = special("nki.jit").run
 @library_function("nki.simulate_kernel", "nki_lab.run", "nki_lab.profile", "nki_lab.compile")
 def _run(site: CallSite, kernel: Value, *args: Value, **kwargs: Value) -> Value:
     """Launch a kernel with its arguments in one call."""
-    launch, on_launch = Launch(kernel) if isinstance(kernel, Function) else kernel, site.interpreter.on_launch
-    if on_launch is not None and isinstance(launch, Launch):
-        own = {name: value for name, value in kwargs.items() if name not in _RUN_OPTIONS}
-        on_launch(launch, list(args), own, site.node, site.frame)
-    return UNKNOWN
+    launch = Launch(kernel) if isinstance(kernel, Function) else kernel
+    own = {name: value for name, value in kwargs.items() if name not in _RUN_OPTIONS}
+    known = isinstance(launch, Launch)
+    return site.interpreter.launch(launch, list(args), own, site.node, site.frame) if known else UNKNOWN
 
 
 def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Value:

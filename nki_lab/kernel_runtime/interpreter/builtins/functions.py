@@ -15,10 +15,9 @@ from nki_lab.kernel_runtime.interpreter import attributes
 from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
 from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.iteration import iterate
 from nki_lab.kernel_runtime.interpreter.limits import TooLarge
 from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import text_of, truth
+from nki_lab.kernel_runtime.interpreter.operators import iterate, text_of, truth
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -43,12 +42,11 @@ def _enter_plain(function: Callable[..., Value]) -> None:
 
     @native(function, deep=True)
     def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-        values = [unwrapped(value) for value in args]
-        for i, value in enumerate(values):
-            if isinstance(value, range) or hasattr(value, "__next__"):
-                values[i] = site.meter.items(value)
-            site.meter.walked(values[i])
-        return function(*values, **kwargs)
+        values = [
+            site.meter.items(value) if isinstance(value, range) or hasattr(value, "__next__") else unwrapped(value)
+            for value in args
+        ]
+        return function(*map(site.meter.walked, values), **kwargs)
 
 
 _MATH: Final = [getattr(math, name) for name in dir(math) if not name.startswith("_")]
@@ -225,10 +223,8 @@ def _filter(site: CallSite, function: Value, values: Value) -> Value:
 
 @native(sorted, own=True)
 def _sorted(site: CallSite, values: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
-    items = _items(site, values)
-    if items is UNKNOWN or has_unknown(site.meter.walked(items)):
-        return UNKNOWN
-    return sorted_values(site, items, key, reverse=reverse)
+    items = site.meter.walked(_items(site, values))
+    return UNKNOWN if has_unknown(items) else sorted_values(site, items, key, reverse=reverse)
 
 
 def _known_items(site: CallSite, values: Value) -> Value:
@@ -271,11 +267,9 @@ for _function in (min, max, any, all):
 def _issubclass(site: CallSite, inner: Value, outer: Value) -> Value:
     if not isinstance(inner, type | UserClass) or not isinstance(outer, type | UserClass):
         return UNKNOWN
-    if isinstance(inner, type) and isinstance(outer, type):
-        return issubclass(inner, outer)
-    if isinstance(inner, type) or inner.kind != "object":
-        return UNKNOWN
-    return outer is object or outer in inner.mro
+    if isinstance(inner, type):
+        return issubclass(inner, outer) if isinstance(outer, type) else UNKNOWN
+    return outer is object or outer in inner.mro if inner.kind == "object" else UNKNOWN
 
 
 @native(isinstance, own=True)

@@ -10,7 +10,7 @@ import numpy as np
 from nki_lab.kernel_runtime.interpreter.array_shapes import array
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import ARRAY_FUNCTIONS, numpy_namespace
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted
-from nki_lab.kernel_runtime.interpreter.interpreter import Function, Interpreter
+from nki_lab.kernel_runtime.interpreter.interpreter import Function
 from nki_lab.kernel_runtime.interpreter.namespaces import special
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Special, UserClass, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -23,16 +23,18 @@ def _specials(functions: dict[str, Callable[..., Value]]) -> Names:
 # -- new arrays --------------------------------------------------------------------------------------------------------
 
 
-def _shaped(site: CallSite, shape: Value, dtype: Value = None, **_: Value) -> Value:
-    return array(shape, dtype)
+def _made(*parameters: str) -> Callable[..., Value]:
+    """Return a function of these parameters, which makes an array of its `shape` and `dtype`."""
+
+    def make(site: CallSite, *args: Value, **kwargs: Value) -> Value:
+        given = dict(zip(parameters, args, strict=False)) | kwargs
+        return array(given.get("shape", given.get("size", UNKNOWN)), given.get("dtype"))
+
+    return make
 
 
-def _filled(site: CallSite, shape: Value, fill_value: Value = None, dtype: Value = None, **_: Value) -> Value:
-    return array(shape, dtype)
-
-
-def _like(site: CallSite, value: Value, *_: Value, dtype: Value = None, **__: Value) -> Value:
-    return array(value.shape, dtype or value.dtype) if isinstance(value, TensorSpec) else UNKNOWN
+_shaped, _filled, _drawn = _made("shape", "dtype"), _made("shape", "fill_value", "dtype"), _made("size", "dtype")
+_between, _keyed = _made("low", "high", "size"), _made("key", "shape", "dtype")
 
 
 def _counted(site: CallSite, *numbers: Value, dtype: Value = None, **_: Value) -> Value:
@@ -46,7 +48,7 @@ def _eye(site: CallSite, rows: Value, columns: Value = None, *_: Value, dtype: V
 
 
 def _literal(site: CallSite, value: Value, *_: Value, dtype: Value = None, **__: Value) -> Value:
-    """Return `np.array([[1, 2], [3, 4]])`."""
+    """Return `np.array([[1, 2], [3, 4]])`, and arrays like another one."""
     if isinstance(value, TensorSpec):
         return array(value.shape, dtype or value.dtype)
     shape: list[int] = []
@@ -64,14 +66,6 @@ def _sizes(site: CallSite, *sizes: Value, size: Value = UNKNOWN, dtype: Value = 
     return array(given, dtype)
 
 
-def _drawn(site: CallSite, size: Value = UNKNOWN, dtype: Value = None, **_: Value) -> Value:
-    return array(size, dtype)
-
-
-def _between(site: CallSite, low: Value = 0, high: Value = 0, size: Value = UNKNOWN, **_: Value) -> Value:
-    return array(size, None)
-
-
 def _integers(
     site: CallSite, low: Value = 0, high: Value = 0, size: Value = UNKNOWN, dtype: Value = None, **_: Value
 ) -> Value:
@@ -79,17 +73,12 @@ def _integers(
     return array(size, dtype, "int32")
 
 
-def _keyed(site: CallSite, key: Value, shape: Value = UNKNOWN, dtype: Value = None, **_: Value) -> Value:
-    """Return `jax.random.normal(key, shape, dtype)`."""
-    return array(shape, dtype)
-
-
 _DRAWS: Final = _specials({
     "rand": _sizes, "randn": _sizes, "random": _drawn, "random_sample": _drawn, "standard_normal": _drawn,
     "uniform": _between, "normal": _between, "randint": _integers, "integers": _integers,
 })  # fmt: skip
 _GENERATOR: Final = Special("generator", lambda *_: Namespace("generator", _DRAWS))
-_LIKES: Final = _specials(dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like"), _like))
+_LIKES: Final = _specials(dict.fromkeys(("zeros_like", "ones_like", "empty_like", "full_like"), _literal))
 _NUMPY: Final = _LIKES | _specials({
     "zeros": _shaped, "ones": _shaped, "empty": _shaped, "full": _filled, "arange": _counted, "eye": _eye,
     "identity": _eye, "array": _literal, "asarray": _literal,
@@ -104,10 +93,6 @@ _TORCH_DTYPES: Final = (
 )  # fmt: skip
 
 
-def _spec(site: CallSite, shape: Value, dtype: Value = None) -> Value:
-    return array(shape, dtype)
-
-
 # -- tests -------------------------------------------------------------------------------------------------------------
 
 
@@ -115,22 +100,8 @@ class _Row(list[Value]):
     """The values of a `pytest.param`."""
 
 
-class _Raising:
-    """The context of `pytest.raises`: a kernel that is called in it is meant to be refused."""
-
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter = interpreter
-        self.on_launch = interpreter.on_launch
-
-    def __enter__(self) -> None:
-        self.on_launch, self.interpreter.on_launch = self.interpreter.on_launch, lambda *_: None
-
-    def __exit__(self, *error: object) -> None:
-        self.interpreter.on_launch = self.on_launch
-
-
 def _raises(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-    return _Raising(site.interpreter)
+    return site.interpreter.refusing()
 
 
 def _param(site: CallSite, *values: Value, **_: Value) -> Value:
@@ -170,7 +141,7 @@ def host_modules() -> Names:
         "torch": Namespace("torch", torch | {name: name for name in _TORCH_DTYPES}),
         "jax.numpy": Namespace("jax.numpy", ARRAY_FUNCTIONS | _NUMPY),
         "jax.random": Namespace("jax.random", _specials({"normal": _keyed, "uniform": _keyed})),
-        "nki_lab": Namespace("nki_lab", lab | _specials({"spec": _spec})),
+        "nki_lab": Namespace("nki_lab", lab | _specials({"spec": _shaped})),
         "pytest": Namespace("pytest", _specials({"raises": _raises, "param": _param}) | {"mark": mark}),
         "unittest": Namespace("unittest", {"TestCase": UserClass("TestCase", (), "unknown", refusals)}),
     }

@@ -90,8 +90,7 @@ def call_method(frame: Frame, node: ast.AST, value: Value, name: str, args: list
         return call_nki(frame, node, getattr(value, name), args, kwargs)
     values = [*args, *kwargs.values()]
     if interpreter.is_doubtful(value):
-        interpreter.doubt(values)
-        return UNKNOWN
+        return interpreter.doubt(values)
     guarded = GUARDED.get((kind, name))
     try:
         if guarded is not None:
@@ -99,8 +98,7 @@ def call_method(frame: Frame, node: ast.AST, value: Value, name: str, args: list
         if kind is np.ndarray and (interpreter.holds_unknown(*values) or "out" in kwargs):
             return UNKNOWN
         if any(item is UNKNOWN for item in values[:1]) and kind is not list:
-            interpreter.doubt([value], contents=name in _STORES)
-            return UNKNOWN
+            return interpreter.doubt([value], contents=name in _STORES)
         if name not in _STORES and interpreter.holds_unknown(*values):
             return UNKNOWN
         if name in _COMPARES:
@@ -183,10 +181,10 @@ _FAMILIES: Final[dict[type, tuple[frozenset[str], frozenset[str]]]] = {
 def is_public(value: Value) -> bool:
     """Return whether every public attribute of a value may be read: sizes of the target, and Beta 1's own objects."""
     home = value.__module__ if isinstance(value, type) else type(value).__module__
-    return value is tile_size or home.startswith(_LEGACY)
+    return value is tile_size or home.startswith(_BETA1)
 
 
-_LEGACY: Final = "nki_lab.kernel_runtime.beta1"
+_BETA1: Final = "nki_lab.kernel_runtime.beta1"
 
 
 def _read(value: Value, name: str) -> Value:
@@ -208,8 +206,7 @@ def _absent(value: Value, name: str) -> Value:
 @_guarded(list, "extend")
 def _extend(site: CallSite, value: list[Value], more: Value) -> Value | None:
     if more is UNKNOWN or site.interpreter.is_doubtful(more):
-        site.interpreter.doubt([value])
-        return UNKNOWN
+        return site.interpreter.doubt([value])
     items = site.meter.items(more)
     site.meter.sized(len(value) + len(items))
     value.extend(items)
@@ -220,8 +217,7 @@ def _extend(site: CallSite, value: list[Value], more: Value) -> Value | None:
 @_guarded(set, "update")
 def _update(site: CallSite, value: Value, *others: Value, **named: Value) -> Value:
     if any(item is UNKNOWN or site.interpreter.is_doubtful(item) for item in others):
-        site.interpreter.doubt([value])
-        return UNKNOWN
+        return site.interpreter.doubt([value])
     parts = [item if isinstance(item, dict) else site.meter.walked(site.meter.items(item)) for item in others]
     site.meter.sized(len(value) + sum(len(part) for part in parts))
     return value.update(*parts, **named)
@@ -230,8 +226,7 @@ def _update(site: CallSite, value: Value, *others: Value, **named: Value) -> Val
 @_guarded(list, "sort")
 def _sort(site: CallSite, value: list[Value], *, key: Value = None, reverse: Value = False) -> Value:
     if has_unknown(value) or key is UNKNOWN or reverse is UNKNOWN:
-        site.interpreter.doubt([value])
-        return UNKNOWN
+        return site.interpreter.doubt([value])
     site.meter.sized(len(site.meter.walked(value)))
     found = sorted_values(site, value, key, reverse=reverse)
     if found is UNKNOWN:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import operator
 from collections.abc import Callable
 from typing import Final
@@ -10,8 +12,8 @@ from typing import Final
 from nki_lab.kernel_runtime.interpreter import classes
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted, library_function
 from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.iteration import iterate
 from nki_lab.kernel_runtime.interpreter.namespaces import special
+from nki_lab.kernel_runtime.interpreter.operators import iterate
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -62,9 +64,8 @@ def _replace(site: CallSite, instance: Value, **changes: Value) -> Value:
 def _asdict(site: CallSite, instance: Value) -> Value:
     if not isinstance(instance, Instance) or site.interpreter.is_doubtful(instance):
         return UNKNOWN
-    if any(isinstance(value, list | dict | tuple | Instance) for value in instance.fields.values()):
-        return UNKNOWN  # converted in depth
-    return dict(instance.fields)
+    deep = any(isinstance(value, list | dict | tuple | Instance) for value in instance.fields.values())
+    return UNKNOWN if deep else dict(instance.fields)
 
 
 @library_function("enum.auto")
@@ -128,12 +129,7 @@ def _reduce(site: CallSite, function: Value, values: Value, *initial: Value) -> 
     if source is UNKNOWN:
         return UNKNOWN
     items = [*initial[:1], *site.meter.items(source)]
-    if not items:
-        raise TypeError("reduce() of empty iterable with no initial value")
-    found, *rest = items
-    for item in rest:
-        found = site.call(function, found, item)
-    return found
+    return functools.reduce(lambda found, item: site.call(function, found, item), items)
 
 
 @library_function("itertools.product")
@@ -142,10 +138,7 @@ def _product(site: CallSite, *values: Value, repeat: Value = 1) -> Value:
     if any(part is UNKNOWN for part in parts) or type(repeat) is not int:
         return UNKNOWN
     rows = [site.meter.items(part) for part in parts] * min(max(repeat, 0), 64)
-    total = 1
-    for part in rows:
-        total *= len(part)
-    site.meter.sized(total)
+    site.meter.sized(math.prod(map(len, rows)))
     return list(itertools.product(*rows))
 
 
