@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable
-from types import ModuleType
-from typing import Any, Final, Protocol, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
+from nki_lab import query
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
-from nki_lab.lsp.requests import explain
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 
 NAME: Final = "nki-lab"
+EXPLAIN: Final = "nki-lab.explain"
+"""The command that gives the page of a code, as `nki-lab explain` prints it."""
 
 _PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
 _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
@@ -33,19 +34,14 @@ _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
 log = logging.getLogger(__name__)
 
 
-class Request(Protocol):
-    """A module of `requests`: the method it answers, what the server says of it, and the answer."""
-
-    METHOD: str
-    OPTIONS: object
-
-    def answer(self, server: Server, params: object) -> Awaitable[object]: ...
+Request = tuple[Callable[..., Awaitable[object]], object]
+"""The answer to a request, a function of the server and the parameters, and the server's offer of it."""
 
 
 class Server(LanguageServer):
-    """Keeps the open texts and the checker, and answers one editor's `requests`, each a module like `Request`."""
+    """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Iterable[ModuleType]) -> None:
+    def __init__(self, requests: Mapping[str, Request]) -> None:
         version = str(vars(sys.modules["nki_lab"])["__version__"])  # upstairs, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
@@ -55,18 +51,16 @@ class Server(LanguageServer):
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
-        for module in requests:
-            self._offer(module)
-        self.command(explain.COMMAND)(explain.run)
+        for method, (answer, offer) in requests.items():
+            self._offer(method, answer, offer)
+        self.command(EXPLAIN)(query.explain)
 
-    def _offer(self, module: ModuleType) -> None:
-        request = cast("Request", module)
-
+    def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
         async def handler(params: Any) -> object:
-            return await request.answer(self, params)
+            return await answer(self, params)
 
-        self.feature(request.METHOD, request.OPTIONS)(handler)
+        self.feature(method, offer)(handler)
 
     # -- the editor ------------------------------------------------------------------------------------------------
 
