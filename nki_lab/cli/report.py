@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from nki_lab.cli.sarif import cell_of, from_here, physical, sentence
-from nki_lab.cli.sarif import sarif as as_sarif
+from nki_lab.cli.sarif import cell_of, from_here, physical, sarif, sentence
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
@@ -63,16 +62,11 @@ def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-def sarif(found: Sequence[Diagnostic]) -> str:
-    """The findings as SARIF 2.1.0."""
-    return as_sarif(found, version())
-
-
 FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {
     "text": text,
     "json": as_json,
     "github": github,
-    "sarif": sarif,
+    "sarif": lambda found: sarif(found, version()),
 }
 
 

@@ -143,8 +143,4 @@ def notebook_bytes() -> int:
     return int(text)
 
 
-def _outside() -> str:
-    return resolve_target().target
-
-
-choice.outside = _outside
+choice.outside = lambda: resolve_target().target

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import CodeType, MethodType
 from typing import Any, Final, Self
 
@@ -213,10 +214,7 @@ class Kernel:
         plain = self.__dict__.get("_plain")
         if plain is None:
             return self.__qualname__
-        return (plain._with_fields, (self.grid, self.schedule))
-
-    def _with_fields(self, grid: tuple[int, ...], schedule: tuple[Any, ...]) -> Self:
-        return self._with(grid=grid, schedule=schedule)
+        return partial(plain._with, grid=self.grid, schedule=self.schedule), ()
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.__name__}{f'[{launching.shown(self.grid)}]' if self.grid else ''}>"

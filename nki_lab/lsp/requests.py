@@ -12,7 +12,7 @@ from lsprotocol import types as lsp
 from nki_lab import codes, query
 from nki_lab.diagnostic import Span
 from nki_lab.lsp.checker import Unit, findings_of, known_of
-from nki_lab.lsp.convert import SOURCE, diagnostic_of, markdown, plain
+from nki_lab.lsp.convert import SOURCE, diagnostic_of, plain
 from nki_lab.lsp.server import EXPLAIN, Request, Server
 from nki_lab.lsp.settings import SECTION
 from nki_lab.lsp.texts import Module
@@ -57,7 +57,7 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     arch, known = server.settings.arch(module.file), known_of(unit, module)
     text = await asyncio.to_thread(query.hover, module.text, *at, module.file, target=arch, known=known)
     parts = [part for part in (text, query.findings_text(here)) if part]
-    return lsp.Hover(markdown("\n\n---\n\n".join(parts))) if parts else None
+    return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n---\n\n".join(parts))) if parts else None
 
 
 # -- fixes -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import linecache
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.source.module import ModuleSource, keep, tree_of
+from nki_lab.source.scopes import bound_by
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
@@ -123,7 +124,7 @@ def meanings(tree: ast.Module, namespace: Mapping[str, object], context: Noteboo
     Arrays are entered in `context`. What only a run can know is imported from nowhere: it is unknown.
     """
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
-    bound = {name for node in tree.body for name in _defined(node)}
+    bound = {name for node in tree.body for name in bound_by(node)}
     read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     statements, unknown = [], []
     for name in read:
@@ -138,14 +139,6 @@ def meanings(tree: ast.Module, namespace: Mapping[str, object], context: Noteboo
             else:
                 unknown.append(name)
     return [*statements, *([f"from {NOTEBOOK} import {', '.join(unknown)}"] if unknown else [])]
-
-
-def _defined(node: ast.stmt) -> Iterator[str]:
-    """Names that a statement defines or imports."""
-    if isinstance(node, _DEFINITIONS):
-        yield node.name
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (item.asname or item.name.partition(".")[0] for item in node.names)
 
 
 def _spec(value: object) -> TensorSpec | None:

@@ -22,7 +22,7 @@ from nki_lab.query.entries import bare_signature, entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
-_LEGACY: Final = "neuronxcc."
+_BETA1_ROOT: Final = "neuronxcc."
 
 ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} | {"dma": KINDS["dma"]}
 """What engines are called in prose, by their names in declarations."""
@@ -40,7 +40,7 @@ def explain(name: str) -> str | None:
     whole = documentation(name.strip())
     if whole is not None:
         return whole
-    bare = name.strip().removeprefix(_LEGACY)
+    bare = name.strip().removeprefix(_BETA1_ROOT)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
     modules = ["nki.isa", "nki.language"]
@@ -79,7 +79,7 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     instruction = instruction_of(dotted)
     if instruction is not None:
         return _instruction(instruction, arch, here)
-    plain = dotted.removeprefix(_LEGACY)
+    plain = dotted.removeprefix(_BETA1_ROOT)
     module, _, name = plain.rpartition(".")
     own = None if dotted == plain and _is_removed(module, name) else entry(plain)
     if own is not None:
@@ -117,7 +117,7 @@ def _is_removed(module: str, name: str) -> bool:
 
 def instruction_of(dotted: str) -> Instruction | None:
     """Return the instruction that a name spelt in full means."""
-    module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    module, _, name = dotted.removeprefix(_BETA1_ROOT).rpartition(".")
     return TABLE.get(name) if module == "nki.isa" else None
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 UNKNOWN: Final = "__builtins__"
-"""A name whose value no checker knows: what a magic gives."""
+"""A name that every module has and whose value no checker knows: the result of a magic."""
 
 PRELUDE: Final = (
     "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"

@@ -18,7 +18,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.source.scopes import Scope, inner_nodes, module_scope
+from nki_lab.source.scopes import Scope, inner_nodes
 from nki_lab.source.trees import Extent, children, extent
 from nki_lab.source_files import lines_of
 
@@ -85,7 +85,7 @@ class ModuleSource:
     @cached_property
     def scope(self) -> Scope:
         """Return the module's names as Python's compiler sees them."""
-        return module_scope(self.tree)
+        return Scope("module", "<module>", None, (), self.tree.body)
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
