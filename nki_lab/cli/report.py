@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from nki_lab.cli.sarif import cell_of, from_here, physical, sarif, sentence
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
+from nki_lab.diagnostic import Diagnostic, coded_error, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
 
@@ -82,4 +82,4 @@ def explain(name: str) -> str:
     if found is not None:
         return found.rstrip()
     near = did_you_mean(name, [*known_names()])
-    raise error_of(diagnose("NKI006", f"{name!r} is no code and no name of NKI", help=near))
+    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=near)

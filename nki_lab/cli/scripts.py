@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose, error_of
 from nki_lab.source_files import read_source
 
 
@@ -77,4 +77,4 @@ def readable(path: str) -> Path:
         from nki_lab.isa.spelling import did_you_mean
 
         near = did_you_mean(file.name, (item.name for item in file.parent.iterdir()))
-    raise error_of(diagnose("NKI018", f"{path} {reason}", help=near))
+    raise coded_error("NKI018", f"{path} {reason}", help=near)

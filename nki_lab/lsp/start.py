@@ -8,7 +8,7 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,9 +30,7 @@ def serve(arguments: argparse.Namespace) -> int:
     """Serve one editor; gives the exit status: 0 where it said good-bye in order."""
     for package in ("pygls", "lsprotocol"):
         if importlib.util.find_spec(package) is None:
-            raise error_of(
-                diagnose("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
-            )
+            raise coded_error("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
@@ -309,8 +309,8 @@ class Call:
 
     def interrupted(self) -> NkiError:
         issued = f"{len(self.program)} instructions were issued"
-        return error_of(diagnose(INTERRUPTED, f"{self.launch.name} was interrupted after {issued}",
-                                 help="results of an interrupted run are not complete"))  # fmt: skip
+        message = f"{self.launch.name} was interrupted after {issued}"
+        return coded_error(INTERRUPTED, message, help="results of an interrupted run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
         item = diagnose(

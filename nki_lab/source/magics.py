@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN: Final = "__builtins__"
@@ -65,13 +66,13 @@ def _replaced(line: str) -> str:
     return f"{indent}pass" if _HELP.match(text) else line
 
 
+@dataclass(slots=True)
 class _State:
     """The strings and brackets that are open at the start of a line."""
 
-    def __init__(self) -> None:
-        self.quote = ""
-        self.depth = 0
-        self.joined = False
+    quote: str = ""
+    depth: int = 0
+    joined: bool = False
 
     @property
     def outside(self) -> bool:
