@@ -16,7 +16,7 @@ _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": 
 
 
 def version() -> str:
-    """The version of nki_lab. The package itself is upstairs of its command line, and loaded already."""
+    """Return the version of nki_lab. The package is of a higher layer, and loaded already."""
     found: str = vars(sys.modules["nki_lab"])["__version__"]
     return found
 

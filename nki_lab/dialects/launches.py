@@ -59,5 +59,5 @@ def filled(
         return args, dict(kwargs), True
     if inputs is None:
         return args, dict(kwargs), False
-    made = [inputs(item) if isinstance(item, TensorSpec) else item for item in given]
-    return tuple(made[: len(args)]), dict(zip(kwargs, made[len(args) :], strict=True)), True
+    values = [inputs(item) if isinstance(item, TensorSpec) else item for item in given]
+    return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True)), True

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from nki_lab.diagnostic import Diagnostic, error_class, error_of
 
 Missing = Callable[[str, str, Iterable[str]], "Diagnostic"]
-"""What is wrong with asking module (first argument) for a name (second) that is not among its names (third)."""
+"""Gives the finding of asking a module (first argument) for a name (second) that is not among its names (third)."""
 
 MARK: Final = "__nki_lab__"
 """Attribute of every module made here: its function of type Missing."""

@@ -15,7 +15,7 @@ from nki_lab.diagnostic import Diagnostic, Related, Span
 
 SOURCE: Final = "nki-lab"
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
-"""What the protocol ends a line with, and Python too."""
+"""The line ends of the protocol, and of Python."""
 
 _ENCODINGS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
@@ -59,7 +59,7 @@ def range_of(span: Span, line_text: Callable[[int], str], encoding: str) -> lsp.
 
 
 Place = Callable[[Span], lsp.Location | None]
-"""Where in the editor's documents a span stands; None where no document has it."""
+"""Gives the place of a span in the editor's documents; None where no document has it."""
 
 
 def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[str, lsp.Diagnostic] | None:

@@ -42,7 +42,7 @@ class Server(LanguageServer):
     """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
     def __init__(self, requests: Mapping[str, Request]) -> None:
-        version = str(vars(sys.modules["nki_lab"])["__version__"])  # upstairs, and loaded already
+        version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
@@ -88,7 +88,7 @@ class Server(LanguageServer):
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, text))
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """A message that made no sense, or a mistake of ours: for the log, not for the user's screen."""
+        """Log a message that made no sense, or a mistake of ours; the user's screen does not show it."""
         log.error("%s", error, exc_info=error)
 
     def leave(self, status: int) -> None:
@@ -99,11 +99,11 @@ class Server(LanguageServer):
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
-        """A text has another content; it is looked at once nothing more is typed."""
+        """Examine a text with new content, once nothing more is typed."""
         self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
 
     def unit_closed(self, uri: str, cells: list[str]) -> None:
-        """A file or notebook is closed: its findings go."""
+        """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
@@ -116,9 +116,9 @@ class Server(LanguageServer):
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
         for found in findings_of(unit, module):
             item = at_import(found, module.file)
-            shown = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
-            if shown is not None and shown[0] in reports:
-                reports[shown[0]].append(shown[1])
+            entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            if entry is not None and entry[0] in reports:
+                reports[entry[0]].append(entry[1])
         return reports
 
     def expect(self, unit: Unit) -> None:
@@ -150,7 +150,7 @@ class Server(LanguageServer):
             self._publish(uri, found, None if text is None else text.version, final=final)
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic], version: int | None, *, final: bool = True) -> None:
-        """Tell the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
+        """Send the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
         if not final and not found and uri not in self._published:
             return
         if self._published.get(uri) != found or (found and final):

@@ -87,8 +87,10 @@ class Module:
     def location(self, span: Span, encoding: str) -> lsp.Location | None:
         """Return the place of a span in the editor; None where it is not in one of the module's texts."""
         if span.file != self.file:
-            path = Path(span.file)
-            return lsp.Location(path.as_uri(), _unread_range(span)) if path.is_absolute() else None
+            # The lines of a file that is not open are not at hand, and taken for ASCII.
+            path, opening = Path(span.file), lsp.Position(span.line - 1, span.column - 1)
+            place = lsp.Range(opening, lsp.Position(span.end_line - 1, span.end_column - 1))
+            return lsp.Location(path.as_uri(), place) if path.is_absolute() else None
         number = bisect_right(self.starts, span.line - 1) - 1
         if number < 0:
             return None
@@ -108,11 +110,6 @@ class Module:
                 column = from_units(lines[position.line], position.character, encoding)
                 return start + position.line + 1, column + 1
         return None
-
-
-def _unread_range(span: Span) -> lsp.Range:
-    """Return a range in a file that is not open: its lines are not at hand, and taken for ASCII."""
-    return lsp.Range(lsp.Position(span.line - 1, span.column - 1), lsp.Position(span.end_line - 1, span.end_column - 1))
 
 
 def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:

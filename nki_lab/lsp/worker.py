@@ -68,7 +68,7 @@ class Answer:
 
 
 Message = Job | Close | None
-"""What the server sends; None at the end of the input."""
+"""A message of the server; None at the end of the input."""
 
 
 def packed(message: object) -> bytes:

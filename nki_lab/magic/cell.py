@@ -151,16 +151,13 @@ def _spec(value: object) -> TensorSpec | None:
 def _meaning(name: str, value: Any) -> str:
     """Return the statement that binds `name` to a module, a constant or a name of NKI; "" for another value."""
     if isinstance(value, ModuleType):
-        return f"import {value.__name__} as {name}" if _is_path(value.__name__) else ""
+        is_path = all(part.isidentifier() for part in value.__name__.split("."))
+        return f"import {value.__name__} as {name}" if is_path else ""
     if _is_constant(value) and len(repr(value)) <= _LONGEST:
         return f"{name} = {value!r}"
     module = getattr(type(value) if not callable(value) else value, "__module__", None)
     home = _home(value) if isinstance(module, str) else ""
     return f"{home} as {name}" if home else ""
-
-
-def _is_path(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
 
 
 def _is_constant(value: object) -> bool:

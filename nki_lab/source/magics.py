@@ -12,7 +12,7 @@ UNKNOWN: Final = "__builtins__"
 PRELUDE: Final = (
     "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
 )
-"""What stands above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
+"""The line above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
 
 _PYTHON_BODIES: Final = frozenset({"nki", "time", "timeit", "capture", "prun", "memit", "mprun", "python", "python3"})
 """Cell magics below which Python stands."""

@@ -27,7 +27,7 @@ PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError
 NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # Python's tokenizer ends lines with these; str.splitlines() has more
 KEPT: Final = 128
 KEPT_CHARACTERS: Final = 1 << 19
-"""How many parsed texts are kept, and how long they may be together."""
+"""The most parsed texts in the cache, and their most characters together."""
 
 V = TypeVar("V")
 
