@@ -415,7 +415,7 @@ def test_findings_for_github_are_one_escaped_line_each() -> None:
 
 
 def test_findings_as_sarif_name_rules_and_places() -> None:
-    (run,) = json.loads(report.sarif(FOUND))["runs"]
+    (run,) = json.loads(report.FORMATS["sarif"](FOUND))["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["NKI103", "NKI308"]
     first, second = run["results"]
     assert first["level"] == "error"

@@ -574,7 +574,7 @@ def test_an_interrupted_kernel_leaves_everything_usable(notebook: Notebook) -> N
     assert "stopped by NKI008" in done.text
     assert "nki_lab" not in done.printed
     assert local.builder is None
-    assert launches.collector() is None
+    assert launches.current_observer() is None
     assert environment._cells == [environment._Cell()]
     notebook.good("stop = False")
     assert notebook.good("%%nki\nadd(x, x)[0, 0]").value == 2

@@ -54,10 +54,12 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, function: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
-        made = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
-        made.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
-        made.set_defaults(command=function)
-        return made
+        subparser = commands.add_parser(
+            name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
+        )
+        subparser.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
+        subparser.set_defaults(command=function)
+        return subparser
 
     run = command("run", _run, "run a script with the dialects importable")
     run.add_argument("--target", help="trn1, trn2 or trn3, where the script names none")

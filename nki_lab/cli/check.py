@@ -51,7 +51,7 @@ def _count(value: str) -> int:
 def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
     from nki_lab.cli.checking import check_files, default_processes
-    from nki_lab.cli.sources import sources
+    from nki_lab.cli.sources import Sources
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
@@ -59,7 +59,9 @@ def check(arguments: argparse.Namespace) -> int:
     except (NkiError, ValueError) as error:
         print(error if isinstance(error, NkiError) else f"nki-lab check: error: {error}", file=sys.stderr)
         return USAGE
-    gathered = sources(arguments.paths, force_exclude=arguments.force_exclude)
+    gathered = Sources(arguments.force_exclude)
+    for path in arguments.paths:
+        gathered.add(Path(path))
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
     found = [*gathered.found, *(item for report in reports for item in report.findings)]

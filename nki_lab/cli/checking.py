@@ -103,10 +103,6 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
         return document.examine(request)
 
 
-def _findings(job: Job, source: bytes) -> list[Diagnostic]:
-    return job.selection.of(_examined(job, source).findings)
-
-
 def _fixed(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:
     """Return the source after all edits, their number, and the findings that are left.
 
@@ -117,7 +113,7 @@ def _fixed(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int
         after = fixed(source, found)
         if after is None:
             break
-        left = _findings(job, after.source)
+        left = job.selection.of(_examined(job, after.source).findings)
         if not no_worse(found, left):
             break
         source, found = after.source, left

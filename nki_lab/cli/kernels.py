@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nki_lab.cli.program import as_data
 from nki_lab.cli.scripts import execute, import_folder, readable
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
@@ -82,7 +82,7 @@ def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[st
 
 
 def _misspelt(message: str, example: str, *, limit: str = "") -> NkiError:
-    return error_of(diagnose("NKI012", message, limit=limit, help=f"for example {example}"))
+    return coded_error("NKI012", message, limit=limit, help=f"for example {example}")
 
 
 def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., object]:
@@ -94,8 +94,8 @@ def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., 
 
     kernels = [key for key, value in scope.items() if isinstance(value, Kernel)]
     near = did_you_mean(name, kernels)
-    raise error_of(diagnose("NKI102", f"{script} has no kernel {name}", help=near,
-                            limit=f"kernels: {', '.join(kernels) or 'none'}"))  # fmt: skip
+    limit = f"kernels: {', '.join(kernels) or 'none'}"
+    raise coded_error("NKI102", f"{script} has no kernel {name}", help=near, limit=limit)
 
 
 def trip_count_of(text: str) -> tuple[str, int]:
@@ -122,5 +122,8 @@ def value_of(text: str) -> tuple[str, object]:
     except (ValueError, SyntaxError):
         if re.fullmatch(r"[\w-]+", value):
             return name, value
-    raise error_of(diagnose("NKI012", f"--arg {text}: the value is neither a tensor nor a constant",
-                            help="a tensor is dtype[size,size], for example bfloat16[128,512]"))  # fmt: skip
+    raise coded_error(
+        "NKI012",
+        f"--arg {text}: the value is neither a tensor nor a constant",
+        help="a tensor is dtype[size,size], for example bfloat16[128,512]",
+    )

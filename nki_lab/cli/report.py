@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from nki_lab.cli.sarif import cell_of, from_here, physical, sentence
-from nki_lab.cli.sarif import sarif as as_sarif
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of, render
+from nki_lab.cli.sarif import cell_of, from_here, physical, sarif, sentence
+from nki_lab.diagnostic import Diagnostic, coded_error, render
 from nki_lab.export.findings import counts
 from nki_lab.isa.spelling import did_you_mean
 
@@ -17,7 +16,7 @@ _GITHUB_LEVELS: Final = {"error": "error", "warning": "warning", "information": 
 
 
 def version() -> str:
-    """The version of nki_lab. The package itself is upstairs of its command line, and loaded already."""
+    """Return the version of nki_lab. The package is of a higher layer, and loaded already."""
     found: str = vars(sys.modules["nki_lab"])["__version__"]
     return found
 
@@ -63,16 +62,11 @@ def _property(value: str) -> str:
     return _data(value).replace(":", "%3A").replace(",", "%2C")
 
 
-def sarif(found: Sequence[Diagnostic]) -> str:
-    """The findings as SARIF 2.1.0."""
-    return as_sarif(found, version())
-
-
 FORMATS: Final[dict[str, Callable[[Sequence[Diagnostic]], str]]] = {
     "text": text,
     "json": as_json,
     "github": github,
-    "sarif": sarif,
+    "sarif": lambda found: sarif(found, version()),
 }
 
 
@@ -88,4 +82,4 @@ def explain(name: str) -> str:
     if found is not None:
         return found.rstrip()
     near = did_you_mean(name, [*known_names()])
-    raise error_of(diagnose("NKI006", f"{name!r} is no code and no name of NKI", help=near))
+    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=near)

@@ -8,10 +8,9 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose, error_of
 from nki_lab.source_files import read_source
 
 
@@ -35,24 +34,18 @@ def execute(script: Path, name: str, *, show: bool) -> dict[str, Any]:
 def _failed(error: Exception, script: Path, show: bool) -> NkiError:
     """Return the error of a script, at its line that led there."""
     from nki_lab.kernel_runtime.issue.source_location import site_at, span_of
+    from nki_lab.source.callables import traceback_steps
 
     if show:
         traceback.print_exception(error)
-    places = [(frame.f_code, step) for frame, step in _frames(error) if frame.f_code.co_filename == str(script)]
+    codes = ((step.tb_frame.f_code, step.tb_lasti) for step in traceback_steps(error))
+    places = [item for item in codes if item[0].co_filename == str(script)]
     span = span_of(site_at(*places[-1])) if places else None
     text = f": {error}" if str(error) else ""
     return error_of(
         diagnose("NKI007", f"the script raised {type(error).__name__}{text}", span=span,
                  help="" if show else "nki-lab run --traceback shows how it came there")
     )  # fmt: skip
-
-
-def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
-    """Yield each frame of a traceback with its last instruction, the outermost first."""
-    step = error.__traceback__
-    while step is not None:
-        yield step.tb_frame, step.tb_lasti
-        step = step.tb_next
 
 
 @contextlib.contextmanager
@@ -84,4 +77,4 @@ def readable(path: str) -> Path:
         from nki_lab.isa.spelling import did_you_mean
 
         near = did_you_mean(file.name, (item.name for item in file.parent.iterdir()))
-    raise error_of(diagnose("NKI018", f"{path} {reason}", help=near))
+    raise coded_error("NKI018", f"{path} {reason}", help=near)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,50 +23,38 @@ _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages"}
 
 @dataclass(slots=True)
 class Sources:
-    """The files below some paths with their settings, and what was wrong on the way to them."""
-
-    files: list[tuple[Path, Configuration]] = field(default_factory=list)
-    found: list[Diagnostic] = field(default_factory=list)
-
-
-def sources(paths: Sequence[str], *, force_exclude: bool = False) -> Sources:
-    """The files at `paths` and in the folders there, each once, in the order of their names within a folder.
+    """The files below some paths with their settings, and the findings on the way to them.
 
     A file that is named is looked at whatever its ending, and though it is excluded, unless `force_exclude`.
     """
-    return _Search(force_exclude).of(paths)
 
+    force_exclude: bool = False
+    files: list[tuple[Path, Configuration]] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set)
+    _known: dict[Path, Configuration | None] = field(default_factory=dict)
 
-class _Search:
-    def __init__(self, force_exclude: bool) -> None:
-        self._force = force_exclude
-        self._seen: set[str] = set()
-        self._known: dict[Path, Configuration | None] = {}
-        self._out = Sources()
-
-    def of(self, paths: Iterable[str]) -> Sources:
-        for given in paths:
-            path = Path(given)
-            if _is(path.is_dir):
-                self._folder(path)
-            else:
-                self._file(path, named=True)
-        return self._out
+    def add(self, path: Path) -> None:
+        """Take in a file, or the files in a folder, each once, in the order of their names within a folder."""
+        if _is(path.is_dir):
+            self._folder(path)
+        else:
+            self._file(path, named=True)
 
     def _file(self, path: Path, *, named: bool) -> bool:
         """Take in a file; gives whether it, or what is wrong with its settings, is reported."""
         configuration = self._configuration(path.parent)
         if configuration is None:
             return True
-        if (self._force or not named) and configuration.excludes(path):
+        if (self.force_exclude or not named) and configuration.excludes(path):
             return False
         if not _is(path.is_file):  # a pipe in a folder would keep us waiting
-            self._out.found.append(_missing(path))
+            self.found.append(_missing(path))
             return True
         real = os.path.realpath(path)
         if real not in self._seen:
             self._seen.add(real)
-            self._out.files.append((path, configuration))
+            self.files.append((path, configuration))
         return True
 
     def _folder(self, top: Path) -> None:
@@ -74,7 +62,7 @@ class _Search:
         for path in self._below(top):
             seen = self._file(path, named=False) or seen
         if not seen:
-            self._out.found.append(_nothing(top))
+            self.found.append(_nothing(top))
 
     def _below(self, top: Path) -> Iterator[Path]:
         """The files in a folder. Links to folders are not followed: they may lead round in a circle."""
@@ -91,7 +79,7 @@ class _Search:
                     yield here / name
 
     def _refused(self, error: OSError) -> None:
-        self._out.found.append(unreadable(str(error.filename), error))
+        self.found.append(unreadable(str(error.filename), error))
 
     def _configuration(self, folder: Path) -> Configuration | None:
         """The settings for the files of a folder; None where they cannot be understood, which is reported once."""
@@ -99,7 +87,7 @@ class _Search:
             try:
                 self._known[folder] = configuration_of(folder)
             except NkiError as error:
-                self._out.found += [item for item in error.diagnostics if item not in self._out.found]
+                self.found += [item for item in error.diagnostics if item not in self.found]
                 self._known[folder] = None
         return self._known[folder]
 

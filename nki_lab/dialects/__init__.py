@@ -1,4 +1,4 @@
-"""The doors of both dialects: the modules that kernels import, and the kernel object behind `@nki.jit`."""
+"""The entry points of both dialects: the modules that kernels import, and the kernel object behind `@nki.jit`."""
 
 from nki_lab.dialects.activation import activate, deactivate, is_active
 

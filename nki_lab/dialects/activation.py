@@ -56,7 +56,7 @@ def real_packages() -> dict[str, str]:
 
 
 def _real(root: str) -> str:
-    """Where a package that is not ours would be imported from; empty where there is none."""
+    """Return the place that a package which is not ours would be imported from; empty where there is none."""
     loaded = sys.modules.get(root)
     if loaded is not None:
         return "" if is_ours(loaded) else str(getattr(loaded, "__file__", None) or "loaded already")

@@ -1,4 +1,4 @@
-"""What the surroundings decide: target and precision from arguments, environment and configuration.
+"""The choice of target and precision from arguments, environment and configuration.
 
 The environment is read here and nowhere else. Order: argument, notebook cell, environment, configuration, default.
 """
@@ -25,12 +25,12 @@ TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 PRECISE_VARIABLE: Final = "NKI_PRECISE_FP"
 NOTEBOOK_VARIABLE: Final = "NKI_LAB_NOTEBOOK_BYTES"
 NOTEBOOK_BYTES: Final = 5 * 2**20
-"""What one run may add to a saved notebook unless the environment says otherwise."""
+"""Bytes that one run may add to a saved notebook unless the environment says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """What the first line of a notebook cell says for all that the cell runs."""
+    """The options in the first line of a notebook cell, for all that the cell runs."""
 
     target: Arch | None = None
     strict: bool = False
@@ -69,7 +69,7 @@ def resolve_target(argument: str | Arch | None = None, *, kernel: str = "") -> A
 
 
 def target_origin() -> str:
-    """What decides on the target of a call that names none."""
+    """Return the name of the setting that decides on the target of a call that names none."""
     if _cells[-1].target is not None:
         return "the notebook cell"
     if os.environ.get(TARGET_VARIABLE, "").strip():
@@ -143,8 +143,4 @@ def notebook_bytes() -> int:
     return int(text)
 
 
-def _outside() -> str:
-    return resolve_target().target
-
-
-choice.outside = _outside
+choice.outside = lambda: resolve_target().target

@@ -6,6 +6,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import CodeType, MethodType
 from typing import Any, Final, Self
 
@@ -67,17 +68,17 @@ class Kernel:
         return self.inline(args, kwargs) if local.builder is not None else self.launch(args, kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run on the simulator; gives the results. Errors and warnings go to who collects calls, else are printed."""
-        collector = launches.collector()
-        if collector is not None:
-            return self._collected(collector, args, kwargs)
+        """Run on the simulator; gives the results. An observer gets errors and warnings, else they are printed."""
+        observer = launches.current_observer()
+        if observer is not None:
+            return self._observed(observer, args, kwargs)
         execution = self.execute(args, kwargs)
         announce(item for item in execution.diagnostics if item.code not in self.quiet)
         return execution.outputs
 
-    def _collected(self, collector: launches.Collector, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call that is told to `collector`; None where it had shapes for arguments, and computed nothing."""
-        given, named, valued = launches.filled(collector.inputs, args, kwargs)
+    def _observed(self, observer: launches.LaunchObserver, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run under an observer; gives None where the call had shapes for arguments, and computed nothing."""
+        given, named, valued = launches.filled(observer.inputs, args, kwargs)
         if not valued:
             launch = self.prepared()
             self.check_grid(launch.arch)
@@ -85,7 +86,7 @@ class Kernel:
         else:
             execution = self.execute(given, named, on_error="report", timed=True)
         loud = tuple(item for item in execution.diagnostics if item.code not in self.quiet)
-        collector.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
+        observer.launched(self.__name__, replace(execution, diagnostics=loud), (*given, *named.values()))
         if execution.error is not None:
             raise KeyboardInterrupt if execution.interrupted else execution.error
         return execution.outputs
@@ -213,10 +214,7 @@ class Kernel:
         plain = self.__dict__.get("_plain")
         if plain is None:
             return self.__qualname__
-        return (plain._with_fields, (self.grid, self.schedule))
-
-    def _with_fields(self, grid: tuple[int, ...], schedule: tuple[Any, ...]) -> Self:
-        return self._with(grid=grid, schedule=schedule)
+        return partial(plain._with, grid=self.grid, schedule=self.schedule), ()
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.__name__}{f'[{launching.shown(self.grid)}]' if self.grid else ''}>"

@@ -1,4 +1,4 @@
-"""Calls of kernels while somebody collects them: a notebook cell shows what ran in it."""
+"""Calls of kernels that are observed: a notebook cell shows the runs in it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.session import Execution
 
 
-class Collector(Protocol):
-    """Who is told of each call of a kernel.
+class LaunchObserver(Protocol):
+    """An observer of the calls of kernels.
 
     `inputs` makes the values of an argument of which only the shape is given; without it such a call is timed and
     computes nothing.
@@ -23,31 +23,31 @@ class Collector(Protocol):
         """Take the Run that `nki_lab.run` or `nki_lab.profile` is about to give."""
 
     def launched(self, name: str, execution: Execution, arguments: tuple[Any, ...]) -> None:
-        """Take what a plain call of a kernel left; `arguments` are as the kernel got them."""
+        """Take the result of a plain call of a kernel; `arguments` are as the kernel got them."""
 
 
-_collectors: list[Collector] = []
+_observers: list[LaunchObserver] = []
 
 
 @contextmanager
-def collected(collector: Collector) -> Iterator[None]:
-    """While this lasts, in all threads, calls of kernels are timed and told to `collector`, and print nothing."""
-    _collectors.append(collector)
+def observed_by(observer: LaunchObserver) -> Iterator[None]:
+    """While this lasts, in all threads, calls of kernels are timed and reported to `observer`, and print nothing."""
+    _observers.append(observer)
     try:
         yield
     finally:
-        _collectors.remove(collector)
+        _observers.remove(observer)
 
 
-def collector() -> Collector | None:
-    """Who collects now: the one that began last."""
-    return _collectors[-1] if _collectors else None
+def current_observer() -> LaunchObserver | None:
+    """Return the observer that began last; None where there is none."""
+    return _observers[-1] if _observers else None
 
 
-def tell(run: Any) -> None:
-    """Tell whoever collects of a run."""
-    if _collectors:
-        _collectors[-1].add(run)
+def report(run: Any) -> None:
+    """Report a run to the current observer."""
+    if _observers:
+        _observers[-1].add(run)
 
 
 def filled(
@@ -59,5 +59,5 @@ def filled(
         return args, dict(kwargs), True
     if inputs is None:
         return args, dict(kwargs), False
-    made = [inputs(item) if isinstance(item, TensorSpec) else item for item in given]
-    return tuple(made[: len(args)]), dict(zip(kwargs, made[len(args) :], strict=True)), True
+    values = [inputs(item) if isinstance(item, TensorSpec) else item for item in given]
+    return tuple(values[: len(args)]), dict(zip(kwargs, values[len(args) :], strict=True)), True

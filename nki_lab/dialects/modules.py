@@ -10,14 +10,13 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from nki_lab.diagnostic import Diagnostic, NkiError, error_class, error_of
-from nki_lab.kernel_runtime.issue.nki_api_names import unknown_name
+from nki_lab.diagnostic import Diagnostic, error_class, error_of
 
 Missing = Callable[[str, str, Iterable[str]], "Diagnostic"]
-"""What is wrong with asking module (first argument) for a name (second) that is not among its names (third)."""
+"""Gives the finding of asking a module (first argument) for a name (second) that is not among its names (third)."""
 
 MARK: Final = "__nki_lab__"
-"""Attribute of every module made here."""
+"""Attribute of every module made here: its function of type Missing."""
 
 
 class DialectModule(ModuleType):
@@ -27,23 +26,14 @@ class DialectModule(ModuleType):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         own = vars(self)
-        later = own[MARK].get(name)
-        if later is not None:
-            own[name] = value = later()
-            return value
-        raise self._refusal(name)
-
-    def _refusal(self, name: str) -> NkiError:
-        own = vars(self)
-        names = [key for key in (*own, *own[MARK]) if not key.startswith("_")]
-        diagnostic = own["__nki_missing__"](self.__name__, name, names)
-        if _is_import(sys._getframe(2)):
+        diagnostic = own[MARK](self.__name__, name, [key for key in own if not key.startswith("_")])
+        if _is_import(sys._getframe(1)):
             # `from nki.language import x` keeps the text of an ImportError, and drops that of an AttributeError.
-            return error_class(ImportError)((diagnostic,))
-        return error_of(diagnostic)
+            raise error_class(ImportError)((diagnostic,))
+        raise error_of(diagnostic)
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *vars(self)[MARK]} - {MARK, "__nki_missing__"})
+        return sorted({*vars(self)} - {MARK})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (importlib.import_module, (self.__name__,))
@@ -83,32 +73,19 @@ def _is_import(frame: FrameType) -> bool:
     return 0 <= frame.f_lasti < len(code) and dis.opname[code[frame.f_lasti]] == "IMPORT_FROM"
 
 
-def make_module(
-    name: str,
-    names: Mapping[str, Any],
-    *,
-    doc: str,
-    missing: Missing | None = None,
-    later: Mapping[str, Callable[[], Any]] | None = None,
-    stands_for: Any = None,
-) -> DialectModule:
-    """A module called `name` with `names` in it.
-
-    `later` are names whose values are made when they are asked for; `missing` says what is wrong with any other name;
-    `stands_for` is the class that the module means where it is used as a type.
-    """
-    module = DialectModule(name, doc) if stands_for is None else TypeModule(name, doc)
-    spec = ModuleSpec(name, None, origin="nki_lab", is_package=True)
-    module.__spec__ = spec
+def _make_module(name: str, described: Description, missing: Missing) -> DialectModule:
+    """Return the described module; `missing` says what is wrong with any other name."""
+    kind = DialectModule if described.stands_for is None else TypeModule
+    module = kind(name, described.doc)
+    module.__spec__ = ModuleSpec(name, None, origin="nki_lab", is_package=True)
     module.__package__ = name
     module.__path__ = []
     own = vars(module)
-    own[MARK] = dict(later or {})
-    own["__nki_missing__"] = missing or unknown_name
-    if stands_for is not None:
-        own["__nki_type__"] = stands_for
-    own["__all__"] = [key for key in names if not key.startswith("_")]
-    own.update(names)
+    own[MARK] = missing
+    if described.stands_for is not None:
+        own["__nki_type__"] = described.stands_for
+    own["__all__"] = [key for key in described.names if not key.startswith("_")]
+    own.update(described.names)
     return module
 
 
@@ -122,10 +99,7 @@ class Description(NamedTuple):
 
 def make_modules(descriptions: Mapping[str, Description], missing: Missing) -> dict[str, DialectModule]:
     """Return the described modules by name, each an attribute of its parent."""
-    table = {
-        name: make_module(name, item.names, doc=item.doc, missing=missing, stands_for=item.stands_for)
-        for name, item in descriptions.items()
-    }
+    table = {name: _make_module(name, item, missing) for name, item in descriptions.items()}
     for name, module in table.items():
         parent, _, last = name.rpartition(".")
         if parent in table:

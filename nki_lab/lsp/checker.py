@@ -145,8 +145,8 @@ def findings_of(unit: Unit, module: Module) -> list[Diagnostic]:
     earlier: Iterable[Diagnostic] = ()
     if unit.known_module is not None:
         line_map = LineMap(unit.known_module.lines, module.lines)
-        kept = [item for item in unit.known.findings if item not in unit.known_syntax]
-        earlier = line_map.findings(kept, module.file)
+        evaluated = [item for item in unit.known.findings if item not in unit.known_syntax]
+        earlier = line_map.findings(evaluated, module.file)
     return sorted([*(unit.syntax or ()), *earlier], key=lambda item: (item.line, item.column, item.code))
 
 

@@ -15,10 +15,12 @@ from nki_lab.diagnostic import Diagnostic, Related, Span
 
 SOURCE: Final = "nki-lab"
 LINE_END: Final = re.compile(r"\r\n|\n|\r")
-"""What the protocol ends a line with, and Python too."""
+"""The line ends of the protocol, and of Python."""
 
 _ENCODINGS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
+_DEPRECATED: Final = ("NKI601", "NKI602", "NKI603", "NKI604")
+"""Findings about deprecated spellings, which editors strike through."""
 _SEVERITIES: Final = {
     "error": lsp.DiagnosticSeverity.Error,
     "warning": lsp.DiagnosticSeverity.Warning,
@@ -57,7 +59,7 @@ def range_of(span: Span, line_text: Callable[[int], str], encoding: str) -> lsp.
 
 
 Place = Callable[[Span], lsp.Location | None]
-"""Where in the editor's documents a span stands; None where no document has it."""
+"""Gives the place of a span in the editor's documents; None where no document has it."""
 
 
 def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[str, lsp.Diagnostic] | None:
@@ -84,7 +86,7 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
         severity=_SEVERITIES[found.severity],
         code=found.code,
         source=SOURCE,
-        tags=_tags(found.code),
+        tags=[lsp.DiagnosticTag.Deprecated] if found.code in _DEPRECATED else None,
         related_information=others or None,
         data={"code": found.code, "title": codes.get(found.code).title},
     )
@@ -101,16 +103,6 @@ def at_import(found: Diagnostic, file: str) -> Diagnostic:
     others = [item for item in found.related if item is not origin]
     message = f"{found.message} ({Path(span.file).name}, line {span.line})"
     return replace(found, span=origin.span, message=message, related=(Related("it is found here", span), *others))
-
-
-def _tags(code: str) -> list[lsp.DiagnosticTag] | None:
-    """Deprecated spellings are struck through."""
-    return [lsp.DiagnosticTag.Deprecated] if code in ("NKI601", "NKI602", "NKI603", "NKI604") else None
-
-
-def markdown(text: str) -> lsp.MarkupContent:
-    """Return a text of ours as an editor renders it."""
-    return lsp.MarkupContent(lsp.MarkupKind.Markdown, text)
 
 
 def offset_of(text: str, starts: list[int], position: lsp.Position, encoding: str) -> int:

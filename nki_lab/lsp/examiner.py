@@ -51,7 +51,7 @@ class Examiner:
         self._open.pop(key, None)
         self._unwatch(key)
         if self._process is not None:
-            self._send(Close(key, True))
+            self._send(Close(key))
 
     def start(self) -> None:
         """Start the process, where it does not run."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterable
-from types import ModuleType
-from typing import Any, Final, Protocol, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
+from nki_lab import query
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
-from nki_lab.lsp.requests import explain
 from nki_lab.lsp.settings import Settings
 from nki_lab.lsp.texts import Module, Texts
 
 NAME: Final = "nki-lab"
+EXPLAIN: Final = "nki-lab.explain"
+"""The command that gives the page of a code, as `nki-lab explain` prints it."""
 
 _PYTHON: Final = [lsp.NotebookCellLanguage(language="python")]
 _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
@@ -33,20 +34,15 @@ _NOTEBOOKS: Final = lsp.NotebookDocumentSyncOptions(
 log = logging.getLogger(__name__)
 
 
-class Request(Protocol):
-    """A module of `requests`: the method it answers, what the server says of it, and the answer."""
-
-    METHOD: str
-    OPTIONS: object
-
-    def answer(self, server: Server, params: object) -> Awaitable[object]: ...
+Request = tuple[Callable[..., Awaitable[object]], object]
+"""The answer to a request, a function of the server and the parameters, and the server's offer of it."""
 
 
 class Server(LanguageServer):
-    """Keeps the open texts and the checker, and answers one editor's `requests`, each a module like `Request`."""
+    """Keeps the open texts and the checker, and answers one editor's `requests`, by their methods."""
 
-    def __init__(self, requests: Iterable[ModuleType]) -> None:
-        version = str(vars(sys.modules["nki_lab"])["__version__"])  # upstairs, and loaded already
+    def __init__(self, requests: Mapping[str, Request]) -> None:
+        version = str(vars(sys.modules["nki_lab"])["__version__"])  # of a higher layer, and loaded already
         super().__init__(NAME, version, lsp.TextDocumentSyncKind.Incremental, _NOTEBOOKS, protocol_cls=Dialogue)
         self.texts = Texts()
         self.settings = Settings(self.complain)
@@ -55,18 +51,16 @@ class Server(LanguageServer):
         self.on_leave: Callable[[], None] = lambda: None
         self._published: dict[str, list[lsp.Diagnostic]] = {}
         self._early: set[str] = set()  # units that were asked for findings before everything was known
-        for module in requests:
-            self._offer(module)
-        self.command(explain.COMMAND)(explain.run)
+        for method, (answer, offer) in requests.items():
+            self._offer(method, answer, offer)
+        self.command(EXPLAIN)(query.explain)
 
-    def _offer(self, module: ModuleType) -> None:
-        request = cast("Request", module)
-
+    def _offer(self, method: str, answer: Callable[..., Awaitable[object]], offer: object) -> None:
         # Any: pygls passes the server to a handler whose first parameter has a type of the server.
         async def handler(params: Any) -> object:
-            return await request.answer(self, params)
+            return await answer(self, params)
 
-        self.feature(request.METHOD, request.OPTIONS)(handler)
+        self.feature(method, offer)(handler)
 
     # -- the editor ------------------------------------------------------------------------------------------------
 
@@ -94,7 +88,7 @@ class Server(LanguageServer):
         self.window_log_message(lsp.LogMessageParams(lsp.MessageType.Warning, text))
 
     def report_server_error(self, error: Exception, source: object) -> None:
-        """A message that made no sense, or a mistake of ours: for the log, not for the user's screen."""
+        """Log a message that made no sense, or a mistake of ours; the user's screen does not show it."""
         log.error("%s", error, exc_info=error)
 
     def leave(self, status: int) -> None:
@@ -105,11 +99,11 @@ class Server(LanguageServer):
     # -- texts -----------------------------------------------------------------------------------------------------
 
     def text_changed(self, uri: str, *, opened: bool = False) -> None:
-        """A text has another content; it is looked at once nothing more is typed."""
+        """Examine a text with new content, once nothing more is typed."""
         self.checker.changed(uri, quiet=0 if opened else QUIET_SECONDS)
 
     def unit_closed(self, uri: str, cells: list[str]) -> None:
-        """A file or notebook is closed: its findings go."""
+        """Withdraw the findings of a file or notebook that is closed."""
         unit = self.checker.closed(uri)
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
@@ -122,9 +116,9 @@ class Server(LanguageServer):
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
         for found in findings_of(unit, module):
             item = at_import(found, module.file)
-            shown = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
-            if shown is not None and shown[0] in reports:
-                reports[shown[0]].append(shown[1])
+            entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
+            if entry is not None and entry[0] in reports:
+                reports[entry[0]].append(entry[1])
         return reports
 
     def expect(self, unit: Unit) -> None:
@@ -156,7 +150,7 @@ class Server(LanguageServer):
             self._publish(uri, found, None if text is None else text.version, final=final)
 
     def _publish(self, uri: str, found: list[lsp.Diagnostic], version: int | None, *, final: bool = True) -> None:
-        """Tell the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
+        """Send the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
         if not final and not found and uri not in self._published:
             return
         if self._published.get(uri) != found or (found and final):

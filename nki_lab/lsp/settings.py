@@ -15,7 +15,7 @@ from nki_lab.query import Configuration, configuration_of
 SECTION: Final = "nki-lab"
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
 SECONDS: Final = 12.0
-"""How long the kernels of one file are evaluated, where the editor does not say."""
+"""Seconds for which the kernels of one file are evaluated, where the editor does not say."""
 
 
 class Settings:

@@ -8,11 +8,11 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of the command."""
+    """Add the options of the command to a parser."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--stdio", action="store_true", help="speak over standard input and output (default)")
     group.add_argument("--tcp", metavar="HOST:PORT", type=_address, help="speak over one TCP connection")
@@ -27,12 +27,10 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve one editor; gives the exit status: 0 where it said good-bye in order."""
+    """Serve one editor; gives the exit status: 0 where it left in order."""
     for package in ("pygls", "lsprotocol"):
         if importlib.util.find_spec(package) is None:
-            raise error_of(
-                diagnose("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
-            )
+            raise coded_error("NKI022", f"the language server needs {package}", help="pip install 'nki-lab[lsp]'")
     level = logging.DEBUG if arguments.verbose else logging.WARNING
     logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
     if not arguments.verbose:

@@ -56,15 +56,6 @@ class Text:
         return self.lines[number - 1] if 0 < number <= len(self.lines) else ""
 
 
-@dataclass(slots=True)
-class Notebook:
-    """A notebook: its cells in order."""
-
-    uri: str
-    version: int
-    cells: list[lsp.NotebookCell]
-
-
 @dataclass(frozen=True)
 class Module:
     """A unit of checking: a file, or the code cells of a notebook one below the other.
@@ -96,8 +87,10 @@ class Module:
     def location(self, span: Span, encoding: str) -> lsp.Location | None:
         """Return the place of a span in the editor; None where it is not in one of the module's texts."""
         if span.file != self.file:
-            path = Path(span.file)
-            return lsp.Location(path.as_uri(), _unread_range(span)) if path.is_absolute() else None
+            # The lines of a file that is not open are not at hand, and taken for ASCII.
+            path, opening = Path(span.file), lsp.Position(span.line - 1, span.column - 1)
+            place = lsp.Range(opening, lsp.Position(span.end_line - 1, span.end_column - 1))
+            return lsp.Location(path.as_uri(), place) if path.is_absolute() else None
         number = bisect_right(self.starts, span.line - 1) - 1
         if number < 0:
             return None
@@ -117,11 +110,6 @@ class Module:
                 column = from_units(lines[position.line], position.character, encoding)
                 return start + position.line + 1, column + 1
         return None
-
-
-def _unread_range(span: Span) -> lsp.Range:
-    """Return a range in a file that is not open: its lines are not at hand, and taken for ASCII."""
-    return lsp.Range(lsp.Position(span.line - 1, span.column - 1), lsp.Position(span.end_line - 1, span.end_column - 1))
 
 
 def module_of(uri: str, texts: Sequence[Text], *, is_notebook: bool) -> Module:
@@ -160,7 +148,7 @@ class Texts:
     """Everything open, by URI."""
 
     texts: dict[str, Text] = field(default_factory=dict)
-    notebooks: dict[str, Notebook] = field(default_factory=dict)
+    notebooks: dict[str, list[lsp.NotebookCell]] = field(default_factory=dict)  # their cells in order
     _owner: dict[str, str] = field(default_factory=dict)
 
     def unit(self, uri: str) -> str:
@@ -180,40 +168,40 @@ class Texts:
 
     def module(self, unit: str) -> Module | None:
         """Return the module of a text or notebook; None where it is not open."""
-        notebook = self.notebooks.get(unit)
-        if notebook is None:
+        cells = self.notebooks.get(unit)
+        if cells is None:
             text = self.texts.get(unit)
             return None if text is None else module_of(unit, [text], is_notebook=False)
-        code = [cell.document for cell in notebook.cells if cell.kind == lsp.NotebookCellKind.Code]
+        code = [cell.document for cell in cells if cell.kind == lsp.NotebookCellKind.Code]
         return module_of(unit, [self.texts[uri] for uri in code if uri in self.texts], is_notebook=True)
 
     def open_notebook(self, params: lsp.DidOpenNotebookDocumentParams) -> None:
         """Take in a notebook with its cells."""
         given = params.notebook_document
-        self.notebooks[given.uri] = Notebook(given.uri, given.version, list(given.cells))
+        self.notebooks[given.uri] = list(given.cells)
         for item in params.cell_text_documents:
             self.open(item, given.uri)
 
     def change_notebook(self, params: lsp.DidChangeNotebookDocumentParams, encoding: str) -> list[str]:
         """Take in changes of a notebook; returns the removed cells."""
-        notebook = self.notebooks[params.notebook_document.uri]
-        notebook.version = params.notebook_document.version
         changes = params.change.cells
         if changes is None:
             return []
-        removed = self._restructure(notebook, changes.structure) if changes.structure is not None else []
+        removed = (
+            self._restructure(params.notebook_document.uri, changes.structure) if changes.structure is not None else []
+        )
         for item in changes.text_content or ():
             text = self.texts.get(item.document.uri)
             if text is not None:
                 text.apply(item.document.version, item.changes, encoding)
         return removed
 
-    def _restructure(self, notebook: Notebook, structure: lsp.NotebookDocumentCellChangeStructure) -> list[str]:
+    def _restructure(self, notebook: str, structure: lsp.NotebookDocumentCellChangeStructure) -> list[str]:
         """Take in new cells, and those that were removed or moved; return the URIs of the removed cells."""
         array = structure.array
-        notebook.cells[array.start : array.start + array.delete_count] = array.cells or ()
+        self.notebooks[notebook][array.start : array.start + array.delete_count] = array.cells or ()
         for item in structure.did_open or ():
-            self.open(item, notebook.uri)
+            self.open(item, notebook)
         removed = [item.uri for item in structure.did_close or ()]
         for uri in removed:
             self.close(uri)
@@ -221,8 +209,7 @@ class Texts:
 
     def close_notebook(self, uri: str) -> list[str]:
         """Forget a notebook; gives its cells."""
-        notebook = self.notebooks.pop(uri, None)
-        cells = [] if notebook is None else [cell.document for cell in notebook.cells]
+        cells = [cell.document for cell in self.notebooks.pop(uri, ())]
         for cell in cells:
             self.close(cell)
         return cells

@@ -12,12 +12,11 @@ from typing import Final
 
 from pygls.io_ import StdinAsyncReader, StdoutWriter, run_async
 
-from nki_lab.lsp.requests import code_action, configuration, diagnostics, hover, initialized, inlay_hint
+from nki_lab.lsp.requests import REQUESTS
 from nki_lab.lsp.server import Server
 from nki_lab.lsp.worker import own_streams
 
 LOCAL: Final = "127.0.0.1"
-REQUESTS: Final = (diagnostics, hover, code_action, inlay_hint, configuration, initialized)
 
 
 def serve_stdio() -> int:

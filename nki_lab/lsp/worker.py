@@ -51,10 +51,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The end of a document, or of the wait for its examination."""
+    """The end of a document."""
 
     key: str
-    forget: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Answer:
 
 
 Message = Job | Close | None
-"""What the server sends; None at the end of the input."""
+"""A message of the server; None at the end of the input."""
 
 
 def packed(message: object) -> bytes:
@@ -152,8 +151,7 @@ class Worker:
 
     def _take(self, message: Message) -> bool:
         if isinstance(message, Close):
-            if message.forget:
-                self._documents.pop(message.key, None)
+            self._documents.pop(message.key, None)
         elif isinstance(message, Job) and self._is_current(message):
             self._read_syntax(message)
         return message is not None

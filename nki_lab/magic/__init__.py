@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import types
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from IPython.core.displayhook import DisplayHook
@@ -18,13 +18,14 @@ from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects import activate
 from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
-from nki_lab.dialects.launches import collected
+from nki_lab.dialects.launches import observed_by
 from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.issue.user_frames import is_ours
 from nki_lab.magic import cell as cells
 from nki_lab.magic import completion, display
 from nki_lab.magic.runs import Runs, line
 from nki_lab.result.inputs import maker
+from nki_lab.source.callables import traceback_steps
 
 # Findings about the check itself; the run that follows has no such limits.
 _OF_THE_CHECK: Final = frozenset({"NKI120", "NKI121", "NKI122"})
@@ -124,7 +125,7 @@ class NkiMagics(Magics):
         value = None
         failed = True
         try:
-            with collected(runs):
+            with observed_by(runs):
                 value = cells.execute(cell, self.shell)
             failed = False
         except NkiError as error:
@@ -189,17 +190,9 @@ def _headline(item: Diagnostic) -> str:
 
 def _failure(error: NkiError, cell: cells.Cell) -> list[str]:
     """Return the end of a cell that a fault stopped: the findings stand above it, this names the call."""
-    called = next((step.tb_lineno for step in _steps(error) if _file_of(step) == cell.name), 0)
+    called = next((step.tb_lineno for step in traceback_steps(error) if _file_of(step) == cell.name), 0)
     first = error.diagnostics[0]
     return [display.headline(first, cell), *([f"called at line {called}"] if called and called != first.line else [])]
-
-
-def _steps(error: BaseException) -> Iterator[types.TracebackType]:
-    """Yield the steps of a traceback, the outermost first."""
-    step = error.__traceback__
-    while step is not None:
-        yield step
-        step = step.tb_next
 
 
 def _file_of(step: types.TracebackType) -> str:
@@ -210,7 +203,7 @@ def _strip(shell: InteractiveShell, error: BaseException, cell: cells.Cell) -> N
     """Have IPython show the traceback from the cell's own frame on, without frames of this package."""
 
     def lines() -> list[str]:
-        inner = itertools.dropwhile(lambda step: _file_of(step) != cell.name, _steps(error))
+        inner = itertools.dropwhile(lambda step: _file_of(step) != cell.name, traceback_steps(error))
         traceback: types.TracebackType | None = None
         for item in reversed([step for step in inner if not is_ours(step.tb_frame)]):
             traceback = types.TracebackType(traceback, item.tb_frame, item.tb_lasti, item.tb_lineno)

@@ -8,7 +8,7 @@ import linecache
 import math
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.source.module import ModuleSource, keep, tree_of
+from nki_lab.source.scopes import bound_by
 
 _CONSTANTS: Final = (bool, int, float, complex, str, type(None))
 _LONGEST: Final = 200  # characters of a constant that is handed to the check
@@ -123,7 +124,7 @@ def meanings(tree: ast.Module, namespace: Mapping[str, object], context: Noteboo
     Arrays are entered in `context`. What only a run can know is imported from nowhere: it is unknown.
     """
     # A cell may change what it reads, `a = a.T`; then the name's first meaning is still the notebook's.
-    bound = {name for node in tree.body for name in _defined(node)}
+    bound = {name for node in tree.body for name in bound_by(node)}
     read = dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     statements, unknown = [], []
     for name in read:
@@ -140,14 +141,6 @@ def meanings(tree: ast.Module, namespace: Mapping[str, object], context: Noteboo
     return [*statements, *([f"from {NOTEBOOK} import {', '.join(unknown)}"] if unknown else [])]
 
 
-def _defined(node: ast.stmt) -> Iterator[str]:
-    """Names that a statement defines or imports."""
-    if isinstance(node, _DEFINITIONS):
-        yield node.name
-    elif isinstance(node, ast.Import | ast.ImportFrom):
-        yield from (item.asname or item.name.partition(".")[0] for item in node.names)
-
-
 def _spec(value: object) -> TensorSpec | None:
     """Return the shape and dtype of an array; None for another value."""
     # Reading a shape runs nothing of the user's in arrays; in an object of a class of theirs it might.
@@ -158,16 +151,13 @@ def _spec(value: object) -> TensorSpec | None:
 def _meaning(name: str, value: Any) -> str:
     """Return the statement that binds `name` to a module, a constant or a name of NKI; "" for another value."""
     if isinstance(value, ModuleType):
-        return f"import {value.__name__} as {name}" if _is_path(value.__name__) else ""
+        is_path = all(part.isidentifier() for part in value.__name__.split("."))
+        return f"import {value.__name__} as {name}" if is_path else ""
     if _is_constant(value) and len(repr(value)) <= _LONGEST:
         return f"{name} = {value!r}"
     module = getattr(type(value) if not callable(value) else value, "__module__", None)
     home = _home(value) if isinstance(module, str) else ""
     return f"{home} as {name}" if home else ""
-
-
-def _is_path(name: str) -> bool:
-    return all(part.isidentifier() for part in name.split("."))
 
 
 def _is_constant(value: object) -> bool:

@@ -25,7 +25,7 @@ MOST_BYTES: Final = 256 << 10
 FOLDERS_UP: Final = 6
 """Folders above a kernel's that may hold its tests."""
 SECONDS: Final = 1.0
-"""How long one file is evaluated for its calls."""
+"""Seconds for which one file is evaluated for its calls."""
 
 Found = Mapping[str, tuple[Signature, ...]]
 

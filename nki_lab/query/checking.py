@@ -87,8 +87,8 @@ def _source_of(
             raise NkiError((unreadable(str(path), error),)) from None
     code = code_of(function)
     if code is None:
-        shown = str(getattr(function, "__name__", function))
-        raise NkiError((unreadable(shown, OSError("it is no function, and no path or source is given")),))
+        label = str(getattr(function, "__name__", function))
+        raise NkiError((unreadable(label, OSError("it is no function, and no path or source is given")),))
     lines = lines_of(code.co_filename, getattr(plain_function(function), "__globals__", None))
     if not lines:
         raise NkiError((unreadable(code.co_filename, OSError("its source is not at hand")),))
@@ -118,5 +118,5 @@ def _limited(facts: SyntaxFacts, name: str, line: int) -> SyntaxFacts:
     entries = [item for item in facts.functions if item.is_entry and item.node.name == name]
     at = [item for item in entries if line and first_line(item.node) <= line <= (item.node.end_lineno or line)]
     kernel = (at or entries)[-1:]
-    kept = tuple(item for item in facts.functions if kernel and item.kernel is kernel[0].node)
-    return replace(facts, functions=kept, _index={})
+    functions = tuple(item for item in facts.functions if kernel and item.kernel is kernel[0].node)
+    return replace(facts, functions=functions, _index={})

@@ -66,9 +66,9 @@ def issued(program: Program, file: str) -> dict[tuple[int, int], Issued]:
         place = program.sites[number]
         if place.file != file:
             continue
-        made = tuple(replace(instructed(which), count=count) for _, which, count in sorted(rows)[:MOST])
+        instructions = tuple(replace(instructed(which), count=count) for _, which, count in sorted(rows)[:MOST])
         total = sum(count for _, _, count in rows)
-        found.setdefault((place.line, place.column), Issued(program.arch.target, made, total))
+        found.setdefault((place.line, place.column), Issued(program.arch.target, instructions, total))
     return found
 
 

@@ -135,11 +135,11 @@ class _ModuleEvaluation:
             for kernel in part.kernels:
                 name = kernel.node.name
                 if _is_foreign(kernel):
-                    text = f"{name} is a kernel of neuronxcc.nki, which is not evaluated here"
-                    self._findings.append(messages.not_evaluated(facts, kernel, "NKI122", text))
+                    reason = "is a kernel of neuronxcc.nki, which is not evaluated here"
+                    self._findings.append(messages.not_evaluated(facts, kernel, reason))
                 elif part.module.function(name) is not kernel.node:
-                    text = f"{name} is made inside another function: only its syntax is checked"
-                    self._findings.append(messages.not_evaluated(facts, kernel, "NKI122", text))
+                    reason = "is made inside another function: only its syntax is checked"
+                    self._findings.append(messages.not_evaluated(facts, kernel, reason))
                 elif not known.get(name):
                     unshaped.append((part, kernel))
                 else:

@@ -21,13 +21,14 @@ def named(facts: SyntaxFacts, kernel: KernelFunction, signature: Signature, item
     return replace(item, related=(*item.related, where))
 
 
-def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, code: str, message: str) -> Diagnostic:
-    """Return a kernel that is not evaluated at all."""
-    return diagnose(code, message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
+def not_evaluated(facts: SyntaxFacts, kernel: KernelFunction, reason: str) -> Diagnostic:
+    """Return the NKI122 finding of a kernel that is not evaluated at all."""
+    message = f"{kernel.node.name} {reason}"
+    return diagnose("NKI122", message, span=facts.name_span(kernel.node), limit="the syntax rules apply in any case")
 
 
 def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> Diagnostic:
-    """Return a kernel that the time of its file does not reach."""
+    """Return the NKI120 finding of a kernel that the time of its file does not reach."""
     return diagnose(
         "NKI120",
         f"{kernel.node.name} is not evaluated: the kernels above it took the {seconds:g} seconds of a file",
@@ -38,7 +39,7 @@ def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> D
 
 
 def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
-    """Return a kernel that nothing tells the shapes of."""
+    """Return the NKI121 finding of a kernel whose shapes the source does not give."""
     names = ", ".join(parameters_of(kernel.node))
     return diagnose(
         "NKI121",

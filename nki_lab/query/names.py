@@ -22,10 +22,10 @@ from nki_lab.query.entries import bare_signature, entry
 from nki_lab.query.issued import limit_names
 
 _DOCUMENTED: Final = {"nki.language": "nl", "nki.isa": "nisa"}
-_LEGACY: Final = "neuronxcc."
+_BETA1_ROOT: Final = "neuronxcc."
 
 ENGINES: Final = {name: f"{KINDS[name]} Engine" for name in vocabulary.ENGINES} | {"dma": KINDS["dma"]}
-"""What engines are called in prose, by their names in declarations."""
+"""The engines' names in prose, by those in declarations."""
 
 
 def explain(name: str) -> str | None:
@@ -40,7 +40,7 @@ def explain(name: str) -> str | None:
     whole = documentation(name.strip())
     if whole is not None:
         return whole
-    bare = name.strip().removeprefix(_LEGACY)
+    bare = name.strip().removeprefix(_BETA1_ROOT)
     for prefix in ("nki.isa.", "nisa.", "nki.language.", "nl."):
         bare = bare.removeprefix(prefix)
     modules = ["nki.isa", "nki.language"]
@@ -79,9 +79,10 @@ def documentation(dotted: str, arch: Arch | None = None, here: str = "") -> str 
     instruction = instruction_of(dotted)
     if instruction is not None:
         return _instruction(instruction, arch, here)
-    plain = dotted.removeprefix(_LEGACY)
+    plain = dotted.removeprefix(_BETA1_ROOT)
     module, _, name = plain.rpartition(".")
-    own = None if dotted == plain and _is_removed(module, name) else entry(plain)
+    is_removed = name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
+    own = None if dotted == plain and is_removed else entry(plain)
     if own is not None:
         return own
     if module == "nki.collectives":
@@ -106,26 +107,15 @@ def _function(name: str, value: object, here: str) -> str | None:
     text = inspect.getdoc(value) if value is not None and (callable(value) or hasattr(value, "nki_op")) else None
     if not text:
         return None
-    parts = [f"```python\n{_heading(name, value)}\n```", here, text]
+    signature = bare_signature(value, _spelled) if inspect.isfunction(value) else ""
+    parts = [f"```python\n{name}{signature}\n```", here, text]
     return "\n\n".join(part for part in parts if part)
-
-
-def _is_removed(module: str, name: str) -> bool:
-    """Return whether the current dialect has a name no more."""
-    return name in nki_api_names.REMOVED.get(module, {}) or module.startswith("nki.compiler.")
 
 
 def instruction_of(dotted: str) -> Instruction | None:
     """Return the instruction that a name spelt in full means."""
-    module, _, name = dotted.removeprefix(_LEGACY).rpartition(".")
+    module, _, name = dotted.removeprefix(_BETA1_ROOT).rpartition(".")
     return TABLE.get(name) if module == "nki.isa" else None
-
-
-def _heading(name: str, value: object) -> str:
-    """Return a function's signature, as far as it says one."""
-    if not inspect.isfunction(value):
-        return name
-    return f"{name}{bare_signature(value, _spelled)}"
 
 
 def _tile_size(name: str, arch: Arch) -> str | None:
@@ -160,8 +150,10 @@ def _dtype(kind: DType) -> str:
 
 
 def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
-    """Signature, this call, what it does, operands, limits with the target's numbers, engine."""
-    parts = [f"```python\n{_call(instruction)}\n```", here, instruction.doc]
+    """Return signature, this call, effect, operands, limits with the target's numbers, and engine."""
+    indent = " " * len(f"nisa.{instruction.name}(")
+    call = textwrap.fill(f"nisa.{instruction.signature()}", 96, subsequent_indent=indent)  # broken between arguments
+    parts = [f"```python\n{call}\n```", here, instruction.doc]
     parts.append("**Arguments**\n\n" + "\n".join(f"- {_operand(item)}" for item in instruction.operands.values()))
     rules = [(item.code, limit_text(item, arch)) for item in instruction.limits]
     rules += [(item.code, item.text) for item in instruction.predicates]
@@ -172,19 +164,13 @@ def _instruction(instruction: Instruction, arch: Arch | None, here: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _call(instruction: Instruction) -> str:
-    """Return the signature, broken between arguments."""
-    opening = f"nisa.{instruction.name}("
-    return textwrap.fill(f"nisa.{instruction.signature()}", 96, subsequent_indent=" " * len(opening))
-
-
 def _operand(operand: Operand) -> str:
     dtypes = f", {' '.join(kind.name for kind in operand.dtypes)}" if operand.dtypes else ""
     return f"**{operand.name}**{place_of(operand)}{dtypes}: {operand.doc}"
 
 
 def place_of(operand: Operand) -> str:
-    """Dimensions and memories of a tensor operand."""
+    """Return dimensions and memories of a tensor operand."""
     return f" [{', '.join(operand.dims)}] in {' or '.join(operand.spaces)}" if operand.is_tensor else ""
 
 

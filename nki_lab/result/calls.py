@@ -46,10 +46,10 @@ def run(
         raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     # A collector of runs gets the failed ones too.
-    reported: session.OnError = on_error if launches.collector() is None else "report"
+    reported: session.OnError = on_error if launches.current_observer() is None else "report"
     execution = plain.execute(args, mine, target=target, options=chosen, on_error=reported, timed=True)
     done = Run(execution, plain.__name__, (*args, *mine.values()))
-    launches.tell(done)
+    launches.report(done)
     if execution.error is not None and on_error == "raise":
         raise KeyboardInterrupt if execution.interrupted else execution.error
     return done
@@ -101,7 +101,7 @@ def profile(
     launch = plain.prepared(target, chosen)
     plain.check_grid(launch.arch)
     done = Run(session.profile(launch, specs, mine, trip_counts), plain.__name__, (*specs, *mine.values()))
-    launches.tell(done)
+    launches.report(done)
     return done
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
@@ -40,7 +40,7 @@ def bound(function: Callable[..., object], args: Arguments, kwargs: Keywords) ->
     try:
         return signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise error_of(_misfit(function, signature, args, kwargs, str(error))) from None
+        raise _misfit(function, signature, args, kwargs, str(error)) from None
 
 
 def _misfit(
@@ -49,15 +49,16 @@ def _misfit(
     args: Arguments,
     kwargs: Keywords,
     reason: str,
-) -> Diagnostic:
+) -> NkiError:
     name = getattr(function, "__name__", "kernel")
     limit = f"{name}{signature}"
     parameters = signature.parameters
     variadic = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
     unknown = [] if variadic else [key for key in kwargs if key not in parameters]
     if unknown:
-        return diagnose("NKI002", f"{name} got an unexpected keyword argument {unknown[0]!r}", operand=unknown[0],
-                        limit=limit, help=did_you_mean(unknown[0], parameters))  # fmt: skip
+        message = f"{name} got an unexpected keyword argument {unknown[0]!r}"
+        near = did_you_mean(unknown[0], parameters)
+        return coded_error("NKI002", message, operand=unknown[0], limit=limit, help=near)
     named = [item for item in parameters.values() if item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)]
     positional = [item for item in named if item.kind is not item.KEYWORD_ONLY]
     given = {item.name for item in positional[: len(args)]} | set(kwargs)
@@ -65,12 +66,12 @@ def _misfit(
     if missing and len(args) <= len(positional):
         plural = "argument" if len(missing) == 1 else "arguments"
         message = f"{name} is called without its {plural} {', '.join(missing)}"
-        return diagnose("NKI003", message, limit=limit, help=f"pass {missing[0]}")
+        return coded_error("NKI003", message, limit=limit, help=f"pass {missing[0]}")
     if len(args) > len(positional):
         reason = f" takes {len(positional)} positional arguments, {len(args)} were given"
     else:
         reason = f": {reason}"
-    return diagnose("NKI002", f"{name}{reason}", limit=limit)
+    return coded_error("NKI002", f"{name}{reason}", limit=limit)
 
 
 @dataclasses.dataclass(slots=True)
@@ -108,12 +109,14 @@ class Intake:
     def take(self, name: str, value: object) -> object:
         """The argument `name` as the kernel gets it; NKI001 for what no kernel can take."""
         if isinstance(value, list) and not self.lists_allowed:
-            self._note_list(name)
+            limit = "a kernel argument is a tensor or an immutable constant"
+            note = diagnose("NKI114", f"argument {name} is a list", operand=name, limit=limit,
+                            help=f"pass a tuple: tuple({name})")  # fmt: skip
+            self.builder.note(note, self.builder.site())
         return self._take(name, value)
 
     def _take(self, name: str, value: object) -> object:
-        kind = kind_of(value)
-        if kind is not None:
+        if kind := kind_of(value):
             return self._array(name, value, kind)
         if isinstance(value, TensorSpec):
             return self._enter(name, value.shape, value.dtype, None, value, "numpy")
@@ -123,7 +126,7 @@ class Intake:
             raise refused(name, "a tensor of another kernel", "return it from that kernel, and pass the array you get")
         if isinstance(value, (tuple, list, dict, NKIObject)) or dataclasses.is_dataclass(value):
             return self._container(name, value)
-        if callable(value) or _is_torch_constant(value):
+        if callable(value) or (type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")):
             return value
         if isinstance(value, (set, frozenset)):
             remedy = "pass a tuple: a set has no order"
@@ -189,23 +192,7 @@ class Intake:
             object.__setattr__(record, field, item)
         return record
 
-    def _note_list(self, name: str) -> None:
-        self.builder.note(
-            diagnose(
-                "NKI114",
-                f"argument {name} is a list",
-                operand=name,
-                limit="a kernel argument is a tensor or an immutable constant",
-                help=f"pass a tuple: tuple({name})",
-            ),
-            self.builder.site(),
-        )
-
 
 def _fields(value: Any) -> Iterable[str]:
     names = [item.name for item in dataclasses.fields(value)] if dataclasses.is_dataclass(value) else []
     return dict.fromkeys([*names, *getattr(value, "__dict__", ())])
-
-
-def _is_torch_constant(value: object) -> bool:
-    return type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "Size")

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.dtype import FP8_E4M3, FP8_E4M3FN, DType, dtype_of
 
 Kind = Literal["numpy", "torch", "jax"]
@@ -93,15 +93,8 @@ def _dtype(array: Array, name: str) -> DType:
 
 def refused(name: str, what: str, help_text: str, *, limit: str = "") -> NkiError:
     """The NKI001 error for the argument `name`, which is `what`."""
-    return error_of(
-        diagnose(
-            "NKI001",
-            f"argument {name} is {what}",
-            operand=name,
-            limit=limit or "arguments are arrays, numbers, strings, dtypes, None, and tuples or NKIObjects of those",
-            help=help_text,
-        )
-    )
+    limit = limit or "arguments are arrays, numbers, strings, dtypes, None, and tuples or NKIObjects of those"
+    return coded_error("NKI001", f"argument {name} is {what}", operand=name, limit=limit, help=help_text)
 
 
 def _from_torch(value: Any, name: str) -> Array:

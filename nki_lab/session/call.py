@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.kernel_runtime.allocate import Allocation, allocate
 from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
@@ -37,9 +37,10 @@ from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import copied_arguments, values_of
+from nki_lab.source.callables import traceback_steps
 
 # IterationTracker of device loops up to which a run that failed in one of them is laid out to be looked at.
-_MOST_SHOWN: Final = 100_000
+_MOST_DRAWN: Final = 100_000
 
 # What only a mistake of ours raises inside our own code; users' mistakes are diagnosed, or are Type- and ValueErrors.
 _OUR_MISTAKES = (AttributeError, LookupError, AssertionError, ArithmeticError, NameError)
@@ -61,14 +62,14 @@ class Call:
         self.program = launch.program()
         self.builder = launch.builder(self.program)
         self.tracker = Tracker(self.program)
-        self.machine: Executor | None = None
+        self.executor: Executor | None = None
         self.inputs: list[Input] = []
         self.kind: arrays.Kind = "numpy"
         self.structure: object = None
         self.outputs: object = None
         self.flat: list[object] = []
-        self.found: list[Diagnostic] = list(launch.notes)
-        self.cached = self.valued = False
+        self.findings: list[Diagnostic] = list(launch.notes)
+        self.cached = self.computed = False
         self.argument_values: dict[int, arrays.Array] | None = None
         self.timeline: Timeline | None = None
         self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
@@ -96,13 +97,13 @@ class Call:
         with self._stage("numeric"):
             written = written_inputs(self.program, self.inputs)
             refuse_unchangeable(self.program, written)
-            machine = self._machine(self.allocation if self.launch.options.memory == "physical" else None)
-            machine.run(final=machine.done == 0)
+            executor = self._executor_for(self.allocation if self.launch.options.memory == "physical" else None)
+            executor.run(final=executor.done == 0)
             self.outputs = arrays.map_leaves(self.structure, self._returned)
             for item in written:
-                arrays.changed(item.original, machine.read(item.tensor), item.kind)
+                arrays.changed(item.original, executor.read(item.tensor), item.kind)
         if self.timed and self.program.registers:
-            self.path = machine.path
+            self.path = executor.path
             self.time()
 
     def specialise(self, args: Arguments, kwargs: Keywords, *, values: bool) -> None:
@@ -116,7 +117,7 @@ class Call:
             site = self.program.sites[self.builder.site()]
             error.diagnostics = tuple(placed(item, site) if site.file else item for item in error.diagnostics)
             raise
-        self.inputs, self.kind, self.valued = intake.inputs, intake.kind, values
+        self.inputs, self.kind, self.computed = intake.inputs, intake.kind, values
         self.seconds["numeric"] += time.perf_counter() - start
         before = self.seconds["numeric"]
         if self.timed:
@@ -137,13 +138,13 @@ class Call:
             try:
                 if self.find_path(refuse=True) if needed else self.path is not None or not self.program.registers:
                     self.timeline = timeline(self.program, self.path)
-                    self.found += (*self.timeline.diagnostics, *self.timeline.advice)
+                    self.findings += (*self.timeline.diagnostics, *self.timeline.advice)
                 else:
-                    self.found += self.allocation.diagnostics
+                    self.findings += self.allocation.diagnostics
             except NkiError as error:
                 if needed:
                     raise
-                self.found += error.diagnostics
+                self.findings += error.diagnostics
 
     def find_path(self, *, refuse: bool = False) -> bool:
         """Find the way through the device loops that holds for all data; its unknown parts join the findings.
@@ -157,7 +158,7 @@ class Call:
             return True
         if refuse and any(item.outcome == "fault" for item in found):
             raise error_of(*found)
-        self.found += found
+        self.findings += found
         return False
 
     @cached_property
@@ -165,29 +166,29 @@ class Call:
         """The addresses of the program, worked out once."""
         return allocate(self.program) if self.timeline is None else self.timeline.allocation
 
-    def time_what_there_is(self) -> None:
+    def time_failed_run(self) -> None:
         """Addresses and times of a kernel that failed, where they were asked for and can be worked out."""
         if self.timed and self.timeline is None and len(self.program):
             with contextlib.suppress(Exception):  # the user gets the fault; a picture of it is extra
-                if self.program.registers and self.machine is None:
+                if self.program.registers and self.executor is None:
                     self.find_path()
-                elif self.machine is not None:
-                    self.path = self.machine.path
-                if self.path is None or self.path.trips.sum() <= _MOST_SHOWN:
+                elif self.executor is not None:
+                    self.path = self.executor.path
+                if self.path is None or self.path.trips.sum() <= _MOST_DRAWN:
                     self.timeline = timeline(self.program, self.path)
 
     def check(self) -> None:
         with self._stage("check"):
-            self.found += syntax_findings(self.launch.function, self.launch.dialect)
-            self.found += self.builder.notes
+            self.findings += syntax_findings(self.launch.function, self.launch.dialect)
+            self.findings += self.builder.notes
             coverage = self.tracker.finish()
-            self.found += (*coverage.diagnostics, *self._judged(coverage))
-            self.found = without_consequences(self.found)
+            self.findings += (*coverage.diagnostics, *self._program_findings(coverage))
+            self.findings = without_consequences(self.findings)
         rejected = [item for item in self.diagnostics() if item.outcome == "reject"]
         if rejected and self.launch.options.strict:
             raise error_of(*rejected)
 
-    def _judged(self, coverage: Coverage) -> list[Diagnostic]:
+    def _program_findings(self, coverage: Coverage) -> list[Diagnostic]:
         """Return the findings of the rules in the program; in that of an earlier call, the findings of then."""
         known = _verdicts.get(self.program) if self.cached else None
         if known is not None:
@@ -249,24 +250,24 @@ class Call:
         """Return the values that something in the kernel looks at: everything issued so far is executed first."""
         self.program.observed = True
         with self._stage("numeric"):
-            machine = self._machine()
-            machine.run(final=False)
-            return machine.read(tensor)
+            executor = self._executor_for()
+            executor.run(final=False)
+            return executor.read(tensor)
 
     # -- values ------------------------------------------------------------------------------------------------------
 
-    def _machine(self, allocation: Allocation | None = None) -> Executor:
-        """Return the machine of the run; with an `allocation` one for the whole program, each tensor at its address."""
-        if self.machine is None or allocation is not None:
+    def _executor_for(self, allocation: Allocation | None = None) -> Executor:
+        """Return the executor of the run; with an `allocation` that of the whole program, at its addresses."""
+        if self.executor is None or allocation is not None:
             values = {item.tensor._buffer.id: item.values for item in self.inputs if item.values is not None}
-            self.machine = Executor(self.program, values, self.tracker, allocation)
-        return self.machine
+            self.executor = Executor(self.program, values, self.tracker, allocation)
+        return self.executor
 
     def _returned(self, leaf: object) -> object:
         """Return a part of the kernel's result, a tensor as an array of the caller's library."""
         if not isinstance(leaf, NkiTensor):
             return leaf
-        values = self._machine().hand_out(leaf)
+        values = self._executor_for().hand_out(leaf)
         values = values.view(np.dtype(leaf._dtype.host)) if leaf._dtype.kind == "packed" else values
         self.flat.append(arrays.give_back(values, self.kind))
         return self.flat[-1]
@@ -275,7 +276,7 @@ class Call:
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return the findings so far, each once."""
-        return tuple(dict.fromkeys((*self.found, *(self.machine.diagnostics if self.machine else ()))))
+        return tuple(dict.fromkeys((*self.findings, *(self.executor.diagnostics if self.executor else ()))))
 
     def result(self, error: NkiError | None = None) -> Execution:
         common = Execution(
@@ -284,7 +285,7 @@ class Call:
             timings=Timings(**self.seconds),
             cached=self.cached,
             timeline=self.timeline,
-            values=values_of(self.timeline, self.argument_values, computed=self.valued),
+            values=values_of(self.timeline, self.argument_values, computed=self.computed),
         )
         if error is None:
             return replace(common, outputs=self.outputs, flat=tuple(self.flat))
@@ -295,21 +296,21 @@ class Call:
         """The instruction whose values could not be computed, else the last one that was issued; -1: none."""
         if self.timeline is not None and self.timeline.program is not self.program:
             return len(self.timeline.program) - 1  # it ends where the run did
-        failed = -1 if self.machine is None else self.machine.failed
+        failed = -1 if self.executor is None else self.executor.failed
         return failed if failed >= 0 else len(self.program) - 1
 
     def close(self) -> None:
         """Release the values: tensors that the kernel left lying around keep the builder alive."""
         self.builder.reader = None
-        if self.machine is not None:
-            self.found += self.machine.diagnostics
-            self.machine.close()
-            self.machine = None
+        if self.executor is not None:
+            self.findings += self.executor.diagnostics
+            self.executor.close()
+            self.executor = None
 
     def interrupted(self) -> NkiError:
         issued = f"{len(self.program)} instructions were issued"
-        return error_of(diagnose(INTERRUPTED, f"{self.launch.name} was interrupted after {issued}",
-                                 help="results of an interrupted run are not complete"))  # fmt: skip
+        message = f"{self.launch.name} was interrupted after {issued}"
+        return coded_error(INTERRUPTED, message, help="results of an interrupted run are not complete")
 
     def _our_fault(self, error: Exception) -> NkiError:
         item = diagnose(
@@ -319,15 +320,13 @@ class Call:
             help="please report the kernel together with this message",
         )
         site = innermost_site(error.__traceback__)
-        if site is None and self.machine is not None and len(self.program):
-            index = min(self.machine.done, len(self.program) - 1)
+        if site is None and self.executor is not None and len(self.program):
+            index = min(self.executor.done, len(self.program) - 1)
             site = self.program.sites[self.program.op_site[index]]
         return error_of(placed(item, site) if site is not None else item)
 
 
 def _raised_by_us(error: BaseException) -> bool:
     """Whether the innermost frame of the traceback is nki_lab's."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback is not None and is_ours(traceback.tb_frame)
+    steps = list(traceback_steps(error))
+    return bool(steps) and is_ours(steps[-1].tb_frame)

@@ -27,7 +27,7 @@ def execute(
     except NkiError as error:
         if on_error == "raise":
             raise
-        call.time_what_there_is()
+        call.time_failed_run()
         return call.result(error)
     except KeyboardInterrupt:
         if on_error == "raise":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from types import CodeType
 from typing import Final
@@ -55,7 +55,7 @@ def _check(function: Callable[..., object], code: CodeType, dialect: Dialect) ->
     scope = _scope_of(facts, code)
     if scope is None:
         return []
-    search = _OneKernel(facts.module, scope, dialect)
+    search = KernelSearch(facts.module, entries={scope: dialect})
     own = replace(facts, functions=search.found_functions(), classes=search.found_classes(), _index={})
     return known_syntax_findings(own, on_host=False)
 
@@ -70,15 +70,3 @@ def _scope_of(facts: SyntaxFacts, code: CodeType) -> NameUses | None:
         ):
             return scope
     return None
-
-
-class _OneKernel(KernelSearch):
-    """The search for kernel code that starts from one kernel, and not from all that the module has."""
-
-    def __init__(self, module: NameUses, kernel: NameUses, dialect: Dialect) -> None:
-        self._kernel = kernel
-        self._dialect: Dialect = dialect
-        super().__init__(module, ())
-
-    def _find_entries(self, kernel_names: Iterable[str]) -> None:
-        self.entries[self._kernel] = self._dialect

@@ -36,11 +36,11 @@ def summarise(program: Program) -> Summary:
     unknown: set[str] = set()
     for variant, count in counted(program):
         totals["flops"] += count * variant.instruction.flops(variant.use)
-        moved = _dma_bytes(variant)
-        if moved is None:
-            unknown.add("dma_bytes")
-        else:
-            totals["dma_bytes"] += count * moved
+        cost = variant.instruction.cost
+        if isinstance(cost, Unmodelled):
+            unknown |= {"dma_bytes"} if variant.engine == "dma" else set()
+        elif variant.engine == "dma":
+            totals["dma_bytes"] += count * int(cost(variant.use).bytes)
         for name, is_out in zip(variant.names, variant.outs, strict=True):
             view = variant.use.types[name]
             if variant.use.space(name) == HBM:
@@ -55,10 +55,3 @@ def counted(program: Program) -> list[tuple[Variant, int]]:
     rows = np.frombuffer(program.op_variant, np.uint32)
     counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist()
     return list(zip(program.variants, counts, strict=True))
-
-
-def _dma_bytes(variant: Variant) -> int | None:
-    if variant.engine != "dma":
-        return 0
-    cost = variant.instruction.cost
-    return None if isinstance(cost, Unmodelled) else int(cost(variant.use).bytes)

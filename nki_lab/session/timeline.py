@@ -115,7 +115,7 @@ def _summary(line: Timeline) -> Summary:
     peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
     moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
     traffic = arch.mbu_bytes_per_ns * nanoseconds
-    on_sbuf, on_psum = _occupied(line)
+    in_sbuf, in_psum = _peak_use(line)
     return Summary(
         counts,
         makespan_ns=nanoseconds,
@@ -128,8 +128,8 @@ def _summary(line: Timeline) -> Summary:
         launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
         sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
         psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
-        sbuf_occupied_bytes_per_partition=on_sbuf,
-        psum_occupied_bytes_per_partition=on_psum,
+        sbuf_occupied_bytes_per_partition=in_sbuf,
+        psum_occupied_bytes_per_partition=in_psum,
         mfu=flops / peak if peak else 0.0,
         hfu=(flops + transposes) / peak if peak else 0.0,
         mbu=moved / traffic if traffic else 0.0,
@@ -156,7 +156,7 @@ def _busy(line: Timeline) -> dict[str, float]:
     return {name: picoseconds / _PICOSECONDS for name, picoseconds in busy.items()}
 
 
-def _occupied(line: Timeline) -> tuple[int, int]:
+def _peak_use(line: Timeline) -> tuple[int, int]:
     """The most bytes of a partition of SBUF and of PSUM that are in use at one time: the largest in `usage`.
 
     A tensor is in use from the begin of its first access to the end of its last. That is another figure than the peak,
@@ -196,6 +196,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.throttle_reason,
         "confidence": timing.confidence,
     }  # fmt: skip
+    path = timing.path.row[timing.path.row >= 0]
     patterns = _Patterns()
     views = [(view.buffer.id, patterns.of(view.type.dtype.name, view.type.shape, view.type.strides), view.offset,
               INDIRECTIONS.index(view.type.indirect or "none")) for view in program.views]  # fmt: skip
@@ -217,17 +218,11 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
             "work_unit": [variant.instruction.work_unit for variant in program.variants],
         },
         "iterations": _columns(("parent", "loop", "value", "site"), program.iterations),
-        "critical": {"row": _path_rows(timing)},
+        "critical": {"row": path[np.append(True, path[1:] != path[:-1])[: len(path)]]},  # each op once
         **_sources(program),
     }  # fmt: skip
     tables["patterns"], tables["dims"] = patterns.tables()
     return tables
-
-
-def _path_rows(timing: Timing) -> Array:
-    """The ops of the critical path, each once."""
-    row = timing.path.row[timing.path.row >= 0]
-    return row[np.append(True, row[1:] != row[:-1])] if len(row) else row
 
 
 def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:

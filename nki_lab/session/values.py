@@ -105,48 +105,35 @@ class RunValues:
         return np.argsort(self._timeline.timing.start, kind="stable")
 
     def _writers(self, buffer: int) -> NDArray[np.int64]:
-        """Return the ops that write bytes of a buffer, also through tensors that lie over it."""
-        return self._writes.of(self._overlaps.sharing(buffer))
+        """Return the ops that write bytes of a buffer, also through tensors that lie over it, ascending."""
+        op, start = self._writes
+        return np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer)]))
 
     @cached_property
-    def _writes(self) -> _Writes:
-        return _Writes(self._timeline.program)
-
-    @cached_property
-    def _overlaps(self) -> _Overlaps:
-        return _Overlaps(self._timeline.program, self._allocation)
-
-
-class _Writes:
-    """The ops that write to each buffer."""
-
-    def __init__(self, program: Program) -> None:
+    def _writes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The writing ops sorted by buffer, and the index of each buffer's first one."""
+        program = self._timeline.program
         accesses = access_columns(program)
         rows = np.flatnonzero(accesses.is_out)
         rows = rows[np.argsort(accesses.buffer[rows], kind="stable")]
-        self._op = accesses.op[rows]
-        self._start = np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
+        return accesses.op[rows], np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
 
-    def of(self, buffers: Iterable[int]) -> NDArray[np.int64]:
-        """Return the ops that write to one of some buffers, ascending."""
-        return np.unique(np.concatenate([self._op[self._start[n] : self._start[n + 1]] for n in buffers]))
-
-
-class _Overlaps:
-    """The on-chip tensors with bytes in common: those that users placed, in physical memory all."""
-
-    def __init__(self, program: Program, allocation: Allocation | None) -> None:
-        spaces = {space: number for number, space in enumerate(("sbuf", "psum"))}
-        rows = []
-        for buffer in program.buffers:
+    @cached_property
+    def _boxes(self) -> NDArray[np.int64]:
+        """The memory, partitions and bytes of buffers that may overlap: those that users placed, in physical memory
+        all.
+        """
+        allocation, rows = self._allocation, []
+        for buffer in self._timeline.program.buffers:
             partition, byte = buffer.address or (-1, -1)
             if allocation is not None and buffer.on_chip:
                 partition, byte = int(allocation.partition[buffer.id]), int(allocation.byte[buffer.id])
-            memory = 2 * buffer.core + spaces[buffer.space.value] if buffer.on_chip and partition >= 0 else -1
+            placed = buffer.on_chip and partition >= 0
+            memory = 2 * buffer.core + (buffer.space.value == "psum") if placed else -1
             rows.append((memory, partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes))
-        self._boxes = np.array(rows, np.int64).reshape(-1, 5)
+        return np.array(rows, np.int64).reshape(-1, 5)
 
-    def sharing(self, buffer: int) -> list[int]:
+    def _overlapping(self, buffer: int) -> list[int]:
         """Return a buffer and the buffers that overlap it."""
         memory, top, bottom, low, high = self._boxes[buffer].tolist()
         if memory < 0:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from types import CodeType
+from collections.abc import Iterator
+from types import CodeType, TracebackType
 
 MOST_LAYERS = 8
 
@@ -16,6 +17,14 @@ def plain_function(value: object) -> object:
             break
         value = inner
     return inspect.unwrap(value) if callable(value) else value
+
+
+def traceback_steps(error: BaseException) -> Iterator[TracebackType]:
+    """Yield the steps of an error's traceback, the outermost first."""
+    step = error.__traceback__
+    while step is not None:
+        yield step
+        step = step.tb_next
 
 
 def code_of(value: object) -> CodeType | None:

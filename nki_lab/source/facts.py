@@ -214,17 +214,13 @@ def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses |
 def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:
     """Return the module that `read` makes of a text; the error of an NKI101 diagnostic where it makes none."""
     text = normalized(source if isinstance(source, str) else _decoded(source, file))
-    if unreadable := _UNREADABLE.search(text):
-        raise error_of(_unreadable(unreadable, file))
+    if found := _UNREADABLE.search(text):
+        kind = "a null character" if found[0] == "\0" else f"half of a surrogate pair (U+{ord(found[0]):04X})"
+        raise error_of(not_python(f"the source contains {kind}", _span_after(text[: found.start()], file)))
     try:
         return read(text, file)
     except PARSER_FAILURES as failure:
         raise error_of(unparsable(failure, file, text.split("\n"))) from None
-
-
-def _unreadable(found: re.Match[str], file: str) -> Diagnostic:
-    kind = "a null character" if found.group() == "\0" else f"half of a surrogate pair (U+{ord(found.group()):04X})"
-    return not_python(f"the source contains {kind}", _span_after(found.string[: found.start()], file))
 
 
 def _span_after(text: str, file: str) -> Span:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -52,19 +52,22 @@ class KernelClass:
 
 
 class KernelSearch:
-    """Finds the kernels of a module, then follows the names in their bodies."""
+    """Finds the kernels of a module, or starts from given `entries`, then follows the names in their bodies."""
 
-    def __init__(self, module: NameUses, kernel_names: Iterable[str]) -> None:
+    def __init__(
+        self, module: NameUses, kernel_names: Iterable[str] = (), entries: Mapping[NameUses, Dialect] | None = None
+    ) -> None:
         self.module = module
         self.scopes = list(module.subtree())
         self.file_dialect: Dialect = self._dialect_of_imports()
-        self.entries: dict[NameUses, Dialect] = {}
+        self.entries = dict(entries or {})
         self.functions: dict[NameUses, KernelFunction] = {}
         self.classes: dict[NameUses, Dialect] = {}
         self.instantiations: dict[NameUses, list[ast.Call]] = {}
         self.methods: dict[str, list[NameUses]] = {}
         self.attributes: set[str] = set()
-        self._find_entries(frozenset(kernel_names))
+        if entries is None:
+            self._find_entries(frozenset(kernel_names))
         for dialect in ("current", "beta1"):  # what both reach is held to the stricter, current rules
             for entry, its_dialect in self.entries.items():
                 if its_dialect == dialect:

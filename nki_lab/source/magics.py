@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 UNKNOWN: Final = "__builtins__"
-"""A name whose value no checker knows: what a magic gives."""
+"""A name that every module has and whose value no checker knows: the result of a magic."""
 
 PRELUDE: Final = (
     "from __other_cells__ import *; import nki, nki.isa as nisa, nki.language as nl, nki.typing as nt, numpy as np"
 )
-"""What stands above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
+"""The line above a text that is a part of something: its names may be bound elsewhere, those of NKI by custom."""
 
 _PYTHON_BODIES: Final = frozenset({"nki", "time", "timeit", "capture", "prun", "memit", "mprun", "python", "python3"})
 """Cell magics below which Python stands."""
@@ -65,13 +66,13 @@ def _replaced(line: str) -> str:
     return f"{indent}pass" if _HELP.match(text) else line
 
 
+@dataclass(slots=True)
 class _State:
     """The strings and brackets that are open at the start of a line."""
 
-    def __init__(self) -> None:
-        self.quote = ""
-        self.depth = 0
-        self.joined = False
+    quote: str = ""
+    depth: int = 0
+    joined: bool = False
 
     @property
     def outside(self) -> bool:

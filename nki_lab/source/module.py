@@ -18,7 +18,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.source.scopes import Scope, inner_nodes, module_scope
+from nki_lab.source.scopes import Scope, inner_nodes
 from nki_lab.source.trees import Extent, children, extent
 from nki_lab.source_files import lines_of
 
@@ -27,7 +27,7 @@ PARSER_FAILURES: Final = (SyntaxError, ValueError, OverflowError, RecursionError
 NEWLINE: Final = re.compile(r"\r\n|\r|\n")  # Python's tokenizer ends lines with these; str.splitlines() has more
 KEPT: Final = 128
 KEPT_CHARACTERS: Final = 1 << 19
-"""How many parsed texts are kept, and how long they may be together."""
+"""The most parsed texts in the cache, and their most characters together."""
 
 V = TypeVar("V")
 
@@ -85,7 +85,7 @@ class ModuleSource:
     @cached_property
     def scope(self) -> Scope:
         """Return the module's names as Python's compiler sees them."""
-        return module_scope(self.tree)
+        return Scope("module", "<module>", None, (), self.tree.body)
 
     @cached_property
     def stars(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from nki_lab.source.trees import FUNCTIONS, attribute_path, children, parameters
 
 _PACKAGES: Final = ("neuronxcc.nki", "nki")
 _ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
-# Framework doors of Beta 1 and this package's own; the kernel is the decorated function or the first argument.
+# Entry points of frameworks for Beta 1 and of this package; the kernel is the decorated function or the first argument.
 OTHER_ENTRIES: Final = {
     "torch_neuronx.nki_jit": "beta1",
     "torch_neuronx.xla_impl.ops.nki_jit": "beta1",
@@ -25,7 +25,7 @@ OTHER_ENTRIES: Final = {
     "nki_lab.compile": "",
 }
 ENTRY_NAMES: Final = _ENTRIES | {name.rpartition(".")[2] for name in OTHER_ENTRIES}
-"""What the last part of every entry point's name is."""
+"""The last parts of the entry points' names."""
 _ALIAS_DEPTH: Final = 8
 
 

@@ -37,9 +37,7 @@ def _is_method_call(node: ast.Call) -> bool:
 
 def assertion_place(node: ast.Assert) -> ast.AST:
     """Return the node whose place a failing assert has: its test, the last comparison of that, or the statement."""
-    if _PARTS_HAVE_PLACES:
-        return node.test
-    return (last_comparison(node.test) if _JUMPS_KEEP_COMPARISONS else None) or node
+    return node.test if _PARTS_HAVE_PLACES else after(node.test, node)
 
 
 def iteration_place(iterated: ast.expr, owner: ast.AST) -> ast.AST:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Final
 
+from nki_lab.source.magics import UNKNOWN  # what stands under `if __builtins__:` is not judged
 from nki_lab.source.moved_lines import moved_text
 
 TRIES: Final = 24
@@ -20,9 +21,6 @@ _WIDTHS: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 """Pieces that are read as one, where the first does not end by itself."""
 _PIECE_LINES: Final = 400
 _SMALL: Final = 20
-
-UNKNOWN_NAME: Final = "__builtins__"
-"""A name that every module has and whose value no checker knows: what stands under `if __builtins__:` is not judged."""
 
 _NAME: Final = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _STRING: Final = re.compile(r"#.*|'(?:\\.|[^'\\])*'?|\"(?:\\.|[^\"\\])*\"?")
@@ -193,7 +191,7 @@ class _Attempt:
         if above.lstrip().startswith("@"):
             self.work[at - 1] = f"{indent}def __unread__():" + ("" if deeper else " pass")
         else:
-            self.work[at - 1] = f"{indent}if {UNKNOWN_NAME}:" if deeper else f"{indent}pass"
+            self.work[at - 1] = f"{indent}if {UNKNOWN}:" if deeper else f"{indent}pass"
         self.unread.add(at)
 
     def _blank(self, at: int) -> None:
@@ -221,7 +219,7 @@ def _mention(tree: ast.Module, lines: Sequence[str], unread: set[int]) -> None:
                 continue
             mentions = _statements(lines, unread, node)
             if isinstance(node, ast.Pass) and mentions:
-                test = ast.Name(id=UNKNOWN_NAME, ctx=ast.Load())
+                test = ast.Name(id=UNKNOWN, ctx=ast.Load())
                 body[position] = _located(ast.If(test=test, body=mentions, orelse=[]), node)
             elif isinstance(node, ast.If):
                 node.body[:0] = mentions

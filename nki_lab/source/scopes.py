@@ -95,21 +95,11 @@ def function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, na
     return Scope("function", name, parent, (arg.arg for arg in parameters(node.args)), body)
 
 
-def class_scope(node: ast.ClassDef, parent: Scope) -> Scope:
-    """Return the scope of a class body."""
-    return Scope("class", node.name, parent, (), node.body)
-
-
 def comprehension_scope(node: ast.expr, generators: list[ast.comprehension], parent: Scope) -> Scope:
     """Return the scope of a comprehension's targets."""
     kinds = {"ListComp": "<listcomp>", "SetComp": "<setcomp>", "DictComp": "<dictcomp>"}
     names = {name for part in generators for name in bound_names([part.target])}
     return Scope("comprehension", kinds.get(type(node).__name__, "<genexpr>"), parent, names)
-
-
-def module_scope(tree: ast.Module) -> Scope:
-    """Return the scope of a module."""
-    return Scope("module", "<module>", None, (), tree.body)
 
 
 def bound_names(body: Iterable[ast.AST]) -> set[str]:

@@ -50,7 +50,7 @@ def check_location(location: dict[str, Any]) -> None:
 
 @given(FOUND)
 def test_sarif_has_what_version_2_1_0_requires(found: list[Diagnostic]) -> None:
-    log = json.loads(report.sarif(found))
+    log = json.loads(report.FORMATS["sarif"](found))
     assert log["version"] == "2.1.0"
     assert log["$schema"].endswith("sarif-2.1.0.json")
     (run,) = log["runs"]
@@ -103,7 +103,7 @@ def test_paths_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     inside = diagnose("NKI101", "m", span=Span(str(tmp_path / "a b" / "ü#.py"), 1, 1, 1, 3))
     outside = diagnose("NKI101", "m", span=Span("/elsewhere/k.py", 1, 1, 1, 3))
-    first, second = json.loads(report.sarif([inside, outside]))["runs"][0]["results"]
+    first, second = json.loads(report.FORMATS["sarif"]([inside, outside]))["runs"][0]["results"]
     place = first["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": "a%20b/%C3%BC%23.py", "uriBaseId": "ROOT"}
     assert second["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "file:///elsewhere/k.py"}
@@ -112,7 +112,7 @@ def test_paths_are_those_of_the_current_folder(tmp_path: Path, monkeypatch: pyte
 
 def test_a_finding_in_a_notebook_names_the_cell() -> None:
     item = diagnose("NKI101", "m", span=Span("a.ipynb:cell 3", 2, 1, 2, 3))
-    (result,) = json.loads(report.sarif([item]))["runs"][0]["results"]
+    (result,) = json.loads(report.FORMATS["sarif"]([item]))["runs"][0]["results"]
     assert result["message"]["text"] == "m (cell 3, line 2)"
     assert result["locations"] == [{"physicalLocation": {"artifactLocation": {"uri": "a.ipynb", "uriBaseId": "ROOT"}}}]
     assert report.github([item]) == "::error file=a.ipynb,title=NKI101::m (cell 3, line 2)"

@@ -13,7 +13,7 @@ import pytest
 import nki_lab
 from nki_lab import session
 from nki_lab.diagnostic import NkiError
-from nki_lab.dialects.launches import collected, collector
+from nki_lab.dialects.launches import current_observer, observed_by
 from nki_lab.result import Run
 
 
@@ -59,7 +59,7 @@ class Kept:
 
 def test_a_call_is_told_with_its_times_and_gives_its_results() -> None:
     kept = Kept()
-    with collected(kept):
+    with observed_by(kept):
         assert (double(ONES) == 2).all()
     (launch,) = kept.runs
     assert type(launch) is Launched
@@ -70,14 +70,14 @@ def test_a_call_is_told_with_its_times_and_gives_its_results() -> None:
 
 def test_an_inlined_call_is_no_launch() -> None:
     kept = Kept()
-    with collected(kept):
+    with observed_by(kept):
         quadruple(ONES)
     assert [launch.name for launch in kept.runs] == ["quadruple"]
 
 
 def test_runs_and_profiles_are_told_as_they_are_given() -> None:
     kept = Kept()
-    with collected(kept):
+    with observed_by(kept):
         run = nki_lab.run(double, ONES)
         profile = nki_lab.profile(double, nki_lab.spec((4, 3), "float32"))
     assert kept.runs == [run, profile]
@@ -86,7 +86,7 @@ def test_runs_and_profiles_are_told_as_they_are_given() -> None:
 
 def test_a_failed_run_is_told_before_it_raises() -> None:
     kept = Kept()
-    with collected(kept):
+    with observed_by(kept):
         with pytest.raises(NkiError):
             nki_lab.run(double, np.ones(3))
         with pytest.raises(NkiError):
@@ -97,7 +97,7 @@ def test_a_failed_run_is_told_before_it_raises() -> None:
 def test_an_interrupt_stays_an_interrupt() -> None:
     kept = Kept()
     halts.stop = True
-    with collected(kept):
+    with observed_by(kept):
         for call in (halts, lambda a: nki_lab.run(halts, a)):
             with pytest.raises(KeyboardInterrupt):
                 call(ONES)
@@ -107,27 +107,27 @@ def test_an_interrupt_stays_an_interrupt() -> None:
 
 def test_shapes_are_timed_or_filled() -> None:
     timed, filled = Kept(), Kept(lambda spec: np.full(spec.shape, 3, np.float32))
-    with collected(timed):
+    with observed_by(timed):
         assert double(nki_lab.spec((4, 3), "float32")) is None
-    with collected(filled):
+    with observed_by(filled):
         assert (double(nki_lab.spec((4, 3), "float32")) == 6).all()
     assert timed.runs[0].execution.timeline is not None
 
 
 def test_nothing_is_told_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
     kept = Kept()
-    with pytest.raises(ValueError, match="outside"), collected(kept):
+    with pytest.raises(ValueError, match="outside"), observed_by(kept):
         raise ValueError("outside")
     double(ONES)
     assert kept.runs == []
-    assert collector() is None
+    assert current_observer() is None
     assert capsys.readouterr() == ("", "")
 
 
 def test_of_two_the_inner_one_is_told() -> None:
     outer, inner = Kept(), Kept()
-    with collected(outer):
-        with collected(inner):
+    with observed_by(outer):
+        with observed_by(inner):
             double(ONES)
         double(ONES)
     assert (len(outer.runs), len(inner.runs)) == (1, 1)

@@ -33,7 +33,6 @@ import nki_lab
 from nki_lab.cli.coverage import functions
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import current
-from nki_lab.dialects.modules import make_module
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.issue import nki_api_names
@@ -315,11 +314,3 @@ def test_an_installed_package_is_not_shadowed(tmp_path: Path) -> None:
 def test_a_folder_that_is_called_nki_is_no_package(tmp_path: Path) -> None:
     (tmp_path / "nki").mkdir()
     python(f"sys.path.insert(0, {str(tmp_path)!r})\nimport nki_lab\nnki_lab.activate()\nimport nki\nnki.jit", tmp_path)
-
-
-def test_a_module_loads_its_late_names_once() -> None:
-    made = []
-    module = make_module("m", {"a": 1}, doc="M.", later={"b": lambda: made.append(1) or 7})
-    assert "b" in dir(module)
-    assert (module.b, module.b) == (7, 7)
-    assert made == [1]

@@ -20,7 +20,7 @@ from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.limits import PendingException
 from nki_lab.kernel_runtime.interpreter.modules import public_names
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespace, Value
-from nki_lab.source.scopes import Scope, class_scope, function_scope
+from nki_lab.source.scopes import Scope, function_scope
 
 
 @statement(ast.FunctionDef, ast.AsyncFunctionDef)
@@ -38,7 +38,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Sta
 @statement(ast.ClassDef)
 def _class(node: ast.ClassDef, scope: Scope) -> Statement:
     """Compile a `class` statement: its body runs in a frame whose names become the attributes."""
-    inner = class_scope(node, scope)
+    inner = Scope("class", node.name, scope, (), node.body)
     bases = [compile_expression(item, scope) for item in node.bases]
     body, store = compile_block(node.body, inner), _compile_decorated(node, scope)
 

@@ -27,7 +27,7 @@ _RESPELT: Final[Mapping[str, Mapping[str, str]]] = {
 """Removed keywords, by their literal value ("" is any), and what stands for them now."""
 _NUMBER: Final = re.compile(r"write (-?\d+)")
 _HARMLESS: Final = re.compile(r"is not part of the current signature|^nki\.jit\(mode=")
-"""What NKI604 says of a keyword that has no effect."""
+"""The messages of NKI604 about a keyword that has no effect."""
 
 N = TypeVar("N", bound=cst.CSTNode)
 Place = tuple[int, int, int, int]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error
 from nki_lab.source.module import decoded
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def fixed(source: bytes, found: Sequence[Diagnostic]) -> Fixed | None:
 
         from nki_lab.query.fixes.rewriter import Rewriter
     except ImportError:
-        raise error_of(diagnose("NKI022", "--fix needs the package libcst, which is not installed",
-                                help="pip install 'nki-lab[fix]'")) from None  # fmt: skip
+        raise coded_error(
+            "NKI022", "--fix needs the package libcst, which is not installed", help="pip install 'nki-lab[fix]'"
+        ) from None
     try:
         text, encoding = decoded(source)
         module = libcst.parse_module(text)
