@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.export.files import replacing
 from nki_lab.export.findings import source_lines
 from nki_lab.kernel_runtime.recording import Recording, schema
@@ -48,13 +48,11 @@ def _protos() -> Any:
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError as error:
-        raise error_of(
-            diagnose(
-                "NKI022",
-                f"traces for Perfetto need the package perfetto: {error}",
-                operand="to_perfetto",
-                help="pip install 'nki-lab[perfetto]'",
-            )
+        raise coded_error(
+            "NKI022",
+            f"traces for Perfetto need the package perfetto: {error}",
+            operand="to_perfetto",
+            help="pip install 'nki-lab[perfetto]'",
         ) from error
     return perfetto_trace_pb2
 

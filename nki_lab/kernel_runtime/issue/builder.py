@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
@@ -49,14 +49,12 @@ class NkiInstruction:
         given: tuple[object, ...] = producers
         for producer in given:
             if not isinstance(producer, NkiInstruction) or producer._program is not self._program:
-                raise error_of(
-                    diagnose(
-                        "NKI012",
-                        f"depends_on: {producer!r} is no instruction of this kernel",
-                        operand="producers",
-                        limit="an instruction waits for instructions of the same kernel",
-                        help="pass what the nisa calls returned: second.depends_on(first)",
-                    )
+                raise coded_error(
+                    "NKI012",
+                    f"depends_on: {producer!r} is no instruction of this kernel",
+                    operand="producers",
+                    limit="an instruction waits for instructions of the same kernel",
+                    help="pass what the nisa calls returned: second.depends_on(first)",
                 )
         self._program.user_edges += [(self.index, producer.index) for producer in producers]
         return self
@@ -317,13 +315,11 @@ class Builder:
         return int(known)
 
     def _endless(self) -> Exception:
-        return error_of(
-            diagnose(
-                "NKI011",
-                f"the kernel issued {self.limit} instructions and has not ended",
-                limit="instructions <= max_instructions",
-                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
-            )
+        return coded_error(
+            "NKI011",
+            f"the kernel issued {self.limit} instructions and has not ended",
+            limit="instructions <= max_instructions",
+            help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
         )
 
     # -- registers -------------------------------------------------------------------------------------------------
@@ -337,13 +333,11 @@ class Builder:
     def require_own(self, register: VirtualRegister) -> None:
         """Refuse a register of another kernel, or of none."""
         if register.owner is not self:
-            raise error_of(
-                diagnose(
-                    "NKI314",
-                    f"{register!r} belongs to no kernel, or to another run of one",
-                    limit="a register lives as long as the kernel call that allocated it",
-                    help="allocate it with nisa.register_alloc() in the kernel",
-                )
+            raise coded_error(
+                "NKI314",
+                f"{register!r} belongs to no kernel, or to another run of one",
+                limit="a register lives as long as the kernel call that allocated it",
+                help="allocate it with nisa.register_alloc() in the kernel",
             )
 
     # -- what tensors ask of their owner ----------------------------------------------------------------------------
@@ -364,7 +358,7 @@ class Builder:
             message = "a tensor's values are looked at after the cores have waited for each other"
             limit = "the cores are specialised one after the other: there is no value before both are"
             remedy = "look before the first core_barrier or sendrecv, or at run.values afterwards"
-        raise error_of(diagnose("NKI017", message, limit=limit, help=remedy))
+        raise coded_error("NKI017", message, limit=limit, help=remedy)
 
     @property
     def has_values(self) -> bool:
@@ -426,12 +420,10 @@ def frozen(value: object) -> object:
 
 
 def _foreign(tensor: NkiTensor) -> Exception:
-    return error_of(
-        diagnose(
-            "NKI314",
-            "the tensor belongs to another run of a kernel",
-            note=f"{tensor._shape} {tensor._dtype.name}",
-            limit="a tensor lives as long as the kernel call that made it",
-            help="return arrays from one kernel and pass them to the next",
-        )
+    return coded_error(
+        "NKI314",
+        "the tensor belongs to another run of a kernel",
+        note=f"{tensor._shape} {tensor._dtype.name}",
+        limit="a tensor lives as long as the kernel call that made it",
+        help="return arrays from one kernel and pass them to the next",
     )

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
@@ -112,9 +112,7 @@ def _refusal(instruction: Instruction, code: str, message: str, operand: str, ty
     needs = _NEEDS.search(message)
     if needs is not None:
         limit = f"{limit}; targets: {', '.join(targets_from(int(needs[1])))}"
-    return error_of(
-        diagnose(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
-    )
+    return coded_error(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
 
 
 _NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
@@ -136,27 +134,23 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     if instruction.since <= arch.generation and (instruction.until is None or arch.generation <= instruction.until):
         return
     have = targets_from(instruction.since, instruction.until)
-    raise error_of(
-        diagnose(
-            "NKI209",
-            f"{instruction.name}: {arch.name} does not have this instruction",
-            limit=f"targets with {instruction.name}: {', '.join(have)}",
-            help=f"choose target={have[0]!r}, or use instructions that {arch.name} has" if have else "",
-        )
+    raise coded_error(
+        "NKI209",
+        f"{instruction.name}: {arch.name} does not have this instruction",
+        limit=f"targets with {instruction.name}: {', '.join(have)}",
+        help=f"choose target={have[0]!r}, or use instructions that {arch.name} has" if have else "",
     )
 
 
 def _missing(instruction: Instruction, name: str) -> NkiError:
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
-    return error_of(
-        diagnose(
-            "NKI003",
-            f"{instruction.name}: argument {name} is missing",
-            operand=name,
-            limit=instruction.signature(),
-            help=f"{name}: {doc}",
-        )
+    return coded_error(
+        "NKI003",
+        f"{instruction.name}: argument {name} is missing",
+        operand=name,
+        limit=instruction.signature(),
+        help=f"{name}: {doc}",
     )
 
 
@@ -180,10 +174,13 @@ def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[
         hint = "pass arrays as arguments of the kernel, or make a tile with nl.ndarray and copy into it"
     else:
         hint = operand.former or f"{operand.name}: {operand.doc}"
-    raise error_of(
-        diagnose("NKI013", f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
-                 operand=operand.name, limit=f"{operand.name} is {wanted}", help=hint)
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
+        operand=operand.name,
+        limit=f"{operand.name} is {wanted}",
+        help=hint,
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -194,14 +191,12 @@ def _is_number(value: object) -> bool:
 
 
 def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wanted: str) -> NkiError:
-    return error_of(
-        diagnose(
-            "NKI012",
-            f"{instruction.name}: {operand.name} is {show_value(value)}, it must be {wanted}",
-            operand=operand.name,
-            limit=f"{operand.name} is {wanted}",
-            help=f"{operand.name}: {operand.doc}",
-        )
+    return coded_error(
+        "NKI012",
+        f"{instruction.name}: {operand.name} is {show_value(value)}, it must be {wanted}",
+        operand=operand.name,
+        limit=f"{operand.name} is {wanted}",
+        help=f"{operand.name}: {operand.doc}",
     )
 
 
@@ -218,10 +213,13 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
             return alu_of(value) if kind == "alu" else activation_of(value)
         except NkiError as error:
             first = error.diagnostics[0]
-            raise error_of(
-                diagnose(first.code, f"{instruction.name}: {first.message}", operand=operand.name, limit=first.limit,
-                         help=operand.former or first.help)
-            ) from None  # fmt: skip
+            raise coded_error(
+                first.code,
+                f"{instruction.name}: {first.message}",
+                operand=operand.name,
+                limit=first.limit,
+                help=operand.former or first.help,
+            ) from None
     if kind == "bool":
         if not isinstance(value, (bool, np.bool_, int)):
             raise _bad_attribute(instruction, operand, value, "True or False")
@@ -277,14 +275,12 @@ def _register(instruction: Instruction, operand: Operand, value: object) -> obje
     """Return a register by its number; constants stay what they are, where they may stand."""
     if isinstance(value, VirtualRegister):
         if operand.kind == "register_out" and value.frozen:
-            raise error_of(
-                diagnose(
-                    "NKI118",
-                    f"{instruction.name}: {operand.name} is {value!r}, the variable of nl.dynamic_range",
-                    operand=operand.name,
-                    limit="a loop's own variable is not written: the loop counts it",
-                    help="move the value into a register of your own: nisa.register_move(mine, i)",
-                )
+            raise coded_error(
+                "NKI118",
+                f"{instruction.name}: {operand.name} is {value!r}, the variable of nl.dynamic_range",
+                operand=operand.name,
+                limit="a loop's own variable is not written: the loop counts it",
+                help="move the value into a register of your own: nisa.register_move(mine, i)",
             )
         return Register(value.id)
     if operand.kind == "register_or_int":

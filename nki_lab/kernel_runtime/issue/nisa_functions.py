@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nki_lab.isa.ops  # noqa: F401 - fills the table
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import current as current_builder
@@ -102,20 +102,26 @@ def members(instruction: Instruction, group: str, value: object) -> tuple[object
     """Return the tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
-        raise error_of(
-            diagnose("NKI003", f"{instruction.name}: argument {group} is missing", operand=group,
-                     limit=instruction.signature(), help=f"{group}: {instruction.arguments[group].doc}")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI003",
+            f"{instruction.name}: argument {group} is missing",
+            operand=group,
+            limit=instruction.signature(),
+            help=f"{group}: {instruction.arguments[group].doc}",
+        )
     if not isinstance(value, (list, tuple)):
         problem = f"{group} is a {type(value).__name__}"
     elif not 1 <= len(value) <= len(names):
         problem = f"{group} has {len(value)} entries"
     else:
         return (*value, *(None,) * (len(names) - len(value)))
-    raise error_of(
-        diagnose("NKI012", f"{instruction.name}: {problem}", operand=group,
-                 limit=f"{group} is a list of 1 to {len(names)} tensors", help=f"write {group}=[first, second]")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI012",
+        f"{instruction.name}: {problem}",
+        operand=group,
+        limit=f"{group} is a list of 1 to {len(names)} tensors",
+        help=f"write {group}=[first, second]",
+    )
 
 
 def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: dict[str, object]) -> None:
@@ -135,17 +141,20 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
             )  # fmt: skip
             continue
         if keyword in _REMOVED:
-            raise error_of(
-                diagnose("NKI602", f"{instruction.name}: argument {keyword} was removed", operand=keyword,
-                         limit=instruction.signature(), help=_REMOVED[keyword])
-            )  # fmt: skip
+            raise coded_error(
+                "NKI602",
+                f"{instruction.name}: argument {keyword} was removed",
+                operand=keyword,
+                limit=instruction.signature(),
+                help=_REMOVED[keyword],
+            )
         near = did_you_mean(keyword, [*instruction.arguments, "name"])
         raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
 
 
 def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:
-    return error_of(
-        diagnose("NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near)
+    return coded_error(
+        "NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near
     )
 
 

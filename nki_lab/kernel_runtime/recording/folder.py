@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
@@ -75,14 +75,12 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
 
 def _unsaved(folder: Path, error: OSError) -> NkiError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return error_of(
-        diagnose(
-            "NKI021",
-            f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
-            help="make room or choose another disk; what was there before is unchanged"
-            if full
-            else "choose a folder that you may write to; what was there before is unchanged",
-        )
+    return coded_error(
+        "NKI021",
+        f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
+        help="make room or choose another disk; what was there before is unchanged"
+        if full
+        else "choose a folder that you may write to; what was there before is unchanged",
     )
 
 
@@ -125,12 +123,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     """The tables of the recording in the folder `path`. Raises NKI018, NKI019, NKI020."""
     folder = Path(path)
     if not folder.is_dir():
-        raise error_of(
-            diagnose(
-                "NKI018",
-                f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
-                help="name the folder that a run was saved into",
-            )
+        raise coded_error(
+            "NKI018",
+            f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
+            help="name the folder that a run was saved into",
         )
     for attempt in range(_ATTEMPTS):
         manifest = _manifest(folder)
@@ -204,13 +200,11 @@ def _foreign(folder: Path) -> NkiError:
 
 def _other_version(folder: Path, version: list[int]) -> NkiError:
     newer = version[0] > schema.VERSION[0]
-    return error_of(
-        diagnose(
-            "NKI020",
-            f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
-            limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
-            help="update nki_lab" if newer else "record the run again",
-        )
+    return coded_error(
+        "NKI020",
+        f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
+        limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
+        help="update nki_lab" if newer else "record the run again",
     )
 
 

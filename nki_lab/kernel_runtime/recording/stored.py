@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import DTypeLike
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.checksums import Checksums, chunk_sum, footer_sum
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
@@ -34,13 +34,11 @@ _TABLE_KEY: Final = b"nki_lab.table"
 
 def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
     """The error that says why a recording cannot be read."""
-    return error_of(
-        diagnose(
-            "NKI019",
-            f"{path}: {what}",
-            limit="a recording is a folder that nki_lab saved, with all its files unchanged",
-            help=help_text or "record the run again, or restore the folder from a copy",
-        )
+    return coded_error(
+        "NKI019",
+        f"{path}: {what}",
+        limit="a recording is a folder that nki_lab saved, with all its files unchanged",
+        help=help_text or "record the run again, or restore the folder from a copy",
     )
 
 

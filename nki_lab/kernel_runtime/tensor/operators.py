@@ -6,7 +6,7 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final, NoReturn
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.strided_view import StridedView
@@ -14,12 +14,10 @@ from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 def outside_kernel(tensor: StridedView, use: str) -> Exception:
     """Return the error of an operation that needs an executor, on a tensor that belongs to none."""
-    return error_of(
-        diagnose(
-            "NKI005",
-            f"{use} on {describe(tensor)}, which belongs to no running kernel",
-            limit="tensors compute and hold values only inside a kernel",
-        )
+    return coded_error(
+        "NKI005",
+        f"{use} on {describe(tensor)}, which belongs to no running kernel",
+        limit="tensors compute and hold values only inside a kernel",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 
 
 def _refused(use: str) -> Callable[..., NoReturn]:
@@ -58,14 +58,12 @@ class VirtualRegister:
 
     def _needed(self, use: str) -> NoReturn:
         what = f"the {'loop variable' if self.frozen else 'register'}{f' {self.name}' if self.name else ''}"
-        raise error_of(
-            diagnose(
-                "NKI017",
-                f"{what} is {use} in Python, but its value exists only on the chip",
-                limit="a register is used as scalar_offset, select index, nl.ds start or loop bound",
-                help="compute with instructions on a (1, 1) SBUF tensor and register_load the result; "
-                "loop with nl.fori_loop or nl.while_loop",
-            )
+        raise coded_error(
+            "NKI017",
+            f"{what} is {use} in Python, but its value exists only on the chip",
+            limit="a register is used as scalar_offset, select index, nl.ds start or loop bound",
+            help="compute with instructions on a (1, 1) SBUF tensor and register_load the result; "
+            "loop with nl.fori_loop or nl.while_loop",
         )
 
     def __bool__(self) -> bool:
