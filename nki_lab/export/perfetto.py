@@ -143,8 +143,7 @@ class _Trace:
             self._track(self._lane_track + lane.number, lane.name, parent, lane.number + 1)
 
     def _track(self, number: int, name: str, parent: int, rank: int) -> Any:
-        packet = self._packet()
-        track = packet.track_descriptor
+        track = self._packet().track_descriptor
         track.uuid, track.name, track.sibling_order_rank = number, name, rank
         track.child_ordering = self._protos.TrackDescriptor.EXPLICIT
         if parent:
@@ -234,8 +233,7 @@ class _Trace:
             ops = recording.rows["op"][places].tolist()
             for number in range(high - low):
                 end = min(ends[number], starts[number + 1]) if number + 1 < len(starts) else ends[number]
-                begin = min(starts[number], end)
-                event = self._slice(begin, end, self._critical_track, ops[number] + 1, "critical")
+                event = self._slice(min(starts[number], end), end, self._critical_track, ops[number] + 1, "critical")
                 self._number(event, "row", int(places[number]))
 
     def _write_counters(self) -> None:

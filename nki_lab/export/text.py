@@ -107,8 +107,7 @@ def _instructions(recording: Recording, times: Digest) -> str:
     busy, counts, critical = (np.zeros(len(numbers), np.int64) for _ in range(3))
     for low, high in pieces(len(recording)):
         which = of_op[recording.rows["op"][low:high]]
-        work = own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high])
-        np.add.at(busy, which, work)
+        np.add.at(busy, which, own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high]))
         counts += np.bincount(which, minlength=len(numbers))
     if len(times.path.row):
         np.add.at(critical, of_op[recording.rows["op"][times.path.row]], times.path.time)

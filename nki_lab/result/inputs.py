@@ -63,11 +63,10 @@ def _read(text: str) -> tuple[str, int]:
 
 
 def _unknown(text: str) -> Exception:
-    near = did_you_mean(text.partition("(")[0], NAMES)
     return coded_error(
         "NKI012",
         f"inputs are {text!r}",
         operand="inputs",
-        help=near or "for example randn(seed=0)",
+        help=did_you_mean(text.partition("(")[0], NAMES) or "for example randn(seed=0)",
         limit=f"inputs: {', '.join(NAMES)}, the first two with a seed",
     )

@@ -63,8 +63,7 @@ class Steps:
     @cached_property
     def _edge(self) -> Array:
         """The first edge of each row, and behind the last one how many there are."""
-        edges = self.recording.table("edges")
-        counts = np.bincount(whole(edges["row"]).astype(np.int64), minlength=len(self.order))
+        counts = np.bincount(whole(self.recording.table("edges")["row"]).astype(np.int64), minlength=len(self.order))
         return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
     def tables(self, first: int, count: int) -> Tables:

@@ -132,8 +132,7 @@ class _Reader:
             "confidence": np.full(len(order), CONFIDENCES.index("measured")),
         }  # fmt: skip
         for name in ("work", "bytes"):
-            values = np.concatenate([getattr(one, name) for one in events])[order]
-            columns[name] = np.clip(values, 0, _MOST)
+            columns[name] = np.clip(np.concatenate([getattr(one, name) for one in events])[order], 0, _MOST)
         wait = 1000 * np.concatenate([one.wait for one in events])[order]
         columns |= self._waits(columns, np.maximum(wait, 0), len(lanes["name"]))
         return {

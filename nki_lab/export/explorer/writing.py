@@ -181,7 +181,6 @@ class _Profile:
         ends = [self._operands.ends(row) for row in rows.tolist()]
         moved = self._recording.rows["bytes"][rows].astype(np.int64)
         # A transfer within one nanosecond counts as one of a nanosecond, so that it has a rate.
-        rate = moved * 1e9 / np.maximum(times["duration_ns"], 1)
         return times | {
             "id": rows,
             "pcore_idx": [lane.core for lane in lanes],
@@ -192,7 +191,7 @@ class _Profile:
             "read_bytes": [source.bytes or size for (source, _), size in zip(ends, moved.tolist(), strict=True)],
             "write_bytes": [target.bytes or size for (_, target), size in zip(ends, moved.tolist(), strict=True)],
             "transfer_bytes": moved,
-            "throughput": rate,
+            "throughput": moved * 1e9 / np.maximum(times["duration_ns"], 1),
             "ends": ends,
         }
 

@@ -104,8 +104,7 @@ class _Sbuf:
         first = _in_first_iteration(base_addr)
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
-            partition = base_partition + _linear(index, num_par_tiles, rows)
-            return partition, first + _linear(index, num_free_tiles, width)
+            return base_partition + _linear(index, num_par_tiles, rows), first + _linear(index, num_free_tiles, width)
 
         return Placement(MemoryRegion.sbuf, place)
 

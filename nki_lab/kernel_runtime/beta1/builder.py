@@ -131,8 +131,7 @@ class DeferringBuilder(Builder):
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
         """The tensor's values now; a grid of tiles gives them in the grid's shape."""
         if isinstance(tensor, BlockTensor):
-            tiles = [self.read(tile) for tile in tensor.tiles()]
-            return np.stack(tiles).reshape(tensor._shape)
+            return np.stack([self.read(tile) for tile in tensor.tiles()]).reshape(tensor._shape)
         view = checked(tensor)
         self.view_of(view)
         return super().read(view)

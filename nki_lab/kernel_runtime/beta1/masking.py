@@ -145,8 +145,7 @@ def _places(bound: Bound, operands: Sequence[Operand]) -> list[tuple[int, int]]:
         if any(k == other for k, _ in walked):
             continue
         for k, dim in walked:
-            theirs = operands[k][1]
-            if _letter(theirs, dim) == _letter(letters, dim) and dim < len(shape) and shape[dim] == bound.size:
+            if _letter(operands[k][1], dim) == _letter(letters, dim) and dim < len(shape) and shape[dim] == bound.size:
                 found.add((other, dim))
     return sorted(found)
 

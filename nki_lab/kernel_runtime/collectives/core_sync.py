@@ -202,8 +202,7 @@ class _Synchronizer:
                               "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank")  # fmt: skip
 
     def _differ(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
-        what = f"{_title(self.program, a, self.keys)}: {message}"
-        return _refusal(self.program, a, what, limit, help_text, other=b)
+        return _refusal(self.program, a, f"{_title(self.program, a, self.keys)}: {message}", limit, help_text, other=b)
 
     def _unmatched(self) -> NkiError:
         states, ops = [], []

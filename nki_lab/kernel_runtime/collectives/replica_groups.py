@@ -151,8 +151,7 @@ def operator(what: str, op: object) -> Callable[[Sequence[Array]], Array]:
     def joined(parts: Sequence[Array]) -> Array:
         # guess: floats are joined in float32, in the order of the ranks, and rounded once.
         host = parts[0].dtype
-        exact = host.kind in "iu" and host.itemsize <= 4
-        total = parts[0].astype(np.int64 if exact else np.float32)
+        total = parts[0].astype(np.int64 if host.kind in "iu" and host.itemsize <= 4 else np.float32)
         for part in parts[1:]:
             total = join(total, part.astype(total.dtype))
         return total.astype(host)
@@ -233,8 +232,7 @@ def exchanged(what: str, builder: Builder, group: Group, tensors: Tensors) -> tu
                     "ranks of one physical core exchange data", "NKI240", "launch them without a grid")  # fmt: skip
     builder.program.observed = True
     mine = [np.array(builder.read(tensor)) for tensor in tensors]
-    call = f"{what} {[(item.shape, str(item.dtype)) for item in mine]}"
-    given = rank.group.exchange(rank.number, group, call, mine)
+    given = rank.group.exchange(rank.number, group, f"{what} {[(item.shape, str(item.dtype)) for item in mine]}", mine)
     return [given[member] for member in group], group.index(rank.number)
 
 

@@ -60,8 +60,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     for name, view in types.items():
         if view is not None:
             _check_operand(instruction, instruction.operands[name], view, arch)
-    dims = _unify(instruction, types)
-    use = Use(instruction, arch, types, attrs, dims)
+    use = Use(instruction, arch, types, attrs, _unify(instruction, types))
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
     for predicate in instruction.predicates:

@@ -74,12 +74,11 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
 
 
 def _unsaved(folder: Path, error: OSError) -> NkiError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return coded_error(
         "NKI021",
         f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
         help="make room or choose another disk; what was there before is unchanged"
-        if full
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         else "choose a folder that you may write to; what was there before is unchanged",
     )
 
@@ -199,12 +198,11 @@ def _foreign(folder: Path) -> NkiError:
 
 
 def _other_version(folder: Path, version: list[int]) -> NkiError:
-    newer = version[0] > schema.VERSION[0]
     return coded_error(
         "NKI020",
         f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
         limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
-        help="update nki_lab" if newer else "record the run again",
+        help="update nki_lab" if version[0] > schema.VERSION[0] else "record the run again",
     )
 
 

@@ -216,8 +216,7 @@ class Recording:
         lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
         low, high = self._span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
-        last = search(lanes["start"], start, first, high, "right")
-        return first + int(np.argmax(lanes["row"][first:last] == row))
+        return first + int(np.argmax(lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row))
 
     # Sums over time
 

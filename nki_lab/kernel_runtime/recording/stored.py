@@ -151,8 +151,7 @@ class StoredColumns(Columns):
         meta = self._file.metadata
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
             raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
-        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        self._offsets: list[int] = [0, *accumulate(sizes)]
+        self._offsets: list[int] = [0, *accumulate([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
@@ -313,8 +312,7 @@ class StoredColumn:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the column is decoded from a file: there is nothing to share")
-        values = self._table.span(self._name, 0, len(self))
-        return np.array(values, dtype=dtype)
+        return np.array(self._table.span(self._name, 0, len(self)), dtype=dtype)
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
         """Return where `value` would go in the places `low` to `high`, sorted there."""

@@ -159,8 +159,7 @@ def check_allocation(
     """
     region = _checked_space(space)
     sizes = _checked_shape(shape)
-    on_chip = region in ON_CHIP
-    if on_chip:
+    if region in ON_CHIP:
         need = math.prod(sizes[1:]) * dtype.nbytes
         limit = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
         if need > limit:

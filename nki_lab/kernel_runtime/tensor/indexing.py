@@ -92,8 +92,7 @@ def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = No
             dropped, dropped_at = dim, len(sizes)
             continue
         else:
-            number = _integer_key(tensor, dim, item)
-            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]), faults)
+            return resolve(tensor, (*keys[:dim], _integer_key(tensor, dim, item), *keys[dim + 1 :]), faults)
         if dim == frozen:
             if count != size:
                 raise _frozen(tensor, dim)
