@@ -71,7 +71,8 @@ class _Trace:
         ops, stalls = len(recording.table("ops")), len(recording.stalls)
         # Numbers of interned names: instructions, then "waits for …" of each stall.
         self._wait_name = ops + 1
-        self._text = {text: number for number, text in enumerate(self._texts(), start=1)}
+        texts = dict.fromkeys((*recording.stalls, *CONFIDENCES, *recording.texts("ops", "detail")))
+        self._text = {text: number for number, text in enumerate(texts, start=1)}
         self._critical_track = _BASE + 2
         self._lane_track = _BASE + 16
         self._core_track = _BASE + 0x100000
@@ -102,10 +103,6 @@ class _Trace:
         self._stream.write(self._batch.SerializeToString())
         self._batch.Clear()
         self._packets = 0
-
-    def _texts(self) -> list[str]:
-        recording = self._recording
-        return list(dict.fromkeys((*recording.stalls, *CONFIDENCES, *recording.texts("ops", "detail"))))
 
     def _write_names(self) -> None:
         """Names that events refer to by number."""

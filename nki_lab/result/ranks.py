@@ -51,10 +51,11 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
     for thread in threads:
         thread.join()
     if failed:
-        raise min(failed.items(), key=lambda item: (_is_a_consequence(item[1]), item[0]))[1]
+        # A rank with NKI241 failed only because another one did not come.
+        causes = {
+            number: error
+            for number, error in failed.items()
+            if not isinstance(error, NkiError) or error.diagnostics[0].code != "NKI241"
+        }
+        raise min((causes or failed).items())[1]
     return tuple(done[number] for number in range(len(arguments)))
-
-
-def _is_a_consequence(error: BaseException) -> bool:
-    """Whether a rank failed because another one did not come."""
-    return isinstance(error, NkiError) and error.diagnostics[0].code == "NKI241"

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer.tables import ENGINES, VERSION
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
@@ -20,6 +21,14 @@ SUMMARY_FIELDS: Final = (
     ("mbu", "mbu_estimated_percent", 0.01),
 )  # fmt: skip
 """Numbers of a recording's summary, the fields of Summary that hold them, and the factor from field to number."""
+
+
+def known_arch(target: str) -> Arch | None:
+    """Return the table of a target; None for a name that is none."""
+    try:
+        return arch_of(target)
+    except NkiError:
+        return None
 
 
 def active_time(recording: Recording) -> Columns:

@@ -131,9 +131,8 @@ class _Psum:
         """Tiles bank after bank from `base_bank`; block indices wrap around at the given numbers of tiles."""
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
-            bank = base_bank + _linear(index, num_bank_tiles, 1)
-            byte = base_addr + _linear(index, num_free_tiles, width)
-            return base_partition + _linear(index, num_par_tiles, rows), bank * PSUM_BANK_BYTES + byte
+            byte = (base_bank + _linear(index, num_bank_tiles, 1)) * PSUM_BANK_BYTES + base_addr
+            return base_partition + _linear(index, num_par_tiles, rows), byte + _linear(index, num_free_tiles, width)
 
         return Placement(MemoryRegion.psum, place)
 

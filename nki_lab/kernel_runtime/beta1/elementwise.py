@@ -184,8 +184,7 @@ def _divide(x: Operand, y: Operand, dtype: object, mask: MaskLike, *, partitions
     """Return x / y as x times the reciprocal of y; quotients of integers are float32."""
     _, divisor = _side(x, "divide", "x"), _side(y, "divide", "y")
     kind = result_dtype("divide", x, y, dtype)
-    if dtype is None and not kind.is_float:
-        kind = F32
+    kind = F32 if dtype is None and not kind.is_float else kind
     if isinstance(divisor, NkiTensor):
         inverse: Operand = masked(mask, lambda a: _CURRENT["reciprocal"](a, F32), (divisor,), F32)
     else:

@@ -50,7 +50,15 @@ def synchronize_cores(program: Program) -> None:
     if not keys:
         return
     if program.cores != 2:
-        raise _only_one_core(program, min(keys))
+        name = program.op(min(keys)).variant.instruction.name
+        raise _refusal(
+            program,
+            min(keys),
+            f"{name} waits for the other core, and the kernel runs on one",
+            f"{name} is for the two cores of a launch kernel[2]",
+            "launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
+            code="NKI016",
+        )
     for region in program.regions:
         inside = [op for op in keys if region.first <= op < region.end]
         if inside:
@@ -117,9 +125,7 @@ class _Synchronizer:
         side.at = stop
 
     def _free_until(self, side: _Side, stop: int) -> int:
-        for region in self.program.regions:
-            if side.at <= region.first < stop:
-                stop = region.first
+        stop = min([stop, *(region.first for region in self.program.regions if side.at <= region.first < stop)])
         return next((op for op in range(side.at, stop) if self._touches(side, op)), stop)
 
     def _touches(self, side: _Side, op: int) -> bool:
@@ -130,11 +136,9 @@ class _Synchronizer:
     def _buffers(self, op: int) -> tuple[set[int], set[int]]:
         """The buffers that an op accesses, and those that it writes."""
         row = self.program.op(op)
-        used = {view.buffer.id for view in row.views}
-        for view in row.views:
-            if view.indirect is not None and isinstance(view.indirect.index, NkiTensor):
-                used.add(view.indirect.index._buffer.id)
-        return used, {view.buffer.id for view in row.writes}
+        indices = [view.indirect.index for view in row.views if view.indirect is not None]
+        used = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
+        return used | {view.buffer.id for view in row.views}, {view.buffer.id for view in row.writes}
 
     def _offers(self, side: _Side) -> dict[Key, int]:
         """Return the first op of each channel that the core has come to, for the other core to synchronize with."""
@@ -309,20 +313,11 @@ def _kind(view: View) -> str:
     return f"{tuple(view.type.shape)} {view.type.dtype.name}"
 
 
-def _refusal(program: Program, op: int, message: str, limit: str, help_text: str, *, other: int = -1) -> NkiError:
+def _refusal(
+    program: Program, op: int, message: str, limit: str, help_text: str, *, code: str = "NKI405", other: int = -1
+) -> NkiError:
     related = []
     if other >= 0 and _site(program, other).file:
         related.append(Related(f"core {program.core_of(other)} waits here", span_of(_site(program, other))))
-    item = diagnose("NKI405", message, limit=limit, help=help_text, related=related)
-    return error_of(placed(item, _site(program, op)))
-
-
-def _only_one_core(program: Program, op: int) -> NkiError:
-    name = program.op(op).variant.instruction.name
-    item = diagnose(
-        "NKI016",
-        f"{name} waits for the other core, and the kernel runs on one",
-        limit=f"{name} is for the two cores of a launch kernel[2]",
-        help="launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
-    )
+    item = diagnose(code, message, limit=limit, help=help_text, related=related)
     return error_of(placed(item, _site(program, op)))

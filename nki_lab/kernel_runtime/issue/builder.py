@@ -247,7 +247,12 @@ class Builder:
             for item in notes:
                 self.note(item, site)
         if index >= self.limit:
-            raise self._endless()
+            raise coded_error(
+                "NKI011",
+                f"the kernel issued {self.limit} instructions and has not ended",
+                limit="instructions <= max_instructions",
+                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
+            )
         program.op_variant.append(variant.id)
         program.op_site.append(site)
         program.op_iteration.append(running)
@@ -291,7 +296,13 @@ class Builder:
         """Return the interned number of a tensor's view."""
         buffer = tensor._buffer
         if buffer.owner is not self:
-            raise _foreign(tensor)
+            raise coded_error(
+                "NKI314",
+                "the tensor belongs to another run of a kernel",
+                note=f"{tensor._shape} {tensor._dtype.name}",
+                limit="a tensor lives as long as the kernel call that made it",
+                help="return arrays from one kernel and pass them to the next",
+            )
         kind = tensor._type or view_type(tensor)
         indirect = tensor._indirect
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
@@ -313,14 +324,6 @@ class Builder:
             views.append(View(known, buffer, tensor._offset, kind, indirect, full))
         tensor._view = known
         return int(known)
-
-    def _endless(self) -> Exception:
-        return coded_error(
-            "NKI011",
-            f"the kernel issued {self.limit} instructions and has not ended",
-            limit="instructions <= max_instructions",
-            help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
-        )
 
     # -- registers -------------------------------------------------------------------------------------------------
 
@@ -401,9 +404,7 @@ _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRe
 
 def _scalar_key(value: object) -> object:
     """Return a hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
-    if isinstance(value, (int, float)):
-        return (value.__class__, value or repr(value))
-    return frozen(value)
+    return (value.__class__, value or repr(value)) if isinstance(value, (int, float)) else frozen(value)
 
 
 def frozen(value: object) -> object:
@@ -417,13 +418,3 @@ def frozen(value: object) -> object:
     except TypeError:
         return (type(value), id(value))
     return value
-
-
-def _foreign(tensor: NkiTensor) -> Exception:
-    return coded_error(
-        "NKI314",
-        "the tensor belongs to another run of a kernel",
-        note=f"{tensor._shape} {tensor._dtype.name}",
-        limit="a tensor lives as long as the kernel call that made it",
-        help="return arrays from one kernel and pass them to the next",
-    )

@@ -343,10 +343,10 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
     end = view.start_partition + view.partitions
     if end <= arch.pmax:
         return
-    where = f"spans {view.partitions} partitions"
-    if view.start_partition:
-        where = f"spans partitions {view.start_partition} to {end - 1}"
-    raise _refusal(instruction, "NKI204", f"{name} {where}, the memory has {arch.pmax}", name, {name: view},
+    rows = (
+        f"partitions {view.start_partition} to {end - 1}" if view.start_partition else f"{view.partitions} partitions"
+    )
+    raise _refusal(instruction, "NKI204", f"{name} spans {rows}, the memory has {arch.pmax}", name, {name: view},
                    f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension by 128",
                    )  # fmt: skip
 
@@ -501,16 +501,11 @@ def _engine(instruction: Instruction, use: Use) -> str:
 def _check_limits(instruction: Instruction, use: Use) -> None:
     if not instruction.limits:
         return
-    names: dict[str, Any] = _arch_names(use.arch) | dict(use.dims)
-    for name, dtype in use.dtypes.items():
-        names[f"{name}_bytes"] = dtype.nbytes if dtype is not None else 0
+    names: dict[str, Any] = {name: fact.value for name, fact in use.arch.facts.items()} | dict(use.dims)
+    names |= {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
     for limit in instruction.limits:
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
             raise _refusal(instruction, limit.code, message, limit.operand, use.types,
                            f"{limit.text} ({limit.right_text} = {right})", limit.help)  # fmt: skip
-
-
-def _arch_names(arch: Arch) -> dict[str, Any]:
-    return {name: fact.value for name, fact in arch.facts.items()}
