@@ -105,7 +105,7 @@ class _Trace:
         self._packets = 0
 
     def _write_names(self) -> None:
-        """Names that events refer to by number."""
+        """Write the names that events refer to by number."""
         recording, packet = self._recording, self._packet()
         packet.sequence_flags = self._protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
         interned = packet.interned_data
@@ -132,9 +132,8 @@ class _Trace:
         self._track(_BASE + 1, title, 0, 0)
         self._track(self._critical_track, "critical path", _BASE + 1, 0)
         cores = sorted({lane.core for lane in recording.lanes})
-        if len(cores) > 1:
-            for core in cores:
-                self._track(self._core_track + core, f"core {core}", _BASE + 1, core + 1)
+        for core in cores if len(cores) > 1 else ():
+            self._track(self._core_track + core, f"core {core}", _BASE + 1, core + 1)
         for lane in recording.lanes:
             parent = self._core_track + lane.core if len(cores) > 1 else _BASE + 1
             self._track(self._lane_track + lane.number, lane.name, parent, lane.number + 1)
@@ -237,8 +236,8 @@ class _Trace:
         recording = self._recording
         usage = recording.table("usage")
         kind = self._protos.TrackEvent.TYPE_COUNTER
-        for number, (name, column) in enumerate((("SBUF in use", "sbuf"), ("PSUM in use", "psum"))):
-            track = self._counter(number, f"{name}, fullest partition", "")
+        for number, column in enumerate(("sbuf", "psum")):
+            track = self._counter(number, f"{column.upper()} in use, fullest partition", "")
             for low, high in pieces(len(usage), _BATCH):
                 for time, value in zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True):
                     self._flush_full_batch()

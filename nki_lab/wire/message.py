@@ -99,7 +99,3 @@ def finite(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return value
-
-
-def _differences(values: Array) -> Array:
-    return np.diff(values.astype(np.int64, copy=False), prepend=np.int64(0))

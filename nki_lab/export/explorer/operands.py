@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -98,7 +99,4 @@ def _nbytes(recording: Recording, pattern: int) -> int:
         size = dtype_of(name).nbytes
     except NkiError:
         return 0
-    count = size
-    for one in sizes:
-        count *= one
-    return count
+    return math.prod(sizes, start=size)

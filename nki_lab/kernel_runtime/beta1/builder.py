@@ -120,9 +120,7 @@ class DeferringBuilder(Builder):
         finally:
             self.pinned, self.deferred = former, deferred
 
-    def subscript(self, tensor: NkiTensor, key: Any) -> NkiTensor:
-        """`tensor[key]` with index expressions."""
-        return subscript(tensor, key)
+    subscript = staticmethod(subscript)
 
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
         """The tensor's values now; a grid of tiles gives them in the grid's shape."""

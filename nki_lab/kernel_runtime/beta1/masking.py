@@ -32,7 +32,7 @@ MaskLike = Mask | bool | np.bool_ | None
 
 
 def bounds_of(mask: MaskLike) -> list[Bound] | None:
-    """What a mask leaves: bounds on single dimensions, [] for everything, None for nothing.
+    """Return the bounds of a mask on single dimensions: [] for everything, None for nothing.
 
     NKI010 for a mask that is not a box, such as `i <= j` over two dimensions.
     """

@@ -85,12 +85,10 @@ class Subscript:
     def within(self, box: tuple[tuple[int, int], ...]) -> Subscript:
         """The part of the view from `low` to `high`, both included, of each dimension."""
         parts = []
-        for index in self.indices:
-            part = index
-            first = self.rank - index.ndim
-            for k in range(index.ndim):
-                if index.shape[k] != 1:
-                    part = part.restricted(k, *box[first + k])
+        for part in self.indices:
+            first = self.rank - part.ndim
+            for k, size in enumerate(part.shape):
+                part = part.restricted(k, *box[first + k]) if size != 1 else part  # noqa: PLW2901
             parts.append(part)
         return Subscript(tuple(parts), self.sizes, self.rank, self.axes)
 
@@ -112,7 +110,7 @@ class OutsideView(NkiTensor):
 
 
 def axes_of(tensor: NkiTensor) -> tuple[Axes, ...] | None:
-    """The axes that each dimension walks, where the view was made by index expressions."""
+    """Return the axes that each dimension walks, where the view was made by index expressions."""
     extra = tensor._extra
     return extra.axes if type(extra) is Subscript else None
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,11 @@ Key = tuple[Any, ...]
 
 def synchronizing_ops(program: Program) -> dict[int, Key]:
     """Return the ops that wait for the other core, with their channel: ops of a channel keep their order."""
-    keys: dict[int, Key] = {}
-    for variant in program.variants:
-        found = synchronization(variant)
-        if found is not None:
-            keys[variant.id] = (variant.instruction.name, *found.channel)
+    keys: dict[int, Key] = {
+        variant.id: (variant.instruction.name, *found.channel)
+        for variant in program.variants
+        if (found := synchronization(variant)) is not None
+    }
     if not keys:
         return {}
     rows = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
@@ -129,12 +130,12 @@ class _Synchronizer:
         return next((op for op in range(side.at, stop) if self._touches(side, op)), stop)
 
     def _touches(self, side: _Side, op: int) -> bool:
-        """Whether an op has to do with the tiles of an exchange that the core went past."""
+        """Return whether an op uses the tiles of an exchange that the core went past."""
         used, written = self._buffers(op)
         return any(used & into or written & near for near, into in map(self._buffers, side.waiting))
 
     def _buffers(self, op: int) -> tuple[set[int], set[int]]:
-        """The buffers that an op accesses, and those that it writes."""
+        """Return the buffers that an op accesses, and those that it writes."""
         row = self.program.op(op)
         indices = [view.indirect.index for view in row.views if view.indirect is not None]
         used = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
@@ -229,12 +230,10 @@ class _Synchronizer:
     def carry_over(self) -> None:
         """Change the program to the order that was found."""
         program = self.program
-        merged: list[tuple[int, int]] = []  # (rows, core)
-        for first, end, core in self.stretches:
-            if merged and merged[-1][1] == core:
-                merged[-1] = (merged[-1][0] + end - first, core)
-            else:
-                merged.append((end - first, core))
+        merged = [
+            (sum(end - first for first, end, _ in parts), core)
+            for core, parts in groupby(self.stretches, key=itemgetter(2))
+        ]
         rows = np.concatenate([np.arange(first, end) for first, end, _ in self.stretches])
         place = np.empty(len(rows), np.int64)
         place[rows] = np.arange(len(rows))
@@ -289,10 +288,8 @@ def _move_regions(program: Program, place: Column) -> None:
             region.first = region.end = int(place[region.first - 1]) + 1
     order = sorted(program.regions, key=lambda region: region.first)
     number = {region.id: at for at, region in enumerate(order)}
-    for region in order:
-        region.parent = number.get(region.parent, -1)
     for at, region in enumerate(order):
-        region.id = at
+        region.id, region.parent = at, number.get(region.parent, -1)
     program.regions[:] = order
 
 

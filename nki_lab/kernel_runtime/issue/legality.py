@@ -57,9 +57,9 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
                 attrs[name] = scalar
         else:
             attrs[name] = _attribute(instruction, operand, value, notes)
-    for name, view in types.items():
-        if view is not None:
-            _check_operand(instruction, instruction.operands[name], view, arch)
+    present = {name: view for name, view in types.items() if view is not None}
+    for name, view in present.items():
+        _check_operand(instruction, instruction.operands[name], view, arch)
     use = Use(instruction, arch, types, attrs, _unify(instruction, types))
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
@@ -70,18 +70,16 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
                 instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
             )
     if instruction.precision(use) == "float32":
-        _check_unpacked(instruction, types)
-    for name, view in types.items():
-        if view is None or not view.on_chip:
-            continue
-        _check_partitions(instruction, name, view, arch)
-        if use.engine != "dma":
+        _check_unpacked(instruction, present)
+    for name, view in present.items():
+        if view.on_chip:
+            _check_partitions(instruction, name, view, arch)
+        if view.on_chip and use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
     _check_gathers(use, notes)
     if instruction.warns is not None:
         notes += instruction.warns(use)
-    names = tuple(name for name, view in types.items() if view is not None)
-    return Legal(instruction, use, names, tuple(notes))
+    return Legal(instruction, use, tuple(present), tuple(notes))
 
 
 _STEP_END = 2**15  # steps of an engine's access pattern are signed 16-bit numbers of elements
@@ -351,10 +349,10 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
                    )  # fmt: skip
 
 
-def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType | None]) -> None:
+def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType]) -> None:
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
-        if view is not None and view.dtype.kind == "packed":
+        if view.dtype.kind == "packed":
             raise _refusal(instruction, "NKI202", f"{name} is {view.dtype.name}, four numbers an element", name, types,
                            "packed dtypes are moved without a cast, or multiplied by the MX instructions",
                            "convert with nisa.quantize_mx, or reinterpret the tile with .view()")  # fmt: skip

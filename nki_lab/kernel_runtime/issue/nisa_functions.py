@@ -29,7 +29,7 @@ _REMOVED: Mapping[str, str] = {
 
 
 def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
-    """The function that records `instruction` when a kernel calls it."""
+    """Return the function that records `instruction` when a kernel calls it."""
     params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
     places = {
         name: f"{group}[{place}]" for group, names in instruction.groups.items() for place, name in enumerate(names)
@@ -56,12 +56,10 @@ def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
         "__name__": __name__,
     } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.arguments.values())}
     exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)
-    door: Callable[..., Any] = scope[instruction.name]
-    door.__doc__ = describe(instruction)
-    door.__module__ = "nki.isa"
-    door.__signature__ = signature_of(instruction)  # type: ignore[attr-defined]
-    door.nki_instruction = instruction  # type: ignore[attr-defined]
-    return door
+    function: Callable[..., Any] = scope[instruction.name]
+    function.__dict__.update(__signature__=signature_of(instruction), nki_instruction=instruction)
+    function.__doc__, function.__module__ = describe(instruction), "nki.isa"
+    return function
 
 
 def signature_of(instruction: Instruction) -> inspect.Signature:

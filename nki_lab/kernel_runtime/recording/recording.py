@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -167,10 +168,9 @@ class Recording:
     def hash(self) -> str:
         """SHA-256 of everything recorded, in hexadecimal. Equal recordings have equal hashes, saved or not."""
         digest = hashlib.sha256(f"nki_lab recording {schema.VERSION[0]}".encode())
-        for spec in schema.TABLES.values():
-            if not spec.index:
-                for part in _bytes_of(self.table(spec.name)):
-                    digest.update(part)
+        recorded = (self.table(name) for name, spec in schema.TABLES.items() if not spec.index)
+        for part in chain.from_iterable(map(_bytes_of, recorded)):
+            digest.update(part)
         return digest.hexdigest()
 
     # Steps

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -165,11 +165,10 @@ class StoredColumns(Columns):
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
         """NKI019 where the bytes of a chunk are not those that were written."""
         meta, columns = self._file.metadata, self._file.schema_arrow.names
-        for group in groups:
-            for place in map(columns.index, names):
-                found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
-                if found != self._checksums.chunk(group * len(columns) + place):
-                    raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
+        for group, place in product(groups, map(columns.index, names)):
+            found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
+            if found != self._checksums.chunk(group * len(columns) + place):
+                raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
 
     def _check(self, spec: schema.Table) -> None:
         found = self._file.schema_arrow
