@@ -64,15 +64,15 @@ def _in_first_iteration(address: int) -> int:
     if builder is None or frame is None or table is None or builder.iterations.root is None:
         return address
     calls: list[tuple[int, int]] = []
-    passes: list[Any] = []
+    values: list[Any] = []
     while frame is not None and frame is not builder.iterations.root:
         calls.append((id(frame.f_code), frame.f_lasti))
         around = [loop for loop in builder.iterations.place_of(frame).loops if _is_once(loop.site)]
-        passes += [frame.f_locals.get(loop.variable) for loop in around]
+        values += [frame.f_locals.get(loop.variable) for loop in around]
         frame = frame.f_back
-    if not passes:
+    if not values:
         return address
-    now = tuple(passes)
+    now = tuple(values)
     found = table.setdefault(tuple(calls), _Addresses(now, now))
     if now != found.now:
         found.now, found.turn = now, 0

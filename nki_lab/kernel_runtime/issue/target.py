@@ -11,7 +11,7 @@ from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import local
 
 DEFAULT_TARGET = "trn3"
-"""What NKI's own simulator assumes without a chip."""
+"""The target that NKI's own simulator assumes without a chip."""
 
 
 class _Choice:

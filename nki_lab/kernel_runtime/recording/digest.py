@@ -214,12 +214,12 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
     waits = recording.lane_times + held
     waits[:, 0] = 0
     critical = _sums(path.lane, path.work, len(own))
-    spans, drawn = recording.table("lane_spans"), recording.table("lane_rows")
+    drawn = recording.table("lane_rows")
     out = []
     for lane in recording.lanes:
         reasons = dict(zip(names, waits[lane.number].tolist(), strict=True))
-        count, first = int(spans["rows"][lane.number]), int(spans["first"][lane.number])
-        if launch and count:
+        first, end = recording.lane_span(lane.number)
+        if launch and end > first:
             # The gap before a lane's first row begins with the launch.
             stall = names[int(drawn["stall"][first])]
             reasons[stall] = max(0, reasons[stall] - launch) if int(drawn["stall"][first]) else 0
@@ -228,7 +228,7 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
         reasons = {name: time for name, time in _sorted(reasons).items() if time}
         out.append(
             LaneTime(
-                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=count, busy=busy,
+                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=end - first, busy=busy,
                 critical=min(busy, int(critical[lane.number])), waits=reasons,
                 empty=recording.makespan - busy - sum(reasons.values()),
             )

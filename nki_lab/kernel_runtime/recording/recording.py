@@ -192,7 +192,7 @@ class Recording:
 
     def _started(self, time: int, side: Side) -> int:
         start = self._tables["lane_rows"]["start"]
-        spans = [self._span(lane) for lane in range(len(self.lanes))]
+        spans = [self.lane_span(lane) for lane in range(len(self.lanes))]
         return sum(search(start, time, low, high, side) - low for low, high in spans)
 
     def step_of(self, row: int) -> int:
@@ -206,7 +206,8 @@ class Recording:
             raise IndexError(f"row {row} of {len(self)}")
         return row
 
-    def _span(self, lane: int) -> tuple[int, int]:
+    def lane_span(self, lane: int) -> tuple[int, int]:
+        """The places of a lane's rows in `lane_rows`: the first, and the one behind the last."""
         spans = self._tables["lane_spans"]
         low = int(spans["first"][lane])
         return low, low + int(spans["rows"][lane])
@@ -214,7 +215,7 @@ class Recording:
     def _place(self, row: int) -> int:
         """Return the place of a row in `lane_rows`."""
         lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
-        low, high = self._span(int(self.rows["lane"][row]))
+        low, high = self.lane_span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
         return first + int(np.argmax(lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row))
 

@@ -8,9 +8,12 @@ from typing import Any, NoReturn
 from nki_lab.diagnostic import coded_error
 
 
-def _refused(use: str) -> Callable[..., NoReturn]:
-    def refuse_use(self: VirtualRegister, *operands: object) -> NoReturn:
-        self._needed(use)
+def refused_use(use: str) -> Callable[..., NoReturn]:
+    """Return the method of a register or a tensor that refuses a use in Python."""
+
+    def refuse_use(self: Any, *operands: object) -> NoReturn:
+        needed: Callable[[str], NoReturn] = self._needed
+        needed(use)
 
     return refuse_use
 
@@ -42,8 +45,7 @@ class VirtualRegister:
         self.name = name
 
     def __repr__(self) -> str:
-        kind = "loop variable" if self.frozen else "register"
-        return f"<{kind} {self.name or self.id}>"
+        return f"<{'loop variable' if self.frozen else 'register'} {self.name or self.id}>"
 
     def __hash__(self) -> int:
         return id(self)
@@ -72,11 +74,11 @@ class VirtualRegister:
             self._needed("tested")
         return goes_on
 
-    __int__ = _refused("converted to int")
-    __float__ = _refused("converted to float")
-    __index__ = _refused("used as an integer (index, range or slice bound)")
-    _arithmetic = _refused("used in arithmetic")
-    _ordering = _refused("compared")
+    __int__ = refused_use("converted to int")
+    __float__ = refused_use("converted to float")
+    __index__ = refused_use("used as an integer (index, range or slice bound)")
+    _arithmetic = refused_use("used in arithmetic")
+    _ordering = refused_use("compared")
 
     __lt__ = __le__ = __gt__ = __ge__ = _ordering
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic
