@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 LABELS: Final = ("#101216", "#ffffff")
-"""What is written on a colour: dark, or white where that is read better."""
+"""The colours of text on a colour: dark, or white where that is read better."""
 
 
 class Colour(NamedTuple):

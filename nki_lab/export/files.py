@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 
 
 @contextlib.contextmanager
@@ -64,12 +64,10 @@ def _draft(target: Path) -> Iterator[Path]:
     except OSError as error:
         if isinstance(error, NkiError):
             raise
-        raise error_of(
-            diagnose(
-                "NKI021",
-                f"{target}: not written: {os.strerror(error.errno) if error.errno else error}",
-                help="make room, or choose a place that you may write to; what was there before is unchanged",
-            )
+        raise coded_error(
+            "NKI021",
+            f"{target}: not written: {os.strerror(error.errno) if error.errno else error}",
+            help="make room, or choose a place that you may write to; what was there before is unchanged",
         ) from error
 
 

@@ -21,10 +21,9 @@ def by_severity(found: Iterable[Diagnostic]) -> list[Diagnostic]:
 def counts(found: Iterable[Diagnostic], *, information: str = "information") -> str:
     """Return how many findings there are of each severity: "1 error, 2 warnings". `information` names that one."""
     number = Counter[str](item.severity for item in found)
-    names = {kind: information if kind == "information" else kind for kind in SEVERITIES}
     return ", ".join(
         f"{number[kind]} {name}{'s' * (number[kind] > 1 and name != 'information')}"
-        for kind, name in names.items()
+        for kind, name in {kind: information if kind == "information" else kind for kind in SEVERITIES}.items()
         if number[kind]
     )
 

@@ -52,9 +52,11 @@ def html(recording: Recording) -> str:
 
 def _text(recording: Recording) -> str:
     """The report, and where the times are from: those of a profile may come from a device."""
-    if "profile" in recording.summary:
-        return f"{report(recording)}\nRead from a Neuron Explorer profile by nki_lab.\n"
-    return f"{report(recording)}\nSimulated by nki_lab; no device was used.\n"
+    profiled = "profile" in recording.summary
+    origin = (
+        "Read from a Neuron Explorer profile by nki_lab." if profiled else "Simulated by nki_lab; no device was used."
+    )
+    return f"{report(recording)}\n{origin}\n"
 
 
 def write(recording: Recording, path: str | os.PathLike[str]) -> None:

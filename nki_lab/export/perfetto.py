@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.export.files import replacing
 from nki_lab.export.findings import source_lines
 from nki_lab.kernel_runtime.recording import Recording, schema
@@ -48,13 +48,11 @@ def _protos() -> Any:
     try:
         from perfetto.protos.perfetto.trace import perfetto_trace_pb2
     except ImportError as error:
-        raise error_of(
-            diagnose(
-                "NKI022",
-                f"traces for Perfetto need the package perfetto: {error}",
-                operand="to_perfetto",
-                help="pip install 'nki-lab[perfetto]'",
-            )
+        raise coded_error(
+            "NKI022",
+            f"traces for Perfetto need the package perfetto: {error}",
+            operand="to_perfetto",
+            help="pip install 'nki-lab[perfetto]'",
         ) from error
     return perfetto_trace_pb2
 
@@ -73,7 +71,8 @@ class _Trace:
         ops, stalls = len(recording.table("ops")), len(recording.stalls)
         # Numbers of interned names: instructions, then "waits for …" of each stall.
         self._wait_name = ops + 1
-        self._text = {text: number for number, text in enumerate(self._texts(), start=1)}
+        texts = dict.fromkeys((*recording.stalls, *CONFIDENCES, *recording.texts("ops", "detail")))
+        self._text = {text: number for number, text in enumerate(texts, start=1)}
         self._critical_track = _BASE + 2
         self._lane_track = _BASE + 16
         self._core_track = _BASE + 0x100000
@@ -105,12 +104,8 @@ class _Trace:
         self._batch.Clear()
         self._packets = 0
 
-    def _texts(self) -> list[str]:
-        recording = self._recording
-        return list(dict.fromkeys((*recording.stalls, *CONFIDENCES, *recording.texts("ops", "detail"))))
-
     def _write_names(self) -> None:
-        """Names that events refer to by number."""
+        """Write the names that events refer to by number."""
         recording, packet = self._recording, self._packet()
         packet.sequence_flags = self._protos.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
         interned = packet.interned_data
@@ -137,16 +132,14 @@ class _Trace:
         self._track(_BASE + 1, title, 0, 0)
         self._track(self._critical_track, "critical path", _BASE + 1, 0)
         cores = sorted({lane.core for lane in recording.lanes})
-        if len(cores) > 1:
-            for core in cores:
-                self._track(self._core_track + core, f"core {core}", _BASE + 1, core + 1)
+        for core in cores if len(cores) > 1 else ():
+            self._track(self._core_track + core, f"core {core}", _BASE + 1, core + 1)
         for lane in recording.lanes:
             parent = self._core_track + lane.core if len(cores) > 1 else _BASE + 1
             self._track(self._lane_track + lane.number, lane.name, parent, lane.number + 1)
 
     def _track(self, number: int, name: str, parent: int, rank: int) -> Any:
-        packet = self._packet()
-        track = packet.track_descriptor
+        track = self._packet().track_descriptor
         track.uuid, track.name, track.sibling_order_rank = number, name, rank
         track.child_ordering = self._protos.TrackDescriptor.EXPLICIT
         if parent:
@@ -236,16 +229,15 @@ class _Trace:
             ops = recording.rows["op"][places].tolist()
             for number in range(high - low):
                 end = min(ends[number], starts[number + 1]) if number + 1 < len(starts) else ends[number]
-                begin = min(starts[number], end)
-                event = self._slice(begin, end, self._critical_track, ops[number] + 1, "critical")
+                event = self._slice(min(starts[number], end), end, self._critical_track, ops[number] + 1, "critical")
                 self._number(event, "row", int(places[number]))
 
     def _write_counters(self) -> None:
         recording = self._recording
         usage = recording.table("usage")
         kind = self._protos.TrackEvent.TYPE_COUNTER
-        for number, (name, column) in enumerate((("SBUF in use", "sbuf"), ("PSUM in use", "psum"))):
-            track = self._counter(number, f"{name}, fullest partition", "")
+        for number, column in enumerate(("sbuf", "psum")):
+            track = self._counter(number, f"{column.upper()} in use, fullest partition", "")
             for low, high in pieces(len(usage), _BATCH):
                 for time, value in zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True):
                     self._flush_full_batch()

@@ -91,8 +91,7 @@ def _line(part: Pixels, recording: Recording, line: Line, time: Array, edges: Ar
         cause = 1 + waits.argmax(axis=0)
         hues = np.array([_colour(kind_of_stall(name)) for name in recording.stalls], np.float32)
         found = cause[np.clip(np.searchsorted(edges, bounds[:-1], "right") - 1, 0, len(cause) - 1)]
-        waiting = _resampled(edges, waits.sum(axis=0), bounds) / span
-        _mix(part[top + _BAR : top + _BAR + _FOOT], hues[found], waiting)
+        _mix(part[top + _BAR : top + _BAR + _FOOT], hues[found], _resampled(edges, waits.sum(axis=0), bounds) / span)
     _mix(part[top : top + _BAR], _colour(line.kind), _resampled(edges, busy, bounds) / span)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, render
+from nki_lab.diagnostic import render
 from nki_lab.export import formatting
 from nki_lab.export.findings import capacities, findings
 from nki_lab.export.formatting import duration, ratio, share
@@ -107,8 +107,7 @@ def _instructions(recording: Recording, times: Digest) -> str:
     busy, counts, critical = (np.zeros(len(numbers), np.int64) for _ in range(3))
     for low, high in pieces(len(recording)):
         which = of_op[recording.rows["op"][low:high]]
-        work = own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high])
-        np.add.at(busy, which, work)
+        np.add.at(busy, which, own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high]))
         counts += np.bincount(which, minlength=len(numbers))
     if len(times.path.row):
         np.add.at(critical, of_op[recording.rows["op"][times.path.row]], times.path.time)
@@ -135,26 +134,21 @@ def _source(times: Digest) -> str:
 def _findings(recording: Recording) -> str:
     found = findings(recording)
     texts = dict(zip(recording.texts("sources", "path"), recording.texts("sources", "text"), strict=True))
-    shown = [_finding(item, texts) for item in found[:_FINDINGS]]
-    if len(found) > _FINDINGS:
-        shown.append(f"and {len(found) - _FINDINGS} more findings")
-    return "\n\n".join(shown)
 
-
-def _finding(item: Diagnostic, texts: Mapping[str, str]) -> str:
     def source_line(file: str, line: int) -> str:
         listing = texts.get(file, "").splitlines()
         return listing[line - 1] if 0 < line <= len(listing) else ""
 
-    return f"{item.severity}: {render(item, source_line=source_line)}"
+    parts = [f"{item.severity}: {render(item, source_line=source_line)}" for item in found[:_FINDINGS]]
+    more = [f"and {len(found) - _FINDINGS} more findings"] if len(found) > _FINDINGS else []
+    return "\n\n".join([*parts, *more])
 
 
 def table(header: Sequence[str], lines: Sequence[Sequence[str]], *, left: Sequence[int] = ()) -> str:
     """Return columns of text under a header, the columns `left` to the left, numbers to the right; "" for no lines."""
     cells = [header, *lines] if lines else []
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    out = []
-    for line in cells:
-        padded = (f"{cell:{'<' if n in left else '>'}{widths[n]}}" for n, cell in enumerate(line))
-        out.append("  ".join(padded).rstrip())
-    return "\n".join(out)
+    return "\n".join(
+        "  ".join(f"{cell:{'<' if n in left else '>'}{widths[n]}}" for n, cell in enumerate(line)).rstrip()
+        for line in cells
+    )

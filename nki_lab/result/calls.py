@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, coded_error
 from nki_lab.dialects import launches
 from nki_lab.dialects.environment import default_options, resolve_target
 from nki_lab.dialects.kernel import Kernel, as_kernel
@@ -43,7 +43,7 @@ def run(
     raises with `strict`.
     """
     if on_error not in ("raise", "report"):
-        raise error_of(diagnose("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"'))
+        raise coded_error("NKI012", f"on_error is {on_error!r}", operand="on_error", limit='"raise" or "report"')
     plain, chosen, mine = _kernel(kernel, grid, options, strict, keywords)
     # A collector of runs gets the failed ones too.
     reported: session.OnError = on_error if launches.current_observer() is None else "report"
@@ -122,7 +122,7 @@ def _kernel(
     try:
         chosen = with_changes(base, changes) if changes else base
     except (TypeError, ValueError) as error:
-        raise error_of(diagnose("NKI012", str(error), limit=f"options: {', '.join(option_names())}")) from None
+        raise coded_error("NKI012", str(error), limit=f"options: {', '.join(option_names())}") from None
     return kernel if grid is None else kernel[grid], chosen, mine
 
 

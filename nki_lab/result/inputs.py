@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.session.arrays import Array
@@ -63,8 +63,10 @@ def _read(text: str) -> tuple[str, int]:
 
 
 def _unknown(text: str) -> Exception:
-    near = did_you_mean(text.partition("(")[0], NAMES)
-    return error_of(
-        diagnose("NKI012", f"inputs are {text!r}", operand="inputs", help=near or "for example randn(seed=0)",
-                 limit=f"inputs: {', '.join(NAMES)}, the first two with a seed")
-    )  # fmt: skip
+    return coded_error(
+        "NKI012",
+        f"inputs are {text!r}",
+        operand="inputs",
+        help=did_you_mean(text.partition("(")[0], NAMES) or "for example randn(seed=0)",
+        limit=f"inputs: {', '.join(NAMES)}, the first two with a seed",
+    )

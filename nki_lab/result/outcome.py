@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from nki_lab import session
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of, render
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, render
 from nki_lab.export import formatting
 from nki_lab.export.findings import counts
 from nki_lab.kernel_runtime.ir import Program
@@ -56,13 +56,11 @@ class Run(Recorded):
         """
         if self._timeline is None:
             untimed = self.error is None
-            raise error_of(
-                diagnose(
-                    "NKI023",
-                    f"the run of {self.name} has no recording",
-                    limit="a kernel that issued instructions, all of which have a cost, has a recording",
-                    help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
-                )
+            raise coded_error(
+                "NKI023",
+                f"the run of {self.name} has no recording",
+                limit="a kernel that issued instructions, all of which have a cost, has a recording",
+                help="its diagnostics name what has no cost yet" if untimed else "run it again without the fault",
             )
         return self._timeline.record(self.diagnostics, self._fault)
 

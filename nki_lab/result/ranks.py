@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.collectives.rank_group import Rank, RankGroup, local
 from nki_lab.result.calls import run
 from nki_lab.result.outcome import Run
@@ -21,10 +21,13 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
     raised, where `on_error` does not say otherwise.
     """
     if not isinstance(arguments, (list, tuple)) or not arguments:
-        raise error_of(
-            diagnose("NKI012", "run_ranks: arguments is no list of arguments", operand="arguments",
-                     limit="an entry for each rank", help="write run_ranks(kernel, [(a0, b0), (a1, b1)])")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI012",
+            "run_ranks: arguments is no list of arguments",
+            operand="arguments",
+            limit="an entry for each rank",
+            help="write run_ranks(kernel, [(a0, b0), (a1, b1)])",
+        )
     group = RankGroup(len(arguments))
     done: dict[int, Run] = {}
     failed: dict[int, BaseException] = {}
@@ -48,10 +51,11 @@ def run_ranks(kernel: Callable[..., object], arguments: Sequence[object], **keyw
     for thread in threads:
         thread.join()
     if failed:
-        raise min(failed.items(), key=lambda item: (_is_a_consequence(item[1]), item[0]))[1]
+        # A rank with NKI241 failed only because another one did not come.
+        causes = {
+            number: error
+            for number, error in failed.items()
+            if not isinstance(error, NkiError) or error.diagnostics[0].code != "NKI241"
+        }
+        raise min((causes or failed).items())[1]
     return tuple(done[number] for number in range(len(arguments)))
-
-
-def _is_a_consequence(error: BaseException) -> bool:
-    """Whether a rank failed because another one did not come."""
-    return isinstance(error, NkiError) and error.diagnostics[0].code == "NKI241"

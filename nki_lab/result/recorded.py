@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -46,33 +47,25 @@ class Recorded:
 
         NKI022 where the package perfetto is missing; `pip install nki-lab[perfetto]` brings it.
         """
-        from nki_lab.export import perfetto
-
-        perfetto.write(self.recording, path)
-        return Path(path)
+        return self._write("perfetto", path)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
-        from nki_lab.export import html
-
-        html.write(self.recording, path)
-        return Path(path)
+        return self._write("html", path)
 
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
 
         `nki_lab.open` reads the folder as a run again, to the nanosecond.
         """
-        from nki_lab.export.explorer.writing import write_profile
-
-        write_profile(self.recording, path)
-        return Path(path)
+        return self._write("explorer.writing", path)
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write `instructions.csv`, `lanes.csv` and `lines.csv` into a folder, in place of earlier ones."""
-        from nki_lab.export import csv
+        return self._write("csv", path)
 
-        csv.write(self.recording, path)
+    def _write(self, module: str, path: str | os.PathLike[str]) -> Path:
+        import_module(f"nki_lab.export.{module}").write(self.recording, path)
         return Path(path)
 
     def view(self, *, step: int | None = None) -> Visualizer:

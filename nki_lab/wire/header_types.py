@@ -46,7 +46,7 @@ class Finding(TypedDict):
 
 
 class PathTime(TypedDict):
-    """Where the critical path's time goes: work by engine ("dma" is all queues), waits by reason. They add up to the
+    """The time of the critical path: work by engine ("dma" is all queues), waits by reason. They add up to the
     makespan, the largest first."""
 
     work: Mapping[str, int]
@@ -54,7 +54,7 @@ class PathTime(TypedDict):
 
 
 class LaneTime(TypedDict):
-    """Where a lane's time went: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
+    """The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
     waits for; waits are by reason, the longest first."""
 
     busy: int
@@ -65,7 +65,7 @@ class LaneTime(TypedDict):
 
 
 class LineTime(TypedDict):
-    """Where a line's time went: on the critical path, on all lanes, its rows, and the lane with most of that time."""
+    """The time of a line: on the critical path, on all lanes, its rows, and the lane with most of that time."""
 
     source: int
     line: int

@@ -46,7 +46,11 @@ def message(header: Mapping[str, object], tables: Mapping[str, Mapping[str, Arra
         layout[table] = {}
         for name, column in columns.items():
             is_delta = isinstance(column, Delta)
-            values = narrow(_differences(column.values) if isinstance(column, Delta) else column)
+            values = narrow(
+                np.diff(column.values.astype(np.int64, copy=False), prepend=np.int64(0))
+                if isinstance(column, Delta)
+                else column
+            )
             entry: JsonObject = {"dtype": values.dtype.str[1:], "offset": offset, "length": len(values)}
             layout[table][name] = {**entry, "delta": True} if is_delta else entry
             parts += [values.tobytes(), bytes(-values.nbytes % _ALIGN)]
@@ -95,7 +99,3 @@ def finite(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
     return value
-
-
-def _differences(values: Array) -> Array:
-    return np.diff(values.astype(np.int64, copy=False), prepend=np.int64(0))

@@ -63,8 +63,7 @@ class Steps:
     @cached_property
     def _edge(self) -> Array:
         """The first edge of each row, and behind the last one how many there are."""
-        edges = self.recording.table("edges")
-        counts = np.bincount(whole(edges["row"]).astype(np.int64), minlength=len(self.order))
+        counts = np.bincount(whole(self.recording.table("edges")["row"]).astype(np.int64), minlength=len(self.order))
         return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
     def tables(self, first: int, count: int) -> Tables:
@@ -103,11 +102,10 @@ class Steps:
         """The picoseconds between which a range of steps shows all that happens: no row before or after it, nor the
         wait of one, reaches in there."""
         begin, until = 0, self.recording.makespan
-        table, spans = self.recording.table("lane_rows"), self.recording.table("lane_spans")
+        table = self.recording.table("lane_rows")
         start, duration, row = table["start"], table["duration"], table["row"]
         for lane in range(len(self.recording.lanes)):
-            low = int(spans["first"][lane])
-            high = low + int(spans["rows"][lane])
+            low, high = self.recording.lane_span(lane)
             # Of a lane's rows with one start, the steps need not be in the lane's order.
             time, place = self._place(table, low, high, first)
             if place > low:

@@ -18,7 +18,7 @@ from nki_lab.export.explorer.reading import read_profile
 from nki_lab.export.explorer.row_lanes import apart
 from nki_lab.export.explorer.tables import DEPENDENCIES, TABLES, arrow_schema
 from nki_lab.export.explorer.totals import merged
-from nki_lab.export.explorer.writing import write_profile
+from nki_lab.export.explorer.writing import write as write_profile
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS

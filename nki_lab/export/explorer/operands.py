@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,8 +51,7 @@ class Operands:
         row = np.repeat(np.arange(high - low), np.diff(self._bounds[low : high + 1]))
         view, role = accesses["view"][span], accesses["role"][span]
         size = self._sizes[whole(views["pattern"])[view]]
-        buffer = whole(views["buffer"])[view]
-        memory = _MEMORY_OF_SPACE[whole(self._recording.table("buffers")["space"])[buffer]]
+        memory = _MEMORY_OF_SPACE[whole(self._recording.table("buffers")["space"])[whole(views["buffer"])[view]]]
         out = np.zeros((high - low, len(MEMORIES), 2), np.int64)
         for direction, other in ((0, "write"), (1, "read")):
             some = role != ROLES.index(other)
@@ -99,7 +99,4 @@ def _nbytes(recording: Recording, pattern: int) -> int:
         size = dtype_of(name).nbytes
     except NkiError:
         return 0
-    count = size
-    for one in sizes:
-        count *= one
-    return count
+    return math.prod(sizes, start=size)

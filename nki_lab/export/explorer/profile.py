@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording.columns import Array
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class ProfileTable:
 def open_profile(folder: Path) -> dict[str, ProfileTable]:
     """The tables in a folder, by name: `Name.parquet`, or `Name_0.parquet` and so on. NKI018, NKI019."""
     if not folder.is_dir():
-        raise error_of(diagnose("NKI018", f"{folder}: no such folder", help="name the folder that holds the tables"))
+        raise coded_error("NKI018", f"{folder}: no such folder", help="name the folder that holds the tables")
     files: dict[str, list[tuple[int, Path]]] = {}
     for file in sorted(folder.glob("*.parquet")):
         found = re.fullmatch(r"([A-Za-z]+)(?:_(\d+))?", file.stem)
@@ -128,13 +128,11 @@ def open_profile(folder: Path) -> dict[str, ProfileTable]:
 
 def unreadable(path: Path, what: str) -> NkiError:
     """The error that says why a profile cannot be read."""
-    return error_of(
-        diagnose(
-            "NKI019",
-            f"{path}: {what}",
-            limit="a profile is a folder of Parquet tables as neuron-explorer writes them",
-            help="ingest the profile again: neuron-explorer view --ingest-only",
-        )
+    return coded_error(
+        "NKI019",
+        f"{path}: {what}",
+        limit="a profile is a folder of Parquet tables as neuron-explorer writes them",
+        help="ingest the profile again: neuron-explorer view --ingest-only",
     )
 
 

@@ -16,13 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer.memory import PARTITIONS
 from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
 from nki_lab.export.explorer.row_lanes import critical_predecessors, lane_name, lanes_of, sites_of
 from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER
-from nki_lab.export.explorer.totals import SUMMARY_FIELDS
-from nki_lab.isa.arch import Arch, arch_of
+from nki_lab.export.explorer.totals import SUMMARY_FIELDS, known_arch
+from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.recording import Recording, derive
 from nki_lab.kernel_runtime.recording.columns import Array
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, SPACES
@@ -33,6 +32,7 @@ MOST_OPS: Final = 65_536
 SAMPLED: Final = 32
 """Partitions that a sampled partition of SbufAllocation stands for."""
 _NONE: Final = np.zeros(0, np.int64)
+_EDGE_KINDS: Final = {text: kind for kind, text in enumerate(DEPENDENCIES)}
 _MOST: Final = np.iinfo(np.uint32).max
 
 
@@ -75,7 +75,7 @@ class _Reader:
         self._given |= self._rows(present, base)
         self._flows(present)
         metadata, results = self._one_row("Metadata"), self._one_row("Summary")
-        arch = self._arch(metadata)
+        arch = known_arch(str(metadata.get("instance_type", "")).partition(".")[0])
         self._buffers(base)
         self._usage(arch, base)
         try:
@@ -132,8 +132,7 @@ class _Reader:
             "confidence": np.full(len(order), CONFIDENCES.index("measured")),
         }  # fmt: skip
         for name in ("work", "bytes"):
-            values = np.concatenate([getattr(one, name) for one in events])[order]
-            columns[name] = np.clip(values, 0, _MOST)
+            columns[name] = np.clip(np.concatenate([getattr(one, name) for one in events])[order], 0, _MOST)
         wait = 1000 * np.concatenate([one.wait for one in events])[order]
         columns |= self._waits(columns, np.maximum(wait, 0), len(lanes["name"]))
         return {
@@ -186,7 +185,9 @@ class _Reader:
             before = finder.find(table.texts("in_table"), table.numbers("in_id"))
             after = finder.find(table.texts("out_table"), table.numbers("out_id"))
             kinds = table.texts("dependency_type")
-            number = np.array([_edge_kind(text) for text in (*kinds.values, "")])[kinds.codes]
+            number = np.array([_EDGE_KINDS.get(text, EDGE_KINDS.index("user")) for text in (*kinds.values, "")])[
+                kinds.codes
+            ]
             known = (before >= 0) & (after >= 0) & (before != after)
             order = np.lexsort((before[known], after[known]))
             edges = {name: column[known][order] for name, column in
@@ -247,12 +248,6 @@ class _Reader:
         table = self._tables.get(name)
         return table.first_row() if table is not None else {}
 
-    def _arch(self, metadata: dict[str, Any]) -> Arch | None:
-        try:
-            return arch_of(str(metadata.get("instance_type", "")).partition(".")[0])
-        except NkiError:
-            return None
-
     def _summary(self, metadata: dict[str, Any], results: dict[str, Any], arch: Arch | None) -> dict[str, Any]:
         version = str(metadata.get("profile_schema_version", "unknown"))
         summary: dict[str, Any] = {
@@ -303,10 +298,6 @@ def _span(table: ProfileTable) -> tuple[Array, Array]:
         return start, table.numbers("end_ts")
     table.require("duration_ns")
     return start, start + table.numbers("duration_ns")
-
-
-def _edge_kind(text: str) -> int:
-    return DEPENDENCIES.index(text) if text in DEPENDENCIES else EDGE_KINDS.index("user")
 
 
 def _alike(table: ProfileTable) -> dict[tuple[int, int, int, int, str], list[int]]:

@@ -75,13 +75,11 @@ def apart(start: Array, duration: Array) -> Array:
 
 def sites_of(places: list[str]) -> tuple[Array, dict[str, list[int]], dict[str, list[str]]]:
     """The site of each place in the source, of which the first `file:line` counts."""
-    known: dict[str, int] = {"": -1}
     numbers: dict[tuple[str, int], int] = {}
-    for place in dict.fromkeys(places):
-        if place and (found := _PLACE.search(place)):
-            known[place] = numbers.setdefault((found[1].strip(), int(found[2])), len(numbers))
-        else:
-            known[place] = -1
+    known = {
+        place: numbers.setdefault((found[1].strip(), int(found[2])), len(numbers)) if found else -1
+        for place, found in ((place, _PLACE.search(place)) for place in dict.fromkeys(places))
+    }
     paths = list(dict.fromkeys(path for path, _ in numbers))
     sites = {"source": [paths.index(path) for path, _ in numbers], "line": [line for _, line in numbers]}
     return np.array([known[place] for place in places], np.int64), sites, {"path": paths, "text": [""] * len(paths)}
@@ -90,8 +88,7 @@ def sites_of(places: list[str]) -> tuple[Array, dict[str, list[int]], dict[str, 
 def critical_predecessors(rows: dict[str, Array], edges: dict[str, Array], previous: Array) -> Array:
     """Of the rows that a row depends on and the one before it on its lane, the last to end that has ended by then."""
     end = rows["start"] + rows["duration"]
-    number = np.arange(len(end))
-    row = np.concatenate((edges["row"], number[previous >= 0]))
+    row = np.concatenate((edges["row"], np.flatnonzero(previous >= 0)))
     before = np.concatenate((edges["before"], previous[previous >= 0]))
     # Only earlier rows, so that no circle closes among rows of no length.
     some = (before < row) & (end[before] <= rows["start"][row])

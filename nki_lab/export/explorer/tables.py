@@ -152,10 +152,8 @@ _TEXT: Final = {
 
 
 def _fields(text: str) -> tuple[Field, ...]:
-    out = []
-    for word in text.split():
-        name, _, kind = word.partition(":")
-        out.append(Field(name, kind.removesuffix("!"), kind.endswith("!")))
+    parts = [word.partition(":") for word in text.split()]
+    out = [Field(name, kind.removesuffix("!"), kind.endswith("!")) for name, _, kind in parts]
     return tuple(out)
 
 

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer.tables import ENGINES, VERSION
-from nki_lab.isa.arch import Arch
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
@@ -22,15 +23,22 @@ SUMMARY_FIELDS: Final = (
 """Numbers of a recording's summary, the fields of Summary that hold them, and the factor from field to number."""
 
 
+def known_arch(target: str) -> Arch | None:
+    """Return the table of a target; None for a name that is none."""
+    try:
+        return arch_of(target)
+    except NkiError:
+        return None
+
+
 def active_time(recording: Recording) -> Columns:
     """The columns of ActiveTime: stretches of an engine without a gap, to the nanosecond."""
     out: Columns = {name: [] for name in ("start_ts", "end_ts", "engine", "pcore_idx", "duration_ns")}
-    table, spans = recording.table("lane_rows"), recording.table("lane_spans")
+    table = recording.table("lane_rows")
     for lane in recording.lanes:
         if lane.kind == "dma":
             continue
-        low = int(spans["first"][lane.number])
-        mine = slice(low, low + int(spans["rows"][lane.number]))
+        mine = slice(*recording.lane_span(lane.number))
         begin, end = merged(table["start"][mine] // 1000, (table["start"][mine] + table["duration"][mine]) // 1000)
         out["start_ts"] += begin.tolist()
         out["end_ts"] += end.tolist()
@@ -105,17 +113,12 @@ def summary(recording: Recording) -> Columns:
 
 
 def _dma_intervals(recording: Recording, queues: list[int]) -> tuple[Array, Array]:
-    """When any DMA queue moves data, in picoseconds."""
-    table, spans = recording.table("lane_rows"), recording.table("lane_spans")
-    begins, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for lane in queues:
-        low = int(spans["first"][lane])
-        mine = slice(low, low + int(spans["rows"][lane]))
-        begins.append(table["start"][mine])
-        ends.append(table["start"][mine] + table["duration"][mine])
-    begin, end = np.concatenate(begins), np.concatenate(ends)
+    """Return the intervals in which any DMA queue moves data, in picoseconds."""
+    table = recording.table("lane_rows")
+    mine = np.concatenate([np.arange(0), *(np.arange(*recording.lane_span(lane)) for lane in queues)])
+    begin = table["start"][mine]
     order = np.argsort(begin, kind="stable")
-    return merged(begin[order], end[order])
+    return merged(begin[order], (begin + table["duration"][mine])[order])
 
 
 def metadata(recording: Recording, arch: Arch) -> Columns:

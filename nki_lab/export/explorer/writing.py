@@ -14,13 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer import memory, operands, totals
 from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
 from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import source_lines
 from nki_lab.export.perfetto import dma_rate
-from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Lane, Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 
@@ -34,7 +32,7 @@ _SIDE_FIELDS: Final = {
 """Fields of a transfer's end in the table DmaPacketAggregated, with the attributes of `Side`."""
 
 
-def write_profile(recording: Recording, path: str | os.PathLike[str]) -> None:
+def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     """Write the recording as a profile into the folder `path`, in place of an earlier profile.
 
     Raises NKI021 if it cannot be written, as into a folder that holds other files. A recording whose summary names no
@@ -60,7 +58,7 @@ def _write(recording: Recording, folder: Path) -> None:
         "Summary": iter([totals.summary(recording)]),
         "SchemaFields": iter([_schema_fields()]),
     }
-    arch = _arch(recording)
+    arch = totals.known_arch(str(recording.summary.get("target")))
     if arch is not None:
         tables["SbufUsage"] = iter([memory.sbuf_usage(recording, arch)])
         tables["PsumUsage"] = iter([memory.psum_usage(recording, arch)])
@@ -93,13 +91,6 @@ def _write_table(path: Path, table: str, batches: Iterator[Batch]) -> None:
 
 
 _JSON_TYPES: Final = {"string": "string", "bool": "boolean", "int32": "integer", "int64": "integer"}
-
-
-def _arch(recording: Recording) -> Arch | None:
-    try:
-        return arch_of(str(recording.summary.get("target")))
-    except NkiError:
-        return None
 
 
 def _schema_fields() -> Batch:
@@ -181,18 +172,20 @@ class _Profile:
         ends = [self._operands.ends(row) for row in rows.tolist()]
         moved = self._recording.rows["bytes"][rows].astype(np.int64)
         # A transfer within one nanosecond counts as one of a nanosecond, so that it has a rate.
-        rate = moved * 1e9 / np.maximum(times["duration_ns"], 1)
         return times | {
             "id": rows,
             "pcore_idx": [lane.core for lane in lanes],
             "queue_idx": [self._queue[lane.number] for lane in lanes],
             "queue_name": [lane.name for lane in lanes],
             "queue_type": ["unknown"] * len(lanes),
-            "variable": [_outside(*pair) for pair in ends],
+            "variable": [  # the tensor in HBM, or else the one that is read
+                (target if target.memory == "[HBM]" and source.memory != "[HBM]" else source).variable
+                for source, target in ends
+            ],
             "read_bytes": [source.bytes or size for (source, _), size in zip(ends, moved.tolist(), strict=True)],
             "write_bytes": [target.bytes or size for (_, target), size in zip(ends, moved.tolist(), strict=True)],
             "transfer_bytes": moved,
-            "throughput": rate,
+            "throughput": moved * 1e9 / np.maximum(times["duration_ns"], 1),
             "ends": ends,
         }
 
@@ -278,8 +271,3 @@ def _count(counters: Array, lanes: Sequence[int]) -> list[int]:
         out.append(int(counters[lane]))
         counters[lane] += 1
     return out
-
-
-def _outside(source: operands.Side, target: operands.Side) -> str:
-    """The name of the tensor in HBM, or else of what is read."""
-    return (target if target.memory == "[HBM]" and source.memory != "[HBM]" else source).variable

@@ -76,8 +76,7 @@ def _comparison(
 
 
 def _bad_comparison(instruction: Instruction, name: str, problem: str, limit: str, instead: str) -> NkiError:
-    message = f"{instruction.name}: {name} {problem}"
-    return coded_error("NKI012", message, operand=name, limit=limit, help=instead)
+    return coded_error("NKI012", f"{instruction.name}: {name} {problem}", operand=name, limit=limit, help=instead)
 
 
 def _check_dtypes(instruction: Instruction, dtypes: Mapping[str, tuple[DType, ...]], values: Mapping[str, Any]) -> None:

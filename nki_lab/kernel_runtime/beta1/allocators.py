@@ -64,15 +64,15 @@ def _in_first_iteration(address: int) -> int:
     if builder is None or frame is None or table is None or builder.iterations.root is None:
         return address
     calls: list[tuple[int, int]] = []
-    passes: list[Any] = []
+    values: list[Any] = []
     while frame is not None and frame is not builder.iterations.root:
         calls.append((id(frame.f_code), frame.f_lasti))
         around = [loop for loop in builder.iterations.place_of(frame).loops if _is_once(loop.site)]
-        passes += [frame.f_locals.get(loop.variable) for loop in around]
+        values += [frame.f_locals.get(loop.variable) for loop in around]
         frame = frame.f_back
-    if not passes:
+    if not values:
         return address
-    now = tuple(passes)
+    now = tuple(values)
     found = table.setdefault(tuple(calls), _Addresses(now, now))
     if now != found.now:
         found.now, found.turn = now, 0
@@ -104,8 +104,7 @@ class _Sbuf:
         first = _in_first_iteration(base_addr)
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
-            partition = base_partition + _linear(index, num_par_tiles, rows)
-            return partition, first + _linear(index, num_free_tiles, width)
+            return base_partition + _linear(index, num_par_tiles, rows), first + _linear(index, num_free_tiles, width)
 
         return Placement(MemoryRegion.sbuf, place)
 
@@ -132,9 +131,8 @@ class _Psum:
         """Tiles bank after bank from `base_bank`; block indices wrap around at the given numbers of tiles."""
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:
-            bank = base_bank + _linear(index, num_bank_tiles, 1)
-            byte = base_addr + _linear(index, num_free_tiles, width)
-            return base_partition + _linear(index, num_par_tiles, rows), bank * PSUM_BANK_BYTES + byte
+            byte = (base_bank + _linear(index, num_bank_tiles, 1)) * PSUM_BANK_BYTES + base_addr
+            return base_partition + _linear(index, num_par_tiles, rows), byte + _linear(index, num_free_tiles, width)
 
         return Placement(MemoryRegion.psum, place)
 

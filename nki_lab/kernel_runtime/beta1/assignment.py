@@ -26,7 +26,7 @@ from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 
 class LoopReduction(NamedTuple):
-    """What `nl.loop_reduce` gives: a tile that its assignment target accumulates with `op`."""
+    """The result of `nl.loop_reduce`: a tile that its assignment target accumulates with `op`."""
 
     tile: NkiTensor
     op: str
@@ -42,9 +42,8 @@ def redirect(
     if deferred.instruction is None:
         builder.deferred = None
         return True
-    if _significant(target._shape) != _significant(value._shape):
-        return False
-    if deferred.box is not None and target._shape != deferred.tile._shape:
+    other_box = deferred.box is not None and target._shape != deferred.tile._shape
+    if other_box or _significant(target._shape) != _significant(value._shape):
         return False
     dst = checked(target) if deferred.box is None else restricted(target, deferred.box)
     place = result_position(deferred.instruction)
@@ -74,13 +73,19 @@ def computed_here(builder: DeferringBuilder, value: Any) -> Deferred | None:
 def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
     """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
     if isinstance(target, BlockTensor):
-        _assign_blocks(builder, target, value)
+        if not isinstance(value, (Number, np.generic)):
+            require_tile(target)
+        for tile in target.tiles():
+            assign(builder, tile, value)
         return
     if isinstance(value, (Index, Mask)):
         raise refuse("NKI304", "an index expression is assigned to a tensor", target,
                      limit="indices and masks are compile-time values", help="fill a tile with nisa.iota")  # fmt: skip
     if isinstance(value, LoopReduction):
-        _reduce_into(builder, target, value)
+        if builder.written(target):
+            inplace(builder, value.op, target, value.tile)
+        else:  # a target that nothing has written takes the tile
+            copy_into(checked(target), checked(value.tile))
         return
     if isinstance(value, NkiTensor):
         require_tile(value)
@@ -106,21 +111,6 @@ def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
     )
 
 
-def _reduce_into(builder: DeferringBuilder, target: NkiTensor, value: LoopReduction) -> None:
-    """target = op(target, x); a target that nothing has written takes x."""
-    if builder.written(target):
-        inplace(builder, value.op, target, value.tile)
-    else:
-        copy_into(checked(target), checked(value.tile))
-
-
-def _assign_blocks(builder: DeferringBuilder, target: BlockTensor, value: Any) -> None:
-    if not isinstance(value, (Number, np.generic)):
-        require_tile(target)
-    for tile in target.tiles():
-        assign(builder, tile, value)
-
-
 def copy_into(target: NkiTensor, value: NkiTensor) -> None:
     """Record the copy of a tensor, repeated along its size-1 dimensions, into a view."""
     if target._shape != value._shape and target.size != value.size:
@@ -135,8 +125,7 @@ def inplace(builder: DeferringBuilder, name: str, tensor: NkiTensor, other: Any)
     only zeros have been written to.
     """
     require_tile(tensor)
-    if isinstance(other, LoopReduction):
-        other = other.tile
+    other = other.tile if isinstance(other, LoopReduction) else other
     deferred = computed_here(builder, other)
     if deferred is not None and deferred.instruction is None:
         builder.deferred = None

@@ -65,10 +65,7 @@ class BlockTensor(NkiTensor):
             return self
         place = []
         for dim, (item, size) in enumerate(zip(keys[:depth], self.blocks, strict=False)):
-            if isinstance(item, Index):
-                value = item.offset if item.constant else None
-            else:
-                value = integer_of(item)
+            value = (item.offset if item.constant else None) if isinstance(item, Index) else integer_of(item)
             if value is None:
                 raise refuse(
                     "NKI312",

@@ -73,8 +73,7 @@ class DeferringBuilder(Builder):
         self._shared_next = 0 if any(ids) else -1
 
     def _share(self, shape: Any, dtype: Any, name: str) -> NkiTensor:
-        at = self._shared_next
-        self._shared_next += 1
+        at, self._shared_next = self._shared_next, self._shared_next + 1
         wanted = super().allocate(shape, dtype, MemoryRegion.shared_hbm, name=name)
         self.program.buffers.pop()
         if at < len(self._shared):
@@ -98,17 +97,14 @@ class DeferringBuilder(Builder):
             if buffer in self._zeros:
                 self._fill_zeros(buffer)
             else:
-                self._enter(buffer)
+                buffer.id = len(self.program.buffers)
+                self.program.buffers.append(buffer)
         if tensor._indirect is None:
             low, high = extent(tensor._offset, tensor._shape, tensor._strides)
             if low < 0 or high >= buffer.partitions * buffer.row_elements * buffer.dtype.nbytes // tensor._dtype.nbytes:
                 raise refuse("NKI303", f"the view reaches from element {low} to {high} of its storage", tensor,
                              limit="views lie inside their tensor")  # fmt: skip
         return super().view_of(tensor)
-
-    def _enter(self, buffer: Buffer) -> None:
-        buffer.id = len(self.program.buffers)
-        self.program.buffers.append(buffer)
 
     def zero_accumulator(self, tile: NkiTensor) -> None:
         """Fill a fresh PSUM tile with zeros: by its first product where that overwrites all of it, else by a memset."""
@@ -124,15 +120,12 @@ class DeferringBuilder(Builder):
         finally:
             self.pinned, self.deferred = former, deferred
 
-    def subscript(self, tensor: NkiTensor, key: Any) -> NkiTensor:
-        """`tensor[key]` with index expressions."""
-        return subscript(tensor, key)
+    subscript = staticmethod(subscript)
 
     def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
         """The tensor's values now; a grid of tiles gives them in the grid's shape."""
         if isinstance(tensor, BlockTensor):
-            tiles = [self.read(tile) for tile in tensor.tiles()]
-            return np.stack(tiles).reshape(tensor._shape)
+            return np.stack([self.read(tile) for tile in tensor.tiles()]).reshape(tensor._shape)
         view = checked(tensor)
         self.view_of(view)
         return super().read(view)

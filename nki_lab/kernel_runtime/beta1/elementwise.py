@@ -111,12 +111,11 @@ def in_sbuf(tile: NkiTensor) -> NkiTensor:
 
 
 def result_dtype(name: str, x: object, y: object, dtype: object) -> DType:
-    """What Beta 1 gives `x name y`: truth values as bool, else the promoted dtype, bare numbers being widest."""
+    """Return the dtype of `x name y`: bool of truth values, else the promoted dtype, bare numbers being widest."""
     if dtype is not None:
         return dtype_of(dtype)
-    if name in _TRUTH:
-        return BOOL
-    return promote(*[item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)])
+    sides = [item._dtype if isinstance(item, NkiTensor) else item for item in (x, y)]
+    return BOOL if name in _TRUTH else promote(*sides)
 
 
 def binary(name: str, x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, *,
@@ -184,8 +183,7 @@ def _divide(x: Operand, y: Operand, dtype: object, mask: MaskLike, *, partitions
     """Return x / y as x times the reciprocal of y; quotients of integers are float32."""
     _, divisor = _side(x, "divide", "x"), _side(y, "divide", "y")
     kind = result_dtype("divide", x, y, dtype)
-    if dtype is None and not kind.is_float:
-        kind = F32
+    kind = F32 if dtype is None and not kind.is_float else kind
     if isinstance(divisor, NkiTensor):
         inverse: Operand = masked(mask, lambda a: _CURRENT["reciprocal"](a, F32), (divisor,), F32)
     else:
@@ -206,10 +204,8 @@ def operator(name: str, left: Any, right: Any) -> Any:
         return index
     if name == "negative":
         return binary("multiply", left, -1, left._dtype)
-    if name == "abs":
-        return unary(name, left)
-    if name == "invert":
-        return unary("logical_not" if left._dtype is BOOL else name, left)
+    if name in ("abs", "invert"):
+        return unary("logical_not" if name == "invert" and left._dtype is BOOL else name, left)
     if name == "matmul":
         raise coded_error(
             "NKI017",
@@ -222,7 +218,7 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 
 def unmodelled(what: str) -> Diagnostic:
-    """What is wrong with a Beta 1 name that is known and not modelled."""
+    """Diagnose a Beta 1 name that is known and not modelled."""
     return diagnose("NKI010", f"{what} is part of Beta 1 and not modelled here",
                     limit="a function is modelled when its instructions are declared",
                     help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -204,7 +203,7 @@ def _prepare(instruction: Instruction, values: Values) -> list[str]:
         elif isinstance(value, list):
             values[name] = tuple(value)
         elif isinstance(value, str) and operand.enum is not None:
-            values[name] = _member(operand.enum, value)
+            values[name] = operand.enum.__members__.get(_MEMBERS.get(value, value), value)
     _free_broadcast(instruction, values, names)
     return names
 
@@ -218,11 +217,6 @@ def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> Nk
         limit=f"{operand.name} is a tensor",
         help=hint,
     )
-
-
-def _member(kind: type[Enum], value: str) -> Any:
-    spelled = _MEMBERS.get(value, value)
-    return kind[spelled] if spelled in kind.__members__ else value
 
 
 def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:

@@ -43,12 +43,6 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def member(tensor: NkiTensor, name: str) -> Any:
-    """The method `name` of a tensor; None for other names."""
-    method = _METHODS.get(name)
-    return None if method is None else partial(method, tensor)
-
-
 class Beta1Builder(DeferringBuilder):
     """Records a Beta 1 kernel, assignments and operators on tensors included."""
 
@@ -56,20 +50,14 @@ class Beta1Builder(DeferringBuilder):
         """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
         return control.while_continues(self, register)
 
-    def assign(self, target: NkiTensor, value: Any) -> None:
-        """`target[...] = value`: the value's instruction writes the target, else a copy or fill does."""
-        assignment.assign(self, target, value)
-
-    def inplace(self, name: str, tensor: NkiTensor, other: Any) -> NkiTensor:
-        """`tensor name= other`: one instruction that reads and writes the tensor."""
-        return assignment.inplace(self, name, tensor, other)
+    assign = assignment.assign
+    inplace = assignment.inplace
 
     def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
         """`left name right` on tiles: free dimensions of size 1 repeat, partitions do not."""
-        if reflected:
-            left, right = right, left
-        return elementwise.operator(name, left, right)
+        return elementwise.operator(name, right, left) if reflected else elementwise.operator(name, left, right)
 
     def member(self, tensor: NkiTensor, name: str) -> Any:
         """A method of Beta 1 tensors that the current dialect's do not have; None for other names."""
-        return member(tensor, name)
+        method = _METHODS.get(name)
+        return None if method is None else partial(method, tensor)

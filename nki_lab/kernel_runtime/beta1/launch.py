@@ -80,8 +80,7 @@ def _size(axis: Axis) -> int:
 
 def grid_sizes(grid: Axis | tuple[Axis, ...]) -> tuple[int, ...]:
     """Sizes of a launch grid's axes. An axis of 0 counts as 1: published kernels write kernel[0]."""
-    axes = grid if isinstance(grid, tuple) else (grid,)
-    return tuple(max(1, _size(axis)) for axis in axes)
+    return tuple(max(1, _size(axis)) for axis in (grid if isinstance(grid, tuple) else (grid,)))
 
 
 def num_programs(axes: int | Sequence[int] | None = None) -> int:

@@ -32,7 +32,7 @@ MaskLike = Mask | bool | np.bool_ | None
 
 
 def bounds_of(mask: MaskLike) -> list[Bound] | None:
-    """What a mask leaves: bounds on single dimensions, [] for everything, None for nothing.
+    """Return the bounds of a mask on single dimensions: [] for everything, None for nothing.
 
     NKI010 for a mask that is not a box, such as `i <= j` over two dimensions.
     """
@@ -140,15 +140,14 @@ def _places(bound: Bound, operands: Sequence[Operand]) -> list[tuple[int, int]]:
     }
     if not walked:
         return _by_position(bound, operands)
-    found = set(walked)
-    for other, (shape, letters, _) in enumerate(operands):
-        if any(k == other for k, _ in walked):
-            continue
-        for k, dim in walked:
-            theirs = operands[k][1]
-            if _letter(theirs, dim) == _letter(letters, dim) and dim < len(shape) and shape[dim] == bound.size:
-                found.add((other, dim))
-    return sorted(found)
+    sharing = {
+        (other, dim)
+        for other, (shape, letters, _) in enumerate(operands)
+        if all(k != other for k, _ in walked)
+        for k, dim in walked
+        if _letter(operands[k][1], dim) == _letter(letters, dim) and dim < len(shape) and shape[dim] == bound.size
+    }
+    return sorted(walked | sharing)
 
 
 def _letter(letters: Letters, dim: int) -> str:
@@ -156,11 +155,12 @@ def _letter(letters: Letters, dim: int) -> str:
 
 
 def _by_position(bound: Bound, operands: Sequence[Operand]) -> list[tuple[int, int]]:
-    found = []
-    for k, (shape, _, _) in enumerate(operands):
-        dim = 0 if bound.dim == 0 else bound.dim - bound.rank + len(shape)
-        if 0 <= dim < len(shape) and shape[dim] == bound.size:
-            found.append((k, dim))
+    dims = [0 if bound.dim == 0 else bound.dim - bound.rank + len(shape) for shape, _, _ in operands]
+    found = [
+        (k, dim)
+        for k, ((shape, _, _), dim) in enumerate(zip(operands, dims, strict=True))
+        if 0 <= dim < len(shape) and shape[dim] == bound.size
+    ]
     if not found:
         shapes = " and ".join(str(tuple(shape)) for shape, _, _ in operands)
         raise coded_error(

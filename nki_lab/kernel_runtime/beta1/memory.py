@@ -84,9 +84,7 @@ def _region(buffer: Any) -> Any:
         return sbuf
     if isinstance(buffer, Placement):
         return buffer.region
-    if isinstance(buffer, str):
-        return _REGIONS.get(buffer, buffer)
-    return buffer
+    return _REGIONS.get(buffer, buffer) if isinstance(buffer, str) else buffer
 
 
 def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:

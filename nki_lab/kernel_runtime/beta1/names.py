@@ -1,4 +1,4 @@
-"""What `neuronxcc.nki.language` and `neuronxcc.nki.isa` export, and why a name is missing."""
+"""List the names of `neuronxcc.nki.language` and `neuronxcc.nki.isa`, and diagnose missing ones."""
 
 from __future__ import annotations
 
@@ -28,16 +28,10 @@ _DTYPES = ("float32", "float16", "bfloat16", "tfloat32", "float8_e4m3", "float8_
            "uint8", "uint16", "uint32", "bool_")  # fmt: skip
 
 # Names of the last Beta 1 release whose instructions may not be declared (yet).
-_UNMODELLED_LANGUAGE = """
-    all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators
-"""
-_UNMODELLED_ISA = """
-    builtin_custom_op
-"""
 _UNMODELLED = {
     "neuronxcc.nki": "FrameworkKernel backends kernels nccl",
-    "neuronxcc.nki.language": _UNMODELLED_LANGUAGE,
-    "neuronxcc.nki.isa": _UNMODELLED_ISA,
+    "neuronxcc.nki.language": "all_reduce atomic_rmw gemm_grid gemm_stationary_grid iterators",
+    "neuronxcc.nki.isa": "builtin_custom_op",
     "neuronxcc.nki.typing": "mutable scalar",
     "neuronxcc.nki.compiler": "allocation_scope",
 }
@@ -82,7 +76,7 @@ def constant_names() -> dict[str, Any]:
 
 
 def missing(module: str, name: str, have: Iterable[str]) -> Diagnostic:
-    """What is wrong with `module.name`: NKI010 for a name that Beta 1 had, else NKI006."""
+    """Diagnose `module.name`: NKI010 for a name that Beta 1 had, else NKI006."""
     known = _UNMODELLED.get(module, "").split()
     if name in known:
         return elementwise.unmodelled(f"{module}.{name}")

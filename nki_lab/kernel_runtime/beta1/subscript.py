@@ -59,21 +59,17 @@ def record_of(tensor: NkiTensor, dim: int, moved: MovedIndex) -> Indirect:
     return replace(record, lowest=-low, highest=record.extent - 1 - high)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Subscript:
     """The key of a view: the static `indices`, each of which stays within the dimension of its `sizes`.
 
     `axes` says for each of the view's `rank` dimensions which ranges it walks; it is worked out when a mask asks.
     """
 
-    __slots__ = ("_axes", "indices", "rank", "sizes")
-
-    def __init__(
-        self, indices: tuple[Index, ...], sizes: tuple[int, ...], rank: int, axes: tuple[Axes, ...] | None = None
-    ) -> None:
-        self.indices = indices
-        self.sizes = sizes
-        self.rank = rank
-        self._axes = axes
+    indices: tuple[Index, ...]
+    sizes: tuple[int, ...]
+    rank: int
+    _axes: tuple[Axes, ...] | None = None
 
     @property
     def axes(self) -> tuple[Axes, ...]:
@@ -89,12 +85,10 @@ class Subscript:
     def within(self, box: tuple[tuple[int, int], ...]) -> Subscript:
         """The part of the view from `low` to `high`, both included, of each dimension."""
         parts = []
-        for index in self.indices:
-            part = index
-            first = self.rank - index.ndim
-            for k in range(index.ndim):
-                if index.shape[k] != 1:
-                    part = part.restricted(k, *box[first + k])
+        for part in self.indices:
+            first = self.rank - part.ndim
+            for k, size in enumerate(part.shape):
+                part = part.restricted(k, *box[first + k]) if size != 1 else part  # noqa: PLW2901
             parts.append(part)
         return Subscript(tuple(parts), self.sizes, self.rank, self.axes)
 
@@ -116,7 +110,7 @@ class OutsideView(NkiTensor):
 
 
 def axes_of(tensor: NkiTensor) -> tuple[Axes, ...] | None:
-    """The axes that each dimension walks, where the view was made by index expressions."""
+    """Return the axes that each dimension walks, where the view was made by index expressions."""
     extra = tensor._extra
     return extra.axes if type(extra) is Subscript else None
 
@@ -145,9 +139,7 @@ def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor
     """The part of a view from `low` to `high`, both included, of each dimension; checked to lie inside its tensor."""
     offset = tensor._offset + sum(low * step for (low, _), step in zip(box, tensor._strides, strict=True))
     shape = tuple([high - low + 1 for low, high in box])
-    record = tensor._indirect
-    if record is not None:
-        record = _restricted_record(tensor, record, box)
+    record = _restricted_record(tensor, tensor._indirect, box)
     view = make_view(tensor._buffer, shape, tensor._strides, offset, tensor._dtype, record)
     if type(tensor._extra) is Subscript:
         view._extra = tensor._extra.within(box)
@@ -155,16 +147,13 @@ def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor
     return view
 
 
-def _restricted_record(tensor: NkiTensor, record: Indirect, box: tuple[tuple[int, int], ...]) -> Indirect:
+def _restricted_record(tensor: NkiTensor, record: Indirect | None, box: tuple[tuple[int, int], ...]) -> Indirect | None:
     """The run-time part for fewer rows: a vector of row numbers shrinks with the rows."""
-    if record.kind != "vector" or isinstance(record.index, NkiTensor) is False:
+    if record is None or record.kind != "vector" or not isinstance(record.index, NkiTensor):
         return record
     low, high = box[0]
-    if (low, high) == (0, tensor._shape[0] - 1):
-        return record
-    rows = record.index
-    assert isinstance(rows, NkiTensor)
-    return replace(record, index=resolve_basic(rows, (slice(low, high + 1),)))
+    whole = (low, high) == (0, tensor._shape[0] - 1)
+    return record if whole else replace(record, index=resolve_basic(record.index, (slice(low, high + 1),)))
 
 
 def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
@@ -176,9 +165,7 @@ def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
             raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
                          help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
         plain = plain and not isinstance(item, (Index, NkiTensor, MovedIndex))
-    if not plain:
-        return _advanced(checked(tensor), keys)
-    return resolve_basic(checked(tensor), keys)
+    return (resolve_basic if plain else _advanced)(checked(tensor), keys)
 
 
 def resolve_basic(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
@@ -281,17 +268,13 @@ def _layout(tensor: NkiTensor, indices: tuple[Index, ...]) -> _Layout:
                 limit="the indices of one subscript broadcast against each other",
                 help="give every index its own dimension: nl.arange(n)[:, None] and nl.arange(m)[None, :]",
             )
-    strides = [0] * rank
-    for index, unit in zip(indices, tensor._strides, strict=True):
-        for k in range(rank):
-            strides[k] += index.steps[k] * unit
+    strides = [
+        sum(index.steps[k] * unit for index, unit in zip(indices, tensor._strides, strict=True)) for k in range(rank)
+    ]
     if tensor._buffer.on_chip:
         _keep_partitions(tensor, indices[0], indices[1:], shape, strides)
-    reach = []
-    for index in indices:
-        low, high = index.span()
-        reach.append((index.offset - low, high - index.offset))
-    return shape, tuple(strides), tuple(reach)
+    spans = [(index.offset, *index.span()) for index in indices]
+    return shape, tuple(strides), tuple([(offset - low, high - offset) for offset, low, high in spans])
 
 
 def _constant(tensor: NkiTensor, dim: int, item: Any) -> Index:
@@ -326,12 +309,11 @@ def _keep_partitions(
         )
     across = [k for k in range(1, len(shape)) if partition.steps[k]]
     if across or any(index.steps[0] for index in free):
-        where = f"dimension {across[0]} of the view walks partitions" if across else (
-            "dimension 0 of the view walks the free dimension"
-        )  # fmt: skip
         raise refuse(
             "NKI312",
-            f"{where}",
+            f"dimension {across[0]} of the view walks partitions"
+            if across
+            else "dimension 0 of the view walks the free dimension",
             tensor,
             limit="dimension 0 of an on-chip view walks partitions, the others do not",
             help="put the partition index in dimension 0, or transpose the tile with nisa.nc_transpose",
@@ -379,9 +361,7 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
 
 def _position(key: Any) -> int | None:
     """A key that is one integer; None for a walk."""
-    if isinstance(key, Index):
-        return key.offset if key.constant else None
-    return integer_of(key)
+    return (key.offset if key.constant else None) if isinstance(key, Index) else integer_of(key)
 
 
 def _without_first(tensor: NkiTensor, dim: int, position: int) -> NkiTensor:

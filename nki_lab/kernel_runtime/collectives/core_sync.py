@@ -11,7 +11,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,11 @@ Key = tuple[Any, ...]
 
 def synchronizing_ops(program: Program) -> dict[int, Key]:
     """Return the ops that wait for the other core, with their channel: ops of a channel keep their order."""
-    keys: dict[int, Key] = {}
-    for variant in program.variants:
-        found = synchronization(variant)
-        if found is not None:
-            keys[variant.id] = (variant.instruction.name, *found.channel)
+    keys: dict[int, Key] = {
+        variant.id: (variant.instruction.name, *found.channel)
+        for variant in program.variants
+        if (found := synchronization(variant)) is not None
+    }
     if not keys:
         return {}
     rows = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
@@ -50,7 +51,15 @@ def synchronize_cores(program: Program) -> None:
     if not keys:
         return
     if program.cores != 2:
-        raise _only_one_core(program, min(keys))
+        name = program.op(min(keys)).variant.instruction.name
+        raise _refusal(
+            program,
+            min(keys),
+            f"{name} waits for the other core, and the kernel runs on one",
+            f"{name} is for the two cores of a launch kernel[2]",
+            "launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
+            code="NKI016",
+        )
     for region in program.regions:
         inside = [op for op in keys if region.first <= op < region.end]
         if inside:
@@ -117,24 +126,20 @@ class _Synchronizer:
         side.at = stop
 
     def _free_until(self, side: _Side, stop: int) -> int:
-        for region in self.program.regions:
-            if side.at <= region.first < stop:
-                stop = region.first
+        stop = min([stop, *(region.first for region in self.program.regions if side.at <= region.first < stop)])
         return next((op for op in range(side.at, stop) if self._touches(side, op)), stop)
 
     def _touches(self, side: _Side, op: int) -> bool:
-        """Whether an op has to do with the tiles of an exchange that the core went past."""
+        """Return whether an op uses the tiles of an exchange that the core went past."""
         used, written = self._buffers(op)
         return any(used & into or written & near for near, into in map(self._buffers, side.waiting))
 
     def _buffers(self, op: int) -> tuple[set[int], set[int]]:
-        """The buffers that an op accesses, and those that it writes."""
+        """Return the buffers that an op accesses, and those that it writes."""
         row = self.program.op(op)
-        used = {view.buffer.id for view in row.views}
-        for view in row.views:
-            if view.indirect is not None and isinstance(view.indirect.index, NkiTensor):
-                used.add(view.indirect.index._buffer.id)
-        return used, {view.buffer.id for view in row.writes}
+        indices = [view.indirect.index for view in row.views if view.indirect is not None]
+        used = {index._buffer.id for index in indices if isinstance(index, NkiTensor)}
+        return used | {view.buffer.id for view in row.views}, {view.buffer.id for view in row.writes}
 
     def _offers(self, side: _Side) -> dict[Key, int]:
         """Return the first op of each channel that the core has come to, for the other core to synchronize with."""
@@ -202,8 +207,7 @@ class _Synchronizer:
                               "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank")  # fmt: skip
 
     def _differ(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
-        what = f"{_title(self.program, a, self.keys)}: {message}"
-        return _refusal(self.program, a, what, limit, help_text, other=b)
+        return _refusal(self.program, a, f"{_title(self.program, a, self.keys)}: {message}", limit, help_text, other=b)
 
     def _unmatched(self) -> NkiError:
         states, ops = [], []
@@ -226,12 +230,10 @@ class _Synchronizer:
     def carry_over(self) -> None:
         """Change the program to the order that was found."""
         program = self.program
-        merged: list[tuple[int, int]] = []  # (rows, core)
-        for first, end, core in self.stretches:
-            if merged and merged[-1][1] == core:
-                merged[-1] = (merged[-1][0] + end - first, core)
-            else:
-                merged.append((end - first, core))
+        merged = [
+            (sum(end - first for first, end, _ in parts), core)
+            for core, parts in groupby(self.stretches, key=itemgetter(2))
+        ]
         rows = np.concatenate([np.arange(first, end) for first, end, _ in self.stretches])
         place = np.empty(len(rows), np.int64)
         place[rows] = np.arange(len(rows))
@@ -286,10 +288,8 @@ def _move_regions(program: Program, place: Column) -> None:
             region.first = region.end = int(place[region.first - 1]) + 1
     order = sorted(program.regions, key=lambda region: region.first)
     number = {region.id: at for at, region in enumerate(order)}
-    for region in order:
-        region.parent = number.get(region.parent, -1)
     for at, region in enumerate(order):
-        region.id = at
+        region.id, region.parent = at, number.get(region.parent, -1)
     program.regions[:] = order
 
 
@@ -310,20 +310,11 @@ def _kind(view: View) -> str:
     return f"{tuple(view.type.shape)} {view.type.dtype.name}"
 
 
-def _refusal(program: Program, op: int, message: str, limit: str, help_text: str, *, other: int = -1) -> NkiError:
+def _refusal(
+    program: Program, op: int, message: str, limit: str, help_text: str, *, code: str = "NKI405", other: int = -1
+) -> NkiError:
     related = []
     if other >= 0 and _site(program, other).file:
         related.append(Related(f"core {program.core_of(other)} waits here", span_of(_site(program, other))))
-    item = diagnose("NKI405", message, limit=limit, help=help_text, related=related)
-    return error_of(placed(item, _site(program, op)))
-
-
-def _only_one_core(program: Program, op: int) -> NkiError:
-    name = program.op(op).variant.instruction.name
-    item = diagnose(
-        "NKI016",
-        f"{name} waits for the other core, and the kernel runs on one",
-        limit=f"{name} is for the two cores of a launch kernel[2]",
-        help="launch it as kernel[2](...), or guard the call with `if nl.num_programs() == 2:`",
-    )
+    item = diagnose(code, message, limit=limit, help=help_text, related=related)
     return error_of(placed(item, _site(program, op)))

@@ -54,8 +54,7 @@ def all_gather(
     def gathered(src: NkiTensor) -> Shape:
         if src._buffer.on_chip and len(src._shape) > 2:
             raise wrong(what, f"src is {tuple(src._shape)} in SBUF", "srcs", "tensors in SBUF are two-dimensional")
-        dim = dimension(what, collective_dim, (0, 1) if src._buffer.on_chip else (0,))
-        return scaled(src._shape, dim, len(group))
+        return scaled(src._shape, dimension(what, collective_dim, (0, 1) if src._buffer.on_chip else (0,)), len(group))
 
     pairs = pairs_of(what, srcs, dsts, gathered)
     run(what, pairs, group, priority, name, each(lambda part, _: np.concatenate(part, collective_dim)))

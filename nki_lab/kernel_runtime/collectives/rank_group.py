@@ -24,7 +24,7 @@ class _Rendezvous:
 
 
 class RankGroup:
-    """What `size` ranks hand to each other."""
+    """Exchange data between `size` ranks."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -35,7 +35,7 @@ class RankGroup:
         self._ended: set[int] = set()
 
     def exchange(self, rank: int, group: Group, what: str, data: Any) -> dict[int, Any]:
-        """What each rank of `group` hands in at this call, by rank; `what` they all call must be the same."""
+        """Return the data of each rank of `group` at this call, by rank; all must call the same `what`."""
         with self._changed:
             number = self._calls[group, rank] = self._calls.get((group, rank), -1) + 1
             rendezvous = self._rendezvous.setdefault((group, number), _Rendezvous())
@@ -68,17 +68,18 @@ class RankGroup:
 
     def _is_stuck(self) -> bool:
         """Whether nobody is left who could complete a rendezvous."""
-        if any(len(rendezvous.came) == len(group) for _, rendezvous, group in self._waiting.values()):
-            return False
-        return len(self._ended) + len(self._waiting) == self.size
+        completes = any(len(rendezvous.came) == len(group) for _, rendezvous, group in self._waiting.values())
+        return not completes and len(self._ended) + len(self._waiting) == self.size
 
     def _stuck(self, rank: int, what: str, group: Group, rendezvous: _Rendezvous) -> Diagnostic:
-        states = [f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}"]
-        for member in group:
-            if member not in rendezvous.came:
-                waits = self._waiting.get(member)
-                states.append(f"rank {member} {f'waits in {waits[0]}' if waits else 'has come to its end'}")
-        return _unmatched(states)
+        states = {member: f"waits in {call}" for member, (call, *_) in self._waiting.items()}
+        missing = [member for member in group if member not in rendezvous.came]
+        return _unmatched(
+            [
+                f"rank {rank} waits in {what} of ranks {', '.join(map(str, group))}",
+                *(f"rank {member} {states.get(member, 'has come to its end')}" for member in missing),
+            ]
+        )
 
 
 @dataclass(frozen=True)

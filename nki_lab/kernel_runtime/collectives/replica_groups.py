@@ -1,9 +1,9 @@
-"""What collectives are called with, and how their data comes from the other ranks of the launch."""
+"""Check the arguments of collectives, and exchange their data with the other ranks of the launch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -72,13 +72,11 @@ def wrong(what: str, message: str, operand: str, limit: str, code: str = "NKI012
 def pairs_of(what: str, srcs: object, dsts: object, shape_of: Callable[[NkiTensor], Shape] | None = None, *,
              on_chip: bool = True, single: bool = False) -> list[Pair]:  # fmt: skip
     """Return the checked pairs of source and destination; `shape_of` a source is its destination's shape."""
-    listed: list[Tensors] = []
     for operand, value in (("srcs", srcs), ("dsts", dsts)):
         if not isinstance(value, (list, tuple)) or not value or not all(isinstance(item, NkiTensor) for item in value):
             raise wrong(what, f"{operand} is no list of tensors", operand, f"{operand} is a list of tensors", "NKI013",
                          f"write {operand}=[tensor]")  # fmt: skip
-        listed.append(value)
-    sources, destinations = listed
+    sources, destinations = cast(tuple[Tensors, Tensors], (srcs, dsts))
     if len(sources) != len(destinations):
         raise wrong(what, f"{len(sources)} sources and {len(destinations)} destinations", "dsts", "a dst for each src")
     regions = [item._buffer for item in (*sources, *destinations)]
@@ -151,8 +149,7 @@ def operator(what: str, op: object) -> Callable[[Sequence[Array]], Array]:
     def joined(parts: Sequence[Array]) -> Array:
         # guess: floats are joined in float32, in the order of the ranks, and rounded once.
         host = parts[0].dtype
-        exact = host.kind in "iu" and host.itemsize <= 4
-        total = parts[0].astype(np.int64 if exact else np.float32)
+        total = parts[0].astype(np.int64 if host.kind in "iu" and host.itemsize <= 4 else np.float32)
         for part in parts[1:]:
             total = join(total, part.astype(total.dtype))
         return total.astype(host)
@@ -233,8 +230,7 @@ def exchanged(what: str, builder: Builder, group: Group, tensors: Tensors) -> tu
                     "ranks of one physical core exchange data", "NKI240", "launch them without a grid")  # fmt: skip
     builder.program.observed = True
     mine = [np.array(builder.read(tensor)) for tensor in tensors]
-    call = f"{what} {[(item.shape, str(item.dtype)) for item in mine]}"
-    given = rank.group.exchange(rank.number, group, call, mine)
+    given = rank.group.exchange(rank.number, group, f"{what} {[(item.shape, str(item.dtype)) for item in mine]}", mine)
     return [given[member] for member in group], group.index(rank.number)
 
 

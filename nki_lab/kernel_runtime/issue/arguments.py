@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import DType, dtype_of
 
 
@@ -33,13 +33,11 @@ def spec(shape: object, dtype: Any) -> TensorSpec:
     given = (shape,) if isinstance(shape, int) and not isinstance(shape, bool) else shape
     sizes = tuple(given) if isinstance(given, (tuple, list)) else ()
     if not sizes or any(type(size) is bool or not hasattr(size, "__index__") or int(size) <= 0 for size in sizes):
-        raise error_of(
-            diagnose(
-                "NKI307",
-                f"shape is {shape!r}",
-                operand="shape",
-                limit="a shape is a tuple of positive integers",
-                help="for example nki_lab.spec((128, 512), 'bfloat16')",
-            )
+        raise coded_error(
+            "NKI307",
+            f"shape is {shape!r}",
+            operand="shape",
+            limit="a shape is a tuple of positive integers",
+            help="for example nki_lab.spec((128, 512), 'bfloat16')",
         )
     return TensorSpec(tuple(int(size) for size in sizes), dtype_of(dtype))

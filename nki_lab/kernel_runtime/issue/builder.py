@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
@@ -49,14 +49,12 @@ class NkiInstruction:
         given: tuple[object, ...] = producers
         for producer in given:
             if not isinstance(producer, NkiInstruction) or producer._program is not self._program:
-                raise error_of(
-                    diagnose(
-                        "NKI012",
-                        f"depends_on: {producer!r} is no instruction of this kernel",
-                        operand="producers",
-                        limit="an instruction waits for instructions of the same kernel",
-                        help="pass what the nisa calls returned: second.depends_on(first)",
-                    )
+                raise coded_error(
+                    "NKI012",
+                    f"depends_on: {producer!r} is no instruction of this kernel",
+                    operand="producers",
+                    limit="an instruction waits for instructions of the same kernel",
+                    help="pass what the nisa calls returned: second.depends_on(first)",
                 )
         self._program.user_edges += [(self.index, producer.index) for producer in producers]
         return self
@@ -249,7 +247,12 @@ class Builder:
             for item in notes:
                 self.note(item, site)
         if index >= self.limit:
-            raise self._endless()
+            raise coded_error(
+                "NKI011",
+                f"the kernel issued {self.limit} instructions and has not ended",
+                limit="instructions <= max_instructions",
+                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
+            )
         program.op_variant.append(variant.id)
         program.op_site.append(site)
         program.op_iteration.append(running)
@@ -293,7 +296,13 @@ class Builder:
         """Return the interned number of a tensor's view."""
         buffer = tensor._buffer
         if buffer.owner is not self:
-            raise _foreign(tensor)
+            raise coded_error(
+                "NKI314",
+                "the tensor belongs to another run of a kernel",
+                note=f"{tensor._shape} {tensor._dtype.name}",
+                limit="a tensor lives as long as the kernel call that made it",
+                help="return arrays from one kernel and pass them to the next",
+            )
         kind = tensor._type or view_type(tensor)
         indirect = tensor._indirect
         key = (buffer.id, tensor._offset, kind, None if indirect is None else id(indirect))
@@ -316,16 +325,6 @@ class Builder:
         tensor._view = known
         return int(known)
 
-    def _endless(self) -> Exception:
-        return error_of(
-            diagnose(
-                "NKI011",
-                f"the kernel issued {self.limit} instructions and has not ended",
-                limit="instructions <= max_instructions",
-                help="check the loop's bound, or raise max_instructions if the kernel is meant to be this long",
-            )
-        )
-
     # -- registers -------------------------------------------------------------------------------------------------
 
     def register(self, name: str = "", *, frozen: bool = False) -> VirtualRegister:
@@ -337,13 +336,11 @@ class Builder:
     def require_own(self, register: VirtualRegister) -> None:
         """Refuse a register of another kernel, or of none."""
         if register.owner is not self:
-            raise error_of(
-                diagnose(
-                    "NKI314",
-                    f"{register!r} belongs to no kernel, or to another run of one",
-                    limit="a register lives as long as the kernel call that allocated it",
-                    help="allocate it with nisa.register_alloc() in the kernel",
-                )
+            raise coded_error(
+                "NKI314",
+                f"{register!r} belongs to no kernel, or to another run of one",
+                limit="a register lives as long as the kernel call that allocated it",
+                help="allocate it with nisa.register_alloc() in the kernel",
             )
 
     # -- what tensors ask of their owner ----------------------------------------------------------------------------
@@ -364,7 +361,7 @@ class Builder:
             message = "a tensor's values are looked at after the cores have waited for each other"
             limit = "the cores are specialised one after the other: there is no value before both are"
             remedy = "look before the first core_barrier or sendrecv, or at run.values afterwards"
-        raise error_of(diagnose("NKI017", message, limit=limit, help=remedy))
+        raise coded_error("NKI017", message, limit=limit, help=remedy)
 
     @property
     def has_values(self) -> bool:
@@ -407,9 +404,7 @@ _REGIONS: dict[str, MemoryRegion] = {region.value: region for region in MemoryRe
 
 def _scalar_key(value: object) -> object:
     """Return a hashable stand-in that keeps 1, 1.0, True and -0.0 apart."""
-    if isinstance(value, (int, float)):
-        return (value.__class__, value or repr(value))
-    return frozen(value)
+    return (value.__class__, value or repr(value)) if isinstance(value, (int, float)) else frozen(value)
 
 
 def frozen(value: object) -> object:
@@ -423,15 +418,3 @@ def frozen(value: object) -> object:
     except TypeError:
         return (type(value), id(value))
     return value
-
-
-def _foreign(tensor: NkiTensor) -> Exception:
-    return error_of(
-        diagnose(
-            "NKI314",
-            "the tensor belongs to another run of a kernel",
-            note=f"{tensor._shape} {tensor._dtype.name}",
-            limit="a tensor lives as long as the kernel call that made it",
-            help="return arrays from one kernel and pass them to the next",
-        )
-    )

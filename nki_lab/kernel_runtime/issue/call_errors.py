@@ -99,9 +99,9 @@ def _finding(callee: Callable[..., object], name: str, words: str) -> Diagnostic
     limit = f"{name}({', '.join(map(_shown, parameters.values()))})"
     if keyword := _KEYWORD.match(words):
         given = keyword[1]
-        remedy = _REMOVED.get(given)
-        if remedy is not None:
-            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit, help=remedy)
+        if given in _REMOVED:
+            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit,
+                            help=_REMOVED[given])  # fmt: skip
         return diagnose("NKI002", f"{name}: got an unexpected keyword argument {given!r}", operand=given, limit=limit,
                         help=did_you_mean(given, parameters) or _names(parameters))  # fmt: skip
     if missing := _MISSING.match(words):
@@ -113,9 +113,9 @@ def _finding(callee: Callable[..., object], name: str, words: str) -> Diagnostic
 
 
 def _shown(parameter: inspect.Parameter) -> str:
-    if parameter.default is inspect.Parameter.empty:
-        return str(parameter)
     default = parameter.default
+    if default is inspect.Parameter.empty:
+        return str(parameter)
     shown = f"nl.{default.value}" if isinstance(default, MemoryRegion) else repr(default)
     return f"{parameter.name}={shown}"
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.issue.builder import Builder
 
 
@@ -21,13 +21,11 @@ def current(what: str = "this function") -> Builder:
     """Return the builder of the kernel being specialised; NKI005 outside a kernel."""
     builder = local.builder
     if builder is None:
-        raise error_of(
-            diagnose(
-                "NKI005",
-                f"{what} is called outside a kernel",
-                limit="nki.isa and nki.language functions record instructions of the kernel that calls them",
-                help="decorate the calling function with @nki.jit and call it with arrays",
-            )
+        raise coded_error(
+            "NKI005",
+            f"{what} is called outside a kernel",
+            limit="nki.isa and nki.language functions record instructions of the kernel that calls them",
+            help="decorate the calling function with @nki.jit and call it with arrays",
         )
     return builder
 

@@ -28,8 +28,6 @@ class Problem(NamedTuple):
 def problems(use: Use) -> Iterator[Problem]:
     """Find problems of the gathered operands of a use: first those that refuse it, then those the compiler rejects."""
     gathered = {name: view for name, view in use.types.items() if view is not None and view.indirect == "gather"}
-    if not gathered:
-        return
     for name, view in gathered.items():
         yield from _short(use, name, view)
         if use.engine == "scalar" and use.instruction.operands[name].role == "out" and use.space(name) != SBUF:
@@ -83,10 +81,8 @@ def _placement(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
     other = use.types.get(source)
     if other is None:
         return
-    if use.space(source) == SBUF:
-        wanted, what = _start(other), source
-    else:
-        wanted, what = _start(other.index), f"the index of {source}"
+    direct = use.space(source) == SBUF
+    wanted, what = (_start(other), source) if direct else (_start(other.index), f"the index of {source}")
     if wanted not in (-1, start):
         yield Problem(
             "NKI226", f"the index of {name} starts at partition {start} and {what} at {wanted}", name,

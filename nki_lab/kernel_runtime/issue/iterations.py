@@ -13,6 +13,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -25,17 +26,15 @@ from nki_lab.source.trees import extent
 from nki_lab.source_files import line_of
 
 
+@dataclass(slots=True, eq=False)
 class Loop:
     """A `for` of some function: its body as bytecode offsets, its variable, and the place of the word `for`."""
 
-    __slots__ = ("end", "first", "number", "site", "variable")
-
-    def __init__(self, first: int, end: int, variable: str, site: Site) -> None:
-        self.first = first
-        self.end = end
-        self.variable = variable
-        self.site = site
-        self.number = -1  # of the site in the program
+    first: int
+    end: int
+    variable: str
+    site: Site
+    number: int = -1  # of the site in the program
 
 
 class CodePosition:
@@ -55,7 +54,7 @@ class CodePosition:
 
 
 class IterationTracker:
-    """The passes that a trace is in, as rows of the program's table.
+    """The iterations that a trace is in, as rows of the program's table.
 
     `root` is the frame that called the kernel; without it nothing is looked for. An iteration is a new row when the
     variable of a loop differs from its value at the instruction before.

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
@@ -57,11 +57,10 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
                 attrs[name] = scalar
         else:
             attrs[name] = _attribute(instruction, operand, value, notes)
-    for name, view in types.items():
-        if view is not None:
-            _check_operand(instruction, instruction.operands[name], view, arch)
-    dims = _unify(instruction, types)
-    use = Use(instruction, arch, types, attrs, dims)
+    present = {name: view for name, view in types.items() if view is not None}
+    for name, view in present.items():
+        _check_operand(instruction, instruction.operands[name], view, arch)
+    use = Use(instruction, arch, types, attrs, _unify(instruction, types))
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
     for predicate in instruction.predicates:
@@ -71,18 +70,16 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
                 instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
             )
     if instruction.precision(use) == "float32":
-        _check_unpacked(instruction, types)
-    for name, view in types.items():
-        if view is None or not view.on_chip:
-            continue
-        _check_partitions(instruction, name, view, arch)
-        if use.engine != "dma":
+        _check_unpacked(instruction, present)
+    for name, view in present.items():
+        if view.on_chip:
+            _check_partitions(instruction, name, view, arch)
+        if view.on_chip and use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
     _check_gathers(use, notes)
     if instruction.warns is not None:
         notes += instruction.warns(use)
-    names = tuple(name for name, view in types.items() if view is not None)
-    return Legal(instruction, use, names, tuple(notes))
+    return Legal(instruction, use, tuple(present), tuple(notes))
 
 
 _STEP_END = 2**15  # steps of an engine's access pattern are signed 16-bit numbers of elements
@@ -112,9 +109,7 @@ def _refusal(instruction: Instruction, code: str, message: str, operand: str, ty
     needs = _NEEDS.search(message)
     if needs is not None:
         limit = f"{limit}; targets: {', '.join(targets_from(int(needs[1])))}"
-    return error_of(
-        diagnose(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
-    )
+    return coded_error(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
 
 
 _NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
@@ -136,27 +131,23 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     if instruction.since <= arch.generation and (instruction.until is None or arch.generation <= instruction.until):
         return
     have = targets_from(instruction.since, instruction.until)
-    raise error_of(
-        diagnose(
-            "NKI209",
-            f"{instruction.name}: {arch.name} does not have this instruction",
-            limit=f"targets with {instruction.name}: {', '.join(have)}",
-            help=f"choose target={have[0]!r}, or use instructions that {arch.name} has" if have else "",
-        )
+    raise coded_error(
+        "NKI209",
+        f"{instruction.name}: {arch.name} does not have this instruction",
+        limit=f"targets with {instruction.name}: {', '.join(have)}",
+        help=f"choose target={have[0]!r}, or use instructions that {arch.name} has" if have else "",
     )
 
 
 def _missing(instruction: Instruction, name: str) -> NkiError:
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
-    return error_of(
-        diagnose(
-            "NKI003",
-            f"{instruction.name}: argument {name} is missing",
-            operand=name,
-            limit=instruction.signature(),
-            help=f"{name}: {doc}",
-        )
+    return coded_error(
+        "NKI003",
+        f"{instruction.name}: argument {name} is missing",
+        operand=name,
+        limit=instruction.signature(),
+        help=f"{name}: {doc}",
     )
 
 
@@ -180,10 +171,13 @@ def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[
         hint = "pass arrays as arguments of the kernel, or make a tile with nl.ndarray and copy into it"
     else:
         hint = operand.former or f"{operand.name}: {operand.doc}"
-    raise error_of(
-        diagnose("NKI013", f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
-                 operand=operand.name, limit=f"{operand.name} is {wanted}", help=hint)
-    )  # fmt: skip
+    raise coded_error(
+        "NKI013",
+        f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
+        operand=operand.name,
+        limit=f"{operand.name} is {wanted}",
+        help=hint,
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -194,14 +188,12 @@ def _is_number(value: object) -> bool:
 
 
 def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wanted: str) -> NkiError:
-    return error_of(
-        diagnose(
-            "NKI012",
-            f"{instruction.name}: {operand.name} is {show_value(value)}, it must be {wanted}",
-            operand=operand.name,
-            limit=f"{operand.name} is {wanted}",
-            help=f"{operand.name}: {operand.doc}",
-        )
+    return coded_error(
+        "NKI012",
+        f"{instruction.name}: {operand.name} is {show_value(value)}, it must be {wanted}",
+        operand=operand.name,
+        limit=f"{operand.name} is {wanted}",
+        help=f"{operand.name}: {operand.doc}",
     )
 
 
@@ -218,10 +210,13 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
             return alu_of(value) if kind == "alu" else activation_of(value)
         except NkiError as error:
             first = error.diagnostics[0]
-            raise error_of(
-                diagnose(first.code, f"{instruction.name}: {first.message}", operand=operand.name, limit=first.limit,
-                         help=operand.former or first.help)
-            ) from None  # fmt: skip
+            raise coded_error(
+                first.code,
+                f"{instruction.name}: {first.message}",
+                operand=operand.name,
+                limit=first.limit,
+                help=operand.former or first.help,
+            ) from None
     if kind == "bool":
         if not isinstance(value, (bool, np.bool_, int)):
             raise _bad_attribute(instruction, operand, value, "True or False")
@@ -277,14 +272,12 @@ def _register(instruction: Instruction, operand: Operand, value: object) -> obje
     """Return a register by its number; constants stay what they are, where they may stand."""
     if isinstance(value, VirtualRegister):
         if operand.kind == "register_out" and value.frozen:
-            raise error_of(
-                diagnose(
-                    "NKI118",
-                    f"{instruction.name}: {operand.name} is {value!r}, the variable of nl.dynamic_range",
-                    operand=operand.name,
-                    limit="a loop's own variable is not written: the loop counts it",
-                    help="move the value into a register of your own: nisa.register_move(mine, i)",
-                )
+            raise coded_error(
+                "NKI118",
+                f"{instruction.name}: {operand.name} is {value!r}, the variable of nl.dynamic_range",
+                operand=operand.name,
+                limit="a loop's own variable is not written: the loop counts it",
+                help="move the value into a register of your own: nisa.register_move(mine, i)",
             )
         return Register(value.id)
     if operand.kind == "register_or_int":
@@ -348,18 +341,18 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
     end = view.start_partition + view.partitions
     if end <= arch.pmax:
         return
-    where = f"spans {view.partitions} partitions"
-    if view.start_partition:
-        where = f"spans partitions {view.start_partition} to {end - 1}"
-    raise _refusal(instruction, "NKI204", f"{name} {where}, the memory has {arch.pmax}", name, {name: view},
+    rows = (
+        f"partitions {view.start_partition} to {end - 1}" if view.start_partition else f"{view.partitions} partitions"
+    )
+    raise _refusal(instruction, "NKI204", f"{name} spans {rows}, the memory has {arch.pmax}", name, {name: view},
                    f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension by 128",
                    )  # fmt: skip
 
 
-def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType | None]) -> None:
+def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType]) -> None:
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
-        if view is not None and view.dtype.kind == "packed":
+        if view.dtype.kind == "packed":
             raise _refusal(instruction, "NKI202", f"{name} is {view.dtype.name}, four numbers an element", name, types,
                            "packed dtypes are moved without a cast, or multiplied by the MX instructions",
                            "convert with nisa.quantize_mx, or reinterpret the tile with .view()")  # fmt: skip
@@ -506,16 +499,11 @@ def _engine(instruction: Instruction, use: Use) -> str:
 def _check_limits(instruction: Instruction, use: Use) -> None:
     if not instruction.limits:
         return
-    names: dict[str, Any] = _arch_names(use.arch) | dict(use.dims)
-    for name, dtype in use.dtypes.items():
-        names[f"{name}_bytes"] = dtype.nbytes if dtype is not None else 0
+    names: dict[str, Any] = {name: fact.value for name, fact in use.arch.facts.items()} | dict(use.dims)
+    names |= {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
     for limit in instruction.limits:
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
             raise _refusal(instruction, limit.code, message, limit.operand, use.types,
                            f"{limit.text} ({limit.right_text} = {right})", limit.help)  # fmt: skip
-
-
-def _arch_names(arch: Arch) -> dict[str, Any]:
-    return {name: fact.value for name, fact in arch.facts.items()}

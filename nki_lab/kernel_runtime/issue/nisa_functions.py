@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nki_lab.isa.ops  # noqa: F401 - fills the table
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error, diagnose
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import current as current_builder
@@ -29,7 +29,7 @@ _REMOVED: Mapping[str, str] = {
 
 
 def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
-    """The function that records `instruction` when a kernel calls it."""
+    """Return the function that records `instruction` when a kernel calls it."""
     params = ", ".join(f"{name}=_D{i}" for i, name in enumerate(instruction.arguments))
     places = {
         name: f"{group}[{place}]" for group, names in instruction.groups.items() for place, name in enumerate(names)
@@ -56,12 +56,10 @@ def make_instruction_function(instruction: Instruction) -> Callable[..., Any]:
         "__name__": __name__,
     } | {f"_D{i}": operand.default for i, operand in enumerate(instruction.arguments.values())}
     exec(compile(source, f"<nki.isa.{instruction.name}>", "exec"), scope)
-    door: Callable[..., Any] = scope[instruction.name]
-    door.__doc__ = describe(instruction)
-    door.__module__ = "nki.isa"
-    door.__signature__ = signature_of(instruction)  # type: ignore[attr-defined]
-    door.nki_instruction = instruction  # type: ignore[attr-defined]
-    return door
+    function: Callable[..., Any] = scope[instruction.name]
+    function.__dict__.update(__signature__=signature_of(instruction), nki_instruction=instruction)
+    function.__doc__, function.__module__ = describe(instruction), "nki.isa"
+    return function
 
 
 def signature_of(instruction: Instruction) -> inspect.Signature:
@@ -102,20 +100,26 @@ def members(instruction: Instruction, group: str, value: object) -> tuple[object
     """Return the tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
-        raise error_of(
-            diagnose("NKI003", f"{instruction.name}: argument {group} is missing", operand=group,
-                     limit=instruction.signature(), help=f"{group}: {instruction.arguments[group].doc}")
-        )  # fmt: skip
+        raise coded_error(
+            "NKI003",
+            f"{instruction.name}: argument {group} is missing",
+            operand=group,
+            limit=instruction.signature(),
+            help=f"{group}: {instruction.arguments[group].doc}",
+        )
     if not isinstance(value, (list, tuple)):
         problem = f"{group} is a {type(value).__name__}"
     elif not 1 <= len(value) <= len(names):
         problem = f"{group} has {len(value)} entries"
     else:
         return (*value, *(None,) * (len(names) - len(value)))
-    raise error_of(
-        diagnose("NKI012", f"{instruction.name}: {problem}", operand=group,
-                 limit=f"{group} is a list of 1 to {len(names)} tensors", help=f"write {group}=[first, second]")
-    )  # fmt: skip
+    raise coded_error(
+        "NKI012",
+        f"{instruction.name}: {problem}",
+        operand=group,
+        limit=f"{group} is a list of 1 to {len(names)} tensors",
+        help=f"write {group}=[first, second]",
+    )
 
 
 def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: dict[str, object]) -> None:
@@ -135,17 +139,20 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
             )  # fmt: skip
             continue
         if keyword in _REMOVED:
-            raise error_of(
-                diagnose("NKI602", f"{instruction.name}: argument {keyword} was removed", operand=keyword,
-                         limit=instruction.signature(), help=_REMOVED[keyword])
-            )  # fmt: skip
+            raise coded_error(
+                "NKI602",
+                f"{instruction.name}: argument {keyword} was removed",
+                operand=keyword,
+                limit=instruction.signature(),
+                help=_REMOVED[keyword],
+            )
         near = did_you_mean(keyword, [*instruction.arguments, "name"])
         raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
 
 
 def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:
-    return error_of(
-        diagnose("NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near)
+    return coded_error(
+        "NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near
     )
 
 

@@ -77,6 +77,5 @@ def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:
 def unknown_name(module: str, name: str, names: Iterable[str]) -> Diagnostic:
     """Return NKI006 with the nearest names."""
     short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
-    near = did_you_mean(name, names)
     return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in NKI 0.6",
-                    help=near or f"dir({short}) lists them")  # fmt: skip
+                    help=did_you_mean(name, names) or f"dir({short}) lists them")  # fmt: skip

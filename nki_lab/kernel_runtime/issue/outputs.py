@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nki_lab.diagnostic import diagnose, error_class
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
@@ -9,13 +11,11 @@ from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
 def collect_outputs(result: object, builder: Builder) -> None:
     """Enter the returned tensors into the program, and check that there is nothing else among them."""
-    outputs: list[NkiTensor] = []
-    _gather(result, outputs)
+    outputs = list(_tensors(result))
     for tensor in outputs:
         if tensor._buffer.kind == "temp":
             tensor._buffer.kind = "output"
         if tensor._buffer.space is not MemoryRegion.shared_hbm and tensor._buffer.kind != "input":
-            site = tensor._buffer.site
             builder.note(
                 diagnose(
                     "NKI607",
@@ -24,26 +24,19 @@ def collect_outputs(result: object, builder: Builder) -> None:
                     limit="returned tensors are in nl.shared_hbm",
                     help="allocate it with buffer=nl.shared_hbm",
                 ),
-                site,
+                tensor._buffer.site,
             )
         builder.view_of(tensor)
     builder.program.outputs = outputs
 
 
-def _gather(result: object, outputs: list[NkiTensor]) -> None:
-    if result is None:
-        return
+def _tensors(result: object) -> Iterator[NkiTensor]:
     if isinstance(result, NkiTensor):
-        outputs.append(result)
-    elif isinstance(result, (tuple, list)):
-        for item in result:
-            _gather(item, outputs)
-    elif isinstance(result, dict):
-        for item in result.values():
-            _gather(item, outputs)
-    elif isinstance(result, (int, float, str, bool)):
-        return
-    else:
+        yield result
+    elif isinstance(result, (tuple, list, dict)):
+        for item in result.values() if isinstance(result, dict) else result:
+            yield from _tensors(item)
+    elif result is not None and not isinstance(result, (int, float, str, bool)):
         raise error_class(TypeError)(
             (
                 diagnose(

@@ -50,7 +50,10 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
     if diagnostic.span is not None or not site.file:
         return diagnostic
     if not diagnostic.operand:
-        return replace(diagnostic, span=_span(site, _header_at(site) if site.end_line > site.line else None))
+        module = module_at(site.file) if site.end_line > site.line else None
+        return replace(
+            diagnostic, span=_span(site, None if module is None else module.calls.headers.get(_extent(site)))
+        )
     call = _call_at(site)
     found = None if call is None else argument_of(call, diagnostic.operand, _parameters(call, diagnostic))
     span = _span(site, found)
@@ -65,11 +68,6 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
 def _span(site: Site, found: ast.expr | None) -> Span:
     """Return the span of `found`, of the whole site without one."""
     return Span.from_bytes(site.file, *(_extent(site) if found is None else extent(found)))
-
-
-def _header_at(site: Site) -> ast.expr | None:
-    module = module_at(site.file)
-    return None if module is None else module.calls.headers.get(_extent(site))
 
 
 def _parameters(call: ast.Call, diagnostic: Diagnostic) -> tuple[str, ...]:

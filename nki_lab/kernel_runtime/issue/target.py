@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.enums import nc_version
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import local
 
 DEFAULT_TARGET = "trn3"
-"""What NKI's own simulator assumes without a chip."""
+"""The target that NKI's own simulator assumes without a chip."""
 
 
 class _Choice:
@@ -53,13 +53,11 @@ class _TileSize:
     def __getattr__(self, name: str) -> int:
         found = tile_size_of(name, current_arch())
         if found is None:
-            raise error_of(
-                diagnose(
-                    "NKI006",
-                    f"nl.tile_size has no {name}",
-                    limit=f"names: {', '.join(self._NAMES)}",
-                    help=did_you_mean(name, self._NAMES),
-                ),
+            raise coded_error(
+                "NKI006",
+                f"nl.tile_size has no {name}",
+                limit=f"names: {', '.join(self._NAMES)}",
+                help=did_you_mean(name, self._NAMES),
             )
         return found
 

@@ -110,8 +110,9 @@ class Gathered:
         return self._column[self._places[key]]
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
-        find = bisect_left if side == "left" else bisect_right
-        return find(range(len(self)), value, low, high, key=self.__getitem__)
+        return (bisect_left if side == "left" else bisect_right)(
+            range(len(self)), value, low, high, key=self.__getitem__
+        )
 
 
 def search(column: Column, value: int, low: int, high: int, side: Side = "left") -> int:

@@ -108,10 +108,9 @@ _known: WeakKeyDictionary[Recording, Digest] = WeakKeyDictionary()
 
 def digest(recording: Recording) -> Digest:
     """The digest of a recording; it is worked out once."""
-    known = _known.get(recording)
-    if known is None:
-        known = _known[recording] = _digest(recording)
-    return known
+    if recording not in _known:
+        _known[recording] = _digest(recording)
+    return _known[recording]
 
 
 def _digest(recording: Recording) -> Digest:
@@ -215,12 +214,12 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
     waits = recording.lane_times + held
     waits[:, 0] = 0
     critical = _sums(path.lane, path.work, len(own))
-    spans, drawn = recording.table("lane_spans"), recording.table("lane_rows")
+    drawn = recording.table("lane_rows")
     out = []
     for lane in recording.lanes:
         reasons = dict(zip(names, waits[lane.number].tolist(), strict=True))
-        count, first = int(spans["rows"][lane.number]), int(spans["first"][lane.number])
-        if launch and count:
+        first, end = recording.lane_span(lane.number)
+        if launch and end > first:
             # The gap before a lane's first row begins with the launch.
             stall = names[int(drawn["stall"][first])]
             reasons[stall] = max(0, reasons[stall] - launch) if int(drawn["stall"][first]) else 0
@@ -229,7 +228,7 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
         reasons = {name: time for name, time in _sorted(reasons).items() if time}
         out.append(
             LaneTime(
-                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=count, busy=busy,
+                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=end - first, busy=busy,
                 critical=min(busy, int(critical[lane.number])), waits=reasons,
                 empty=recording.makespan - busy - sum(reasons.values()),
             )
@@ -255,15 +254,13 @@ def _lines(recording: Recording, path: Path, by_site: Array) -> tuple[LineTime, 
     waits = np.zeros((len(places) + 1, len(names)), np.int64)
     for reason, time in path.waits:
         np.add.at(waits, (mine, reason), time)
-    out = []
-    for number, ((file, place), members) in enumerate(places.items()):
-        listing = listings[file]
-        out.append(
-            LineTime(
-                file=paths[file], line=place, function=functions[members[0]],
-                text=listing[place - 1].strip() if 0 < place <= len(listing) else "",
-                rows=int(by_site[0, members].sum()), busy=int(by_site[1, members].sum()), work=int(work[number]),
-                waits=_named(names, waits[number]),
-            )
-        )  # fmt: skip
+    out = [
+        LineTime(
+            file=paths[file], line=place, function=functions[members[0]],
+            text=listings[file][place - 1].strip() if 0 < place <= len(listings[file]) else "",
+            rows=int(by_site[0, members].sum()), busy=int(by_site[1, members].sum()), work=int(work[number]),
+            waits=_named(names, waits[number]),
+        )
+        for number, ((file, place), members) in enumerate(places.items())
+    ]  # fmt: skip
     return tuple(sorted(out, key=lambda item: (-item.critical, -item.busy, item.file, item.line)))

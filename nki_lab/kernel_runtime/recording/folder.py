@@ -14,10 +14,11 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
 from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
@@ -41,7 +42,13 @@ def store(tables: Mapping[str, Columns], path: str | os.PathLike[str]) -> None:
     except NkiError:
         raise
     except OSError as error:
-        raise _unsaved(folder, error) from error
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        remedy = "make room or choose another disk" if full else "choose a folder that you may write to"
+        raise coded_error(
+            "NKI021",
+            f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
+            help=f"{remedy}; what was there before is unchanged",
+        ) from error
 
 
 def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
@@ -67,29 +74,11 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
     _sync(folder)
     kept = {file.name for file in files.values()}
     # Without the lock somebody else may be writing: only what the manifest named before is surely out of use.
-    old = {file.name for file in _ours(folder)} if alone else before
+    ours = chain(folder.glob("nki_lab_*.*.parquet"), folder.glob(f"{MANIFEST}.*"))
+    old = {file.name for file in ours} if alone else before
     for name in old - kept:
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)
-
-
-def _unsaved(folder: Path, error: OSError) -> NkiError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return error_of(
-        diagnose(
-            "NKI021",
-            f"{folder}: not saved: {os.strerror(error.errno) if error.errno else error}",
-            help="make room or choose another disk; what was there before is unchanged"
-            if full
-            else "choose a folder that you may write to; what was there before is unchanged",
-        )
-    )
-
-
-def _ours(folder: Path) -> Iterator[Path]:
-    """Tables and drafts of manifests in the folder, whoever left them."""
-    yield from folder.glob("nki_lab_*.*.parquet")
-    yield from folder.glob(f"{MANIFEST}.*")
 
 
 def _named_before(folder: Path) -> set[str]:
@@ -125,12 +114,10 @@ def load(path: str | os.PathLike[str]) -> dict[str, Columns]:
     """The tables of the recording in the folder `path`. Raises NKI018, NKI019, NKI020."""
     folder = Path(path)
     if not folder.is_dir():
-        raise error_of(
-            diagnose(
-                "NKI018",
-                f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
-                help="name the folder that a run was saved into",
-            )
+        raise coded_error(
+            "NKI018",
+            f"{folder}: {'a recording is a folder, this is a file' if folder.exists() else 'no such folder'}",
+            help="name the folder that a run was saved into",
         )
     for attempt in range(_ATTEMPTS):
         manifest = _manifest(folder)
@@ -158,7 +145,12 @@ def _manifest(folder: Path) -> dict[str, Json]:
     if not (isinstance(version, list) and len(version) == 2 and all(type(number) is int for number in version)):
         raise unreadable(file, f"damaged: the version is {version!r}")
     if version[0] != schema.VERSION[0]:
-        raise _other_version(folder, version)
+        raise coded_error(
+            "NKI020",
+            f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
+            limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
+            help="update nki_lab" if version[0] > schema.VERSION[0] else "record the run again",
+        )
     entries = found.get("tables")
     if not isinstance(entries, dict) or not all(_is_entry(entry) for entry in entries.values()):
         raise unreadable(file, "damaged: the list of tables")
@@ -200,18 +192,6 @@ def _foreign(folder: Path) -> NkiError:
             "nki_lab.open(folder) opens them as a run",
         )
     return unreadable(folder, f"not a recording: there is no {MANIFEST}", "name the folder that a run was saved into")
-
-
-def _other_version(folder: Path, version: list[int]) -> NkiError:
-    newer = version[0] > schema.VERSION[0]
-    return error_of(
-        diagnose(
-            "NKI020",
-            f"{folder}: saved in format {version[0]}.{version[1]}, this nki_lab reads {schema.VERSION[0]}.x",
-            limit="a recording is read by the nki_lab that wrote it and by later ones of the same format",
-            help="update nki_lab" if newer else "record the run again",
-        )
-    )
 
 
 def _open(folder: Path, manifest: Mapping[str, Json]) -> dict[str, Columns]:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -167,10 +168,9 @@ class Recording:
     def hash(self) -> str:
         """SHA-256 of everything recorded, in hexadecimal. Equal recordings have equal hashes, saved or not."""
         digest = hashlib.sha256(f"nki_lab recording {schema.VERSION[0]}".encode())
-        for spec in schema.TABLES.values():
-            if not spec.index:
-                for part in _bytes_of(self.table(spec.name)):
-                    digest.update(part)
+        recorded = (self.table(name) for name, spec in schema.TABLES.items() if not spec.index)
+        for part in chain.from_iterable(map(_bytes_of, recorded)):
+            digest.update(part)
         return digest.hexdigest()
 
     # Steps
@@ -192,7 +192,7 @@ class Recording:
 
     def _started(self, time: int, side: Side) -> int:
         start = self._tables["lane_rows"]["start"]
-        spans = [self._span(lane) for lane in range(len(self.lanes))]
+        spans = [self.lane_span(lane) for lane in range(len(self.lanes))]
         return sum(search(start, time, low, high, side) - low for low, high in spans)
 
     def step_of(self, row: int) -> int:
@@ -206,7 +206,8 @@ class Recording:
             raise IndexError(f"row {row} of {len(self)}")
         return row
 
-    def _span(self, lane: int) -> tuple[int, int]:
+    def lane_span(self, lane: int) -> tuple[int, int]:
+        """The places of a lane's rows in `lane_rows`: the first, and the one behind the last."""
         spans = self._tables["lane_spans"]
         low = int(spans["first"][lane])
         return low, low + int(spans["rows"][lane])
@@ -214,10 +215,9 @@ class Recording:
     def _place(self, row: int) -> int:
         """Return the place of a row in `lane_rows`."""
         lanes, start = self._tables["lane_rows"], int(self.rows["start"][self._checked(row)])
-        low, high = self._span(int(self.rows["lane"][row]))
+        low, high = self.lane_span(int(self.rows["lane"][row]))
         first = search(lanes["start"], start, low, high, "left")
-        last = search(lanes["start"], start, first, high, "right")
-        return first + int(np.argmax(lanes["row"][first:last] == row))
+        return first + int(np.argmax(lanes["row"][first : search(lanes["start"], start, first, high, "right")] == row))
 
     # Sums over time
 

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import DTypeLike
 
-from nki_lab.diagnostic import NkiError, diagnose, error_of
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import schema
 from nki_lab.kernel_runtime.recording.checksums import Checksums, chunk_sum, footer_sum
 from nki_lab.kernel_runtime.recording.columns import Array, Columns, Key, Side, pieces, place_in
@@ -34,13 +34,11 @@ _TABLE_KEY: Final = b"nki_lab.table"
 
 def unreadable(path: Path, what: str, help_text: str = "") -> NkiError:
     """The error that says why a recording cannot be read."""
-    return error_of(
-        diagnose(
-            "NKI019",
-            f"{path}: {what}",
-            limit="a recording is a folder that nki_lab saved, with all its files unchanged",
-            help=help_text or "record the run again, or restore the folder from a copy",
-        )
+    return coded_error(
+        "NKI019",
+        f"{path}: {what}",
+        limit="a recording is a folder that nki_lab saved, with all its files unchanged",
+        help=help_text or "record the run again, or restore the folder from a copy",
     )
 
 
@@ -153,8 +151,7 @@ class StoredColumns(Columns):
         meta = self._file.metadata
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
             raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
-        sizes = [meta.row_group(i).num_rows for i in range(meta.num_row_groups)]
-        self._offsets: list[int] = [0, *accumulate(sizes)]
+        self._offsets: list[int] = [0, *accumulate([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
@@ -168,11 +165,10 @@ class StoredColumns(Columns):
     def _check_chunks(self, names: Sequence[str], groups: Iterable[int]) -> None:
         """NKI019 where the bytes of a chunk are not those that were written."""
         meta, columns = self._file.metadata, self._file.schema_arrow.names
-        for group in groups:
-            for place in map(columns.index, names):
-                found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
-                if found != self._checksums.chunk(group * len(columns) + place):
-                    raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
+        for group, place in product(groups, map(columns.index, names)):
+            found = self._guarded(partial(chunk_sum, self._stream, meta, group, place))
+            if found != self._checksums.chunk(group * len(columns) + place):
+                raise unreadable(self._path, f"damaged: the checksum of column {columns[place]} is another")
 
     def _check(self, spec: schema.Table) -> None:
         found = self._file.schema_arrow
@@ -315,8 +311,7 @@ class StoredColumn:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the column is decoded from a file: there is nothing to share")
-        values = self._table.span(self._name, 0, len(self))
-        return np.array(values, dtype=dtype)
+        return np.array(self._table.span(self._name, 0, len(self)), dtype=dtype)
 
     def search(self, value: int, low: int, high: int, side: Side) -> int:
         """Return where `value` would go in the places `low` to `high`, sorted there."""

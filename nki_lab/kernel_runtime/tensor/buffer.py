@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import index as as_index
 from typing import Any, Final, SupportsIndex, cast
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
 
@@ -159,19 +159,16 @@ def check_allocation(
     """
     region = _checked_space(space)
     sizes = _checked_shape(shape)
-    on_chip = region in ON_CHIP
-    if on_chip:
+    if region in ON_CHIP:
         need = math.prod(sizes[1:]) * dtype.nbytes
         limit = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
         if need > limit:
-            raise error_of(
-                diagnose(
-                    "NKI313",
-                    f"{sizes} {dtype.name} needs {need} bytes in each partition, {region.value} has {limit}",
-                    operand="shape",
-                    limit=f"bytes per partition <= {limit} ({region.value} of {arch.name})",
-                    help="tile the free dimensions; dimension 0 is the partition dimension",
-                )
+            raise coded_error(
+                "NKI313",
+                f"{sizes} {dtype.name} needs {need} bytes in each partition, {region.value} has {limit}",
+                operand="shape",
+                limit=f"bytes per partition <= {limit} ({region.value} of {arch.name})",
+                help="tile the free dimensions; dimension 0 is the partition dimension",
             )
     if address is None:
         return sizes, region, None
@@ -196,22 +193,18 @@ def _checked_space(space: object) -> MemoryRegion:
     if isinstance(space, str):
         names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
         near = names.get(space.lower())
-        raise error_of(
-            diagnose(
-                "NKI311",
-                f"buffer is the string {space!r}",
-                operand="buffer",
-                limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
-                help=f"write buffer=nl.{near}" if near else "",
-            )
-        )
-    raise error_of(
-        diagnose(
+        raise coded_error(
             "NKI311",
-            f"buffer is a {type(space).__name__}",
+            f"buffer is the string {space!r}",
             operand="buffer",
             limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
+            help=f"write buffer=nl.{near}" if near else "",
         )
+    raise coded_error(
+        "NKI311",
+        f"buffer is a {type(space).__name__}",
+        operand="buffer",
+        limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
     )
 
 
@@ -233,8 +226,8 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
 
 
 def _bad_shape(message: str, help_text: str = "") -> NkiError:
-    return error_of(
-        diagnose("NKI307", message, operand="shape", limit="a shape is a tuple of positive integers", help=help_text)
+    return coded_error(
+        "NKI307", message, operand="shape", limit="a shape is a tuple of positive integers", help=help_text
     )
 
 
@@ -307,4 +300,4 @@ def _pair(address: object) -> Address:
 
 
 def _bad_address(message: str, limit: str, help_text: str = "") -> NkiError:
-    return error_of(diagnose("NKI306", message, operand="address", limit=limit, help=help_text))
+    return coded_error("NKI306", message, operand="address", limit=limit, help=help_text)

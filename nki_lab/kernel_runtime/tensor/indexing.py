@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
@@ -14,14 +15,12 @@ from nki_lab.kernel_runtime.tensor.strided_view import Indirect, StridedView
 KEY_RULE = "a key is made of integers, registers, slices, nl.ds(start, size) and at most one ..."
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class DynamicSlice:
     """`nl.ds(start, size)`: `size` elements from `start`, which may be a register or loop variable."""
 
-    __slots__ = ("size", "start")
-
-    def __init__(self, start: object, size: object) -> None:
-        self.start = start
-        self.size = size
+    start: object
+    size: object
 
     def __repr__(self) -> str:
         return f"ds({self.start!r}, {self.size!r})"
@@ -92,8 +91,7 @@ def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = No
             dropped, dropped_at = dim, len(sizes)
             continue
         else:
-            number = _integer_key(tensor, dim, item)
-            return resolve(tensor, (*keys[:dim], number, *keys[dim + 1 :]), faults)
+            return resolve(tensor, (*keys[:dim], _integer_key(tensor, dim, item), *keys[dim + 1 :]), faults)
         if dim == frozen:
             if count != size:
                 raise _frozen(tensor, dim)
@@ -140,9 +138,7 @@ def _expanded(tensor: StridedView, keys: tuple[object, ...]) -> tuple[object, ..
             limit="at most one index per dimension",
         )
     fill = (_FULL,) * (rank - given)
-    if dots:
-        return keys[: dots[0]] + fill + keys[dots[0] + 1 :]
-    return keys + fill
+    return keys[: dots[0]] + fill + keys[dots[0] + 1 :] if dots else keys + fill
 
 
 def _defer(error: NkiError, faults: list[NkiError] | None) -> None:

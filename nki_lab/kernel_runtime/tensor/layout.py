@@ -262,9 +262,7 @@ def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tup
         )
     start, odd = divmod(offset * old, new)
     steps = [divmod(step * old, new) for step in strides[:-1]]
-    for (_, rest), size in zip(steps, shape[:-1], strict=True):
-        odd = odd or (rest if size != 1 else 0)
-    if odd:
+    if odd or any(rest and size != 1 for (_, rest), size in zip(steps, shape[:-1], strict=True)):
         raise refuse(
             "NKI305",
             f"view: offset {offset} and strides {strides} do not fall on whole {dtype.name} elements",
@@ -346,7 +344,7 @@ def _named_axes(
         )
     axes: dict[str, tuple[int, int]] = {}
     for group, whole, step in zip(source, tensor._shape, tensor._strides, strict=True):
-        parts = [_size_of(fixed.get(name, whole if len(group) == 1 else -1)) for name in group]
+        parts = [integer_of(fixed.get(name, whole if len(group) == 1 else -1)) or 0 for name in group]
         sizes = _inferred(parts, whole)
         if sizes is None or any(name in axes for name in group) or len(set(group)) < len(group):
             raise refuse(
@@ -361,8 +359,3 @@ def _named_axes(
             axes[name] = (size, inner)
             inner *= size
     return axes
-
-
-def _size_of(value: object) -> int:
-    size = integer_of(value)
-    return 0 if size is None else size

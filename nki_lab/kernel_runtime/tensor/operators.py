@@ -6,20 +6,19 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, Final, NoReturn
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
+from nki_lab.kernel_runtime.tensor.register import refused_use
 from nki_lab.kernel_runtime.tensor.strided_view import StridedView
 
 
 def outside_kernel(tensor: StridedView, use: str) -> Exception:
     """Return the error of an operation that needs an executor, on a tensor that belongs to none."""
-    return error_of(
-        diagnose(
-            "NKI005",
-            f"{use} on {describe(tensor)}, which belongs to no running kernel",
-            limit="tensors compute and hold values only inside a kernel",
-        )
+    return coded_error(
+        "NKI005",
+        f"{use} on {describe(tensor)}, which belongs to no running kernel",
+        limit="tensors compute and hold values only inside a kernel",
     )
 
 
@@ -36,13 +35,6 @@ def _inplace(name: str) -> Callable[[TensorOperators, Any], Any]:
         return self._operate(name, other) if inplace is None else inplace(name, self, other)
 
     return update
-
-
-def _refused(use: str) -> Callable[[TensorOperators], NoReturn]:
-    def refuse_use(self: TensorOperators) -> NoReturn:
-        self._needed(use)
-
-    return refuse_use
 
 
 class TensorOperators(StridedView):
@@ -122,10 +114,10 @@ class TensorOperators(StridedView):
             self._needed("used as a condition")
         return bool(truth(self))
 
-    __int__ = _refused("converted to int")
-    __float__ = _refused("converted to float")
-    __complex__ = _refused("converted to complex")
-    __index__ = _refused("used as an integer (index, range or slice bound)")
+    __int__ = refused_use("converted to int")
+    __float__ = refused_use("converted to float")
+    __complex__ = refused_use("converted to complex")
+    __index__ = refused_use("used as an integer (index, range or slice bound)")
 
     def __contains__(self, item: object) -> bool:
         self._needed("searched with `in`")

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 
 
-def _refused(use: str) -> Callable[..., NoReturn]:
-    def refuse_use(self: VirtualRegister, *operands: object) -> NoReturn:
-        self._needed(use)
+def refused_use(use: str) -> Callable[..., NoReturn]:
+    """Return the method of a register or a tensor that refuses a use in Python."""
+
+    def refuse_use(self: Any, *operands: object) -> NoReturn:
+        needed: Callable[[str], NoReturn] = self._needed
+        needed(use)
 
     return refuse_use
 
@@ -42,8 +45,7 @@ class VirtualRegister:
         self.name = name
 
     def __repr__(self) -> str:
-        kind = "loop variable" if self.frozen else "register"
-        return f"<{kind} {self.name or self.id}>"
+        return f"<{'loop variable' if self.frozen else 'register'} {self.name or self.id}>"
 
     def __hash__(self) -> int:
         return id(self)
@@ -58,14 +60,12 @@ class VirtualRegister:
 
     def _needed(self, use: str) -> NoReturn:
         what = f"the {'loop variable' if self.frozen else 'register'}{f' {self.name}' if self.name else ''}"
-        raise error_of(
-            diagnose(
-                "NKI017",
-                f"{what} is {use} in Python, but its value exists only on the chip",
-                limit="a register is used as scalar_offset, select index, nl.ds start or loop bound",
-                help="compute with instructions on a (1, 1) SBUF tensor and register_load the result; "
-                "loop with nl.fori_loop or nl.while_loop",
-            )
+        raise coded_error(
+            "NKI017",
+            f"{what} is {use} in Python, but its value exists only on the chip",
+            limit="a register is used as scalar_offset, select index, nl.ds start or loop bound",
+            help="compute with instructions on a (1, 1) SBUF tensor and register_load the result; "
+            "loop with nl.fori_loop or nl.while_loop",
         )
 
     def __bool__(self) -> bool:
@@ -74,11 +74,11 @@ class VirtualRegister:
             self._needed("tested")
         return goes_on
 
-    __int__ = _refused("converted to int")
-    __float__ = _refused("converted to float")
-    __index__ = _refused("used as an integer (index, range or slice bound)")
-    _arithmetic = _refused("used in arithmetic")
-    _ordering = _refused("compared")
+    __int__ = refused_use("converted to int")
+    __float__ = refused_use("converted to float")
+    __index__ = refused_use("used as an integer (index, range or slice bound)")
+    _arithmetic = refused_use("used in arithmetic")
+    _ordering = refused_use("compared")
 
     __lt__ = __le__ = __gt__ = __ge__ = _ordering
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _arithmetic

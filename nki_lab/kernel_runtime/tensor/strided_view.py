@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -111,10 +112,7 @@ class StridedView:
 
     @property
     def size(self) -> int:
-        size = 1
-        for count in self._shape:
-            size *= count
-        return size
+        return math.prod(self._shape)
 
 
 _TYPES: dict[tuple[object, ...], ViewType] = {}

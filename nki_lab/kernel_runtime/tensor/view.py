@@ -71,14 +71,8 @@ class NkiTensor(TensorOperators):
             if len(shape) == 2 and type(rows) is slice and type(columns) is slice:
                 # The commonest key, [a:b, c:d] in bounds, without the general machinery.
                 a, b, c, d = rows.start, rows.stop, columns.start, columns.stop
-                if a is None:
-                    a = 0
-                if b is None:
-                    b = shape[0]
-                if c is None:
-                    c = 0
-                if d is None:
-                    d = shape[1]
+                a, c = 0 if a is None else a, 0 if c is None else c
+                b, d = shape[0] if b is None else b, shape[1] if d is None else d
                 if (
                     rows.step is None
                     and columns.step is None
@@ -106,8 +100,7 @@ class NkiTensor(TensorOperators):
             return subscript(self, key)  # type: ignore[no-any-return]
         faults: list[NkiError] = []
         sizes, steps, offset, index = resolve(self, key, faults)
-        buffer = self._failing(faults[0]) if faults else self._buffer
-        return make_view(buffer, sizes, steps, offset, self._dtype, index)
+        return make_view(self._failing(faults[0]) if faults else self._buffer, sizes, steps, offset, self._dtype, index)
 
     def _relaid(self, sizes: tuple[int, ...], steps: tuple[int, ...], index: Indirect | None) -> NkiTensor:
         """Return the view from the same first element with other sizes, strides and run-time index."""
@@ -153,8 +146,7 @@ class NkiTensor(TensorOperators):
             limit="0 <= start < end",
             help=f"count from the front: {negative + self._shape[number]}",
         )
-        count = len(range(start, end, step))
-        sizes = (*self._shape[:number], count, *self._shape[number + 1 :])
+        sizes = (*self._shape[:number], len(range(start, end, step)), *self._shape[number + 1 :])
         return make_view(self._failing(error), sizes, view._strides, view._offset, self._dtype, view._indirect)
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
@@ -271,8 +263,7 @@ class NkiTensor(TensorOperators):
         record = self._indirect
         if record is None or record.frozen_dim is None or record.frozen_dim < position:
             return record
-        removed = record.frozen_dim == position and by < 0
-        return moved(record, None if removed else record.frozen_dim + by)
+        return moved(record, None if record.frozen_dim == position and by < 0 else record.frozen_dim + by)
 
     def _reordered(self, sizes_and_steps: Layout) -> NkiTensor:
         """Return the view after a change of the whole layout, where only a vector's dimension 0 keeps its place."""
@@ -295,8 +286,7 @@ class NkiTensor(TensorOperators):
 
     def _values(self) -> np.ndarray[Any, Any] | None:
         owner = self._buffer.owner
-        known = self._buffer.fault is None and getattr(owner, "has_values", False) is True
-        return self.numpy() if known else None
+        return self.numpy() if self._buffer.fault is None and getattr(owner, "has_values", False) is True else None
 
     def __str__(self) -> str:
         values = self._values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from nki_lab.isa.arch import V3
@@ -79,10 +80,7 @@ class ViewType:
         self.partitions = shape[0] if self.on_chip else 1
         free, steps = shape[first:], strides[first:]
         self.free_shape, self.free_strides = normalise(free, steps)
-        size = 1
-        for count in free:
-            size *= count
-        self.free_size = size
+        self.free_size = math.prod(free)
         self.contiguous = is_dense(free, steps)
         self.innermost_stride = self.free_strides[-1] if self.free_strides else 1
         low, high = extent(0, self.free_shape, self.free_strides)
