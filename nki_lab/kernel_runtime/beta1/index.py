@@ -334,13 +334,11 @@ def _of_range(walk: range) -> Index:
     return Index((len(walk),), (walk.step,), walk.start, (frozenset((next(_axis_numbers),)),))
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Grid:
     """`nl.mgrid[a:b, c:d]`: one full-sized index for each range; `.p .x .y .z` name the first four."""
 
-    __slots__ = ("indices",)
-
-    def __init__(self, indices: tuple[Index, ...]) -> None:
-        self.indices = indices
+    indices: tuple[Index, ...]
 
     def __iter__(self) -> Iterator[Index]:
         return iter(self.indices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
@@ -35,14 +35,12 @@ Read = Callable[[NkiTensor], "np.ndarray[Any, Any]"]
 _new: Final = object.__new__  # half the time of calling the class
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NkiInstruction:
     """Handle of an instruction, as nisa calls return it."""
 
-    __slots__ = ("_program", "index")
-
-    def __init__(self, program: Program, index: int) -> None:
-        self._program = program
-        self.index = index
+    _program: Program
+    index: int
 
     def depends_on(self, *producers: NkiInstruction) -> NkiInstruction:
         """Let this instruction wait until every producer is complete; gives this instruction again."""
@@ -350,17 +348,23 @@ class Builder:
         if self.reader is not None and not self.loops and not self._is_synchronized():
             return self.reader(tensor)
         if self.reader is None:
-            message = "a tensor's values are needed, and this is a compilation without values"
-            limit = "shapes and dtypes are known at specialisation time, element values are not"
-            remedy = "use nki_lab.run or nki.simulate to see values"
+            message, limit, remedy = (
+                "a tensor's values are needed, and this is a compilation without values",
+                "shapes and dtypes are known at specialisation time, element values are not",
+                "use nki_lab.run or nki.simulate to see values",
+            )
         elif self.loops:
-            message = "a tensor's values are looked at in the body of a device loop"
-            limit = "the body is specialised once, before the loop runs: there is no one value yet"
-            remedy = "look after the loop, or unroll it with range() while you search"
+            message, limit, remedy = (
+                "a tensor's values are looked at in the body of a device loop",
+                "the body is specialised once, before the loop runs: there is no one value yet",
+                "look after the loop, or unroll it with range() while you search",
+            )
         else:
-            message = "a tensor's values are looked at after the cores have waited for each other"
-            limit = "the cores are specialised one after the other: there is no value before both are"
-            remedy = "look before the first core_barrier or sendrecv, or at run.values afterwards"
+            message, limit, remedy = (
+                "a tensor's values are looked at after the cores have waited for each other",
+                "the cores are specialised one after the other: there is no value before both are",
+                "look before the first core_barrier or sendrecv, or at run.values afterwards",
+            )
         raise coded_error("NKI017", message, limit=limit, help=remedy)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
@@ -90,14 +91,12 @@ class MemoryColumns(Columns):
         return self._texts[name]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Gathered:
     """`column[places]` without making it: what an index shows of another table."""
 
-    __slots__ = ("_column", "_places")
-
-    def __init__(self, column: Array, places: Array) -> None:
-        self._column = column
-        self._places = places
+    _column: Array
+    _places: Array
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
