@@ -245,8 +245,8 @@ export interface Finding {
 }
 
 /**
- * Where the critical path's time goes: work by engine ("dma" is all queues), waits by reason. They add up to the
- * makespan, the largest first.
+ * The time of the critical path: work by engine ("dma" is all queues), waits by reason. They add up to the makespan,
+ * the largest first.
  */
 export interface PathTime {
   readonly work: Readonly<Record<string, number>>;
@@ -254,8 +254,8 @@ export interface PathTime {
 }
 
 /**
- * Where a lane's time went: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run
- * waits for; waits are by reason, the longest first.
+ * The time of a lane: `busy`, all `waits` and `empty` add up to the makespan. `critical` is work that the run waits
+ * for; waits are by reason, the longest first.
  */
 export interface LaneTime {
   readonly busy: number;
@@ -265,7 +265,7 @@ export interface LaneTime {
   readonly rows: number;
 }
 
-/** Where a line's time went: on the critical path, on all lanes, its rows, and the lane with most of that time. */
+/** The time of a line: on the critical path, on all lanes, its rows, and the lane with most of that time. */
 export interface LineTime {
   readonly source: number;
   readonly line: number;
