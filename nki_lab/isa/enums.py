@@ -25,7 +25,7 @@ class engine(Enum):
 
 
 class reduce_cmd(Enum):
-    """What an instruction does with its engine's accumulation registers."""
+    """Commands of an instruction to its engine's accumulation registers."""
 
     idle = 0
     reset = 1
@@ -35,7 +35,7 @@ class reduce_cmd(Enum):
 
 
 class dge_mode(Enum):
-    """Where the descriptors of a DMA come from."""
+    """Sources of the descriptors of a DMA."""
 
     unknown = 0
     swdge = 1
@@ -44,7 +44,7 @@ class dge_mode(Enum):
 
 
 class oob_mode(Enum):
-    """What a dynamic DMA does with an address outside the tensor."""
+    """Treatment of addresses outside of the tensor by a dynamic DMA."""
 
     error = 0
     skip = 1

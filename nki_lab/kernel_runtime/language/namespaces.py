@@ -1,4 +1,4 @@
-"""What `nki.language` and `nki.isa` export, by name."""
+"""The exports of `nki.language` and `nki.isa`, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel says about order: `nl.no_reorder()`, `depends_on` of instructions, and the pairs of `with_schedule`.
+"""Statements of a kernel about order: `nl.no_reorder()`, `depends_on` of instructions, pairs of `with_schedule`.
 
 All three constrain when instructions run, never what they compute. They end as `Program.user_edges` and
 `Program.fences`, which the schedule obeys.

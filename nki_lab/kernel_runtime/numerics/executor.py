@@ -35,8 +35,8 @@ from nki_lab.kernel_runtime.numerics.storage import (
     kind_of,
     of_array,
     poison,
+    strided,
     to_bytes,
-    window,
 )
 from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State, Step, VariantPlan
 from nki_lab.kernel_runtime.path import Path, PathLog
@@ -127,7 +127,7 @@ class Executor:
             if dtype is not buffer.dtype and self._kinds.get(buffer.id) != BYTES:
                 self._make_bytes(buffer)
             bound = self.bound(buffer)
-            part = window(bound, dtype, view._offset, view._shape, view._strides)
+            part = strided(bound, dtype, view._offset, view._shape, view._strides)
         else:
             bound, dtype = self.bound(view.buffer), view.type.dtype
             part, _ = self._resolver.read(view, bound, Inspection({"tensor": view.type}))

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.ir import Program, View
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics.pool import Bound
 from nki_lab.kernel_runtime.numerics.rounding import Array
-from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, view_array, window
+from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, strided, view_array
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, VirtualRegister
 
 
@@ -130,9 +130,9 @@ class Resolver:
         if indirect.kind == "scalar":
             offset = self._moved(view, use)
             if offset is not None:
-                return window(bound, kind.dtype, offset, kind.shape, kind.strides), None
+                return strided(bound, kind.dtype, offset, kind.shape, kind.strides), None
             ones = (1,) * len(kind.shape)
-            return np.broadcast_to(window(bound, kind.dtype, 0, ones, ones), kind.shape), np.zeros(kind.shape[0], bool)
+            return np.broadcast_to(strided(bound, kind.dtype, 0, ones, ones), kind.shape), np.zeros(kind.shape[0], bool)
         if indirect.kind != "vector":
             places, valid = self._places(view, use)
             return _whole(bound, view)[places], valid
@@ -142,7 +142,7 @@ class Resolver:
             index = np.where(valid, index, indirect.lowest)
         first, last = int(index.min()), int(index.max())
         shape, strides = (last - first + 1, *kind.shape[1:]), (indirect.stride, *kind.strides[1:])
-        table = window(bound, kind.dtype, view.offset + first * indirect.stride, shape, strides)
+        table = strided(bound, kind.dtype, view.offset + first * indirect.stride, shape, strides)
         return table[index - first], valid
 
     def write(self, view: View, bound: Bound, values: Array, use: Use, valid: Array | None) -> None:
@@ -152,7 +152,7 @@ class Resolver:
             offset = view.offset if view.indirect is None else self._moved(view, use)
             if offset is None:
                 return
-            target = window(bound, kind.dtype, offset, kind.shape, kind.strides)
+            target = strided(bound, kind.dtype, offset, kind.shape, kind.strides)
             if valid is None:
                 np.copyto(target, values, casting="unsafe")
             else:
@@ -225,7 +225,7 @@ class Resolver:
         source = _indirect(view).index
         if isinstance(source, VirtualRegister):
             return np.array([[integer_of(self._values, Register(source.id), "a run-time address")]], np.int64)
-        part = window(self._bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
+        part = strided(self._bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
         return part.astype(np.int64).reshape(source._shape[0], -1)
 
 
@@ -237,7 +237,7 @@ def _indirect(view: View) -> Indirect:
 def _whole(bound: Bound, view: View) -> Array:
     """Return the buffer as one dimension of the view's elements; indexed buffers are bound densely."""
     size = view.buffer.nbytes // view.type.dtype.nbytes
-    return window(bound, view.type.dtype, 0, (size,), (1,))
+    return strided(bound, view.type.dtype, 0, (size,), (1,))
 
 
 def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:

@@ -38,7 +38,7 @@ def unit_of(kind: int, dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.uint8) if kind == BYTES else dtype.storage
 
 
-def window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
+def strided(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return the elements of a view as an array of `shape`; strides in elements of the view's dtype.
 
     Shadow: float32. Native and bytes: the dtype's storage.
@@ -57,13 +57,13 @@ def window(bound: Bound, dtype: DType, offset: int, shape: tuple[int, ...], stri
 
 def view_array(bound: Bound, view: View) -> Array:
     """Return the elements of a view without run-time addresses."""
-    return window(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides)
+    return strided(bound, view.type.dtype, view.offset, view.type.shape, view.type.strides)
 
 
 def buffer_array(bound: Bound, buffer: Buffer) -> Array:
     """Return the elements of a buffer, partition by partition."""
     row = buffer.row_elements
-    return window(bound, buffer.dtype, 0, (buffer.partitions, row), (row, 1))
+    return strided(bound, buffer.dtype, 0, (buffer.partitions, row), (row, 1))
 
 
 def host_values(bound: Bound, dtype: DType, part: Array, *, on_grid: bool) -> Array:

@@ -31,7 +31,7 @@ from nki_lab.kernel_runtime.numerics.rounding import (
     to_shadow,
     to_storage,
 )
-from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, unit_of, window
+from nki_lab.kernel_runtime.numerics.storage import BYTES, NATIVE, SHADOW, strided, unit_of
 
 ndarray: Final[Any] = np.ndarray
 Step = tuple[Callable[..., object], tuple[Any, ...]]
@@ -189,10 +189,10 @@ class VariantPlan:
         for view, bound, layout in zip(views, bounds, self.layout, strict=True):
             name, shape, strides, steps, kind, into, dtype = layout
             if bound.pitch == bound.row and bound.kind != BYTES:
-                # The inner loop of planning: `window` for a dense binding, with the byte strides worked out before.
+                # The inner loop of planning: `strided` for a dense binding, with the byte strides worked out before.
                 array = ndarray(shape, kind, bound.flat, (bound.base + view.offset) * bound.unit, steps)
             else:
-                array = window(bound, view.type.dtype, view.offset, shape, strides)
+                array = strided(bound, view.type.dtype, view.offset, shape, strides)
                 if self.compute == "bits":
                     array = array.view(kind)
             if not into:
@@ -209,7 +209,7 @@ class VariantPlan:
     def _store(self, views: list[View], bounds: list[Bound]) -> Step:
         """Return a copy of the upper halves of a shadow's numbers: those of true width, as the lower ones are zero."""
         narrow, wide = (
-            window(bound, BF16, view.offset, shape, strides or ())
+            strided(bound, BF16, view.offset, shape, strides or ())
             for view, bound, (shape, strides) in zip(views, bounds, self.presented, strict=True)
         )
         return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))

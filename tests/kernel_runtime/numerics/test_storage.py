@@ -22,9 +22,9 @@ from nki_lab.kernel_runtime.numerics.storage import (
     kind_of,
     of_array,
     poison,
+    strided,
     to_bytes,
     unit_of,
-    window,
 )
 from nki_lab.kernel_runtime.tensor import Buffer, sbuf, shared_hbm
 
@@ -46,7 +46,7 @@ def test_poison_is_nan_or_four(dtype: DType) -> None:
     for kind in (kind_of(tile(dtype)), BYTES):
         bound, _ = fresh(Pool(), tile(dtype), kind)
         poison(bound, dtype)
-        values = host_values(bound, dtype, window(bound, dtype, 0, (4, 6), (6, 1)), on_grid=True)
+        values = host_values(bound, dtype, strided(bound, dtype, 0, (4, 6), (6, 1)), on_grid=True)
         assert np.isnan(values.astype(np.float64)).all() if dtype.is_float else (values == 4).all()
 
 
@@ -98,7 +98,7 @@ def test_a_window_is_the_view_in_every_binding(view: Any, dtype: DType, gap: int
         source = to_shadow(values, dtype) if kind == SHADOW else values
         np.copyto(whole, source.view(unit).reshape(rows, row))
         for bound in (spaced,) if kind == BYTES else (spaced, plain):
-            got = window(bound, dtype, offset, shape, strides)
+            got = strided(bound, dtype, offset, shape, strides)
             np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
             assert np.shares_memory(got, bound.flat) or got.size == 0
 
@@ -135,7 +135,7 @@ def test_values_off_the_grid_are_rounded_on_the_way_out() -> None:
 def test_truth_comes_back_as_booleans() -> None:
     values = np.array([[True, False]])
     bound = of_array(Buffer(0, shared_hbm, BOOL, (1, 2)), values, NATIVE, Pool())
-    got = host_values(bound, BOOL, window(bound, BOOL, 0, (1, 2), (2, 1)), on_grid=True)
+    got = host_values(bound, BOOL, strided(bound, BOOL, 0, (1, 2), (2, 1)), on_grid=True)
     assert got.dtype == np.bool_
     np.testing.assert_array_equal(got, values)
 
