@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,8 @@ from nki_lab.session.summary import Summary
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
+
+Writer = Callable[[Recording, str | os.PathLike[str]], None]
 
 _APART: Final = ("makespan_ps", "kernel", "options", "diagnostics", "fault")  # of a recording's summary, not of a run's
 
@@ -47,25 +49,33 @@ class Recorded:
 
         NKI022 where the package perfetto is missing; `pip install nki-lab[perfetto]` brings it.
         """
-        return self._write("perfetto", path)
+        from nki_lab.export import perfetto
+
+        return self._written(path, perfetto.write)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write a report as one HTML file that needs no network: timeline, memory, costly lines, findings."""
-        return self._write("html", path)
+        from nki_lab.export import html
+
+        return self._written(path, html.write)
 
     def to_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Write the tables of a Neuron Explorer profile into a folder, in place of an earlier profile.
 
         `nki_lab.open` reads the folder as a run again, to the nanosecond.
         """
-        return self._write("explorer.writing", path)
+        from nki_lab.export.explorer import writing
+
+        return self._written(path, writing.write)
 
     def to_csv(self, path: str | os.PathLike[str]) -> Path:
         """Write `instructions.csv`, `lanes.csv` and `lines.csv` into a folder, in place of earlier ones."""
-        return self._write("csv", path)
+        from nki_lab.export import csv
 
-    def _write(self, module: str, path: str | os.PathLike[str]) -> Path:
-        import_module(f"nki_lab.export.{module}").write(self.recording, path)
+        return self._written(path, csv.write)
+
+    def _written(self, path: str | os.PathLike[str], write: Writer) -> Path:
+        write(self.recording, path)
         return Path(path)
 
     def view(self, *, step: int | None = None) -> Visualizer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 from nki_lab import cli
 from nki_lab.cli import checking
 from nki_lab.cli.replacing import replace_file
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.diagnostic import NkiError, diagnose
+from nki_lab.query.evaluation_cache import Examination
 
 KERNEL = b"""import nki
 import nki.isa as nisa
@@ -134,12 +136,13 @@ def test_a_file_that_has_changed_meanwhile_stays(file: Path) -> None:
 
 
 def test_an_edit_that_brings_an_error_along_is_not_made(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = checking._findings
+    examined = checking._examined
 
-    def worse(job: checking.Job, source: Any) -> list[Diagnostic]:
-        return [*find(job, source), *([diagnose("NKI203", "worse")] if b"hwdge" in source else [])]
+    def worse(job: checking.Job, source: Any) -> Examination:
+        found = examined(job, source)
+        return replace(found, findings=(*found.findings, diagnose("NKI203", "worse"))) if b"hwdge" in source else found
 
-    monkeypatch.setattr(checking, "_findings", worse)
+    monkeypatch.setattr(checking, "_examined", worse)
     assert cli.main(["check", "--fix", str(file)]) == 1
     assert file.read_bytes() == KERNEL
 

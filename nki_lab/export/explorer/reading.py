@@ -32,7 +32,7 @@ MOST_OPS: Final = 65_536
 SAMPLED: Final = 32
 """Partitions that a sampled partition of SbufAllocation stands for."""
 _NONE: Final = np.zeros(0, np.int64)
-_EDGE_KINDS: Final = {text: kind for kind, text in enumerate(DEPENDENCIES)}
+_EDGE_KINDS: Final = {text: kind for kind, text in reversed([*enumerate(DEPENDENCIES)])}  # of alike texts the first
 _MOST: Final = np.iinfo(np.uint32).max
 
 
