@@ -161,6 +161,18 @@ def test_the_drawing_follows_jupyterlabs_theme(jupyter: Lab, tab: Window) -> Non
     drawn = tab.visualizer()
     for kind in ("Dark", "Light"):
         tab.command("apputils:change-theme", theme=f"JupyterLab {kind}")
+        # A theme is a style sheet that arrives later than the command ends.
+        drawn.root.evaluate(
+            """(item, light) => new Promise(resolve => {
+            const look = () => {
+                const [red, green, blue] = getComputedStyle(item).backgroundColor.match(/\\d+/g).map(Number);
+                return red + green + blue > 600 === light ? resolve() : requestAnimationFrame(look);
+            };
+            look();
+            setTimeout(resolve, 10000);
+        })""",
+            kind == "Light",
+        )
         drawn.painted()
         ground = drawn.root.evaluate("item => getComputedStyle(item).backgroundColor")
         shades = [int(part) for part in ground.removeprefix("rgb(").removesuffix(")").split(",")[:3]]
