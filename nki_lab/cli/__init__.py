@@ -78,8 +78,14 @@ def _parser() -> argparse.ArgumentParser:
 
     profile = command("profile", kernels.profile, "say when a kernel would do what, and what holds it back")
     _take_kernel(profile)
-    profile.add_argument("--trip-count", action="append", default=[], metavar="NAME=N", dest="trip_counts",
-                         help="how often a device loop runs, by its line, variable or body; once for each")  # fmt: skip
+    profile.add_argument(
+        "--trip-count",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        dest="trip_counts",
+        help="how often a device loop runs, by its line, variable or body; once for each",
+    )
     profile.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
     kernels.take_exports(profile)
 
@@ -97,12 +103,16 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = command("demo", _demo, "compile, check, run and profile a tiled matmul and a softmax")
     demo.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
-    demo.add_argument("--html", metavar="FILE", default="demo-report.html",
-                      help="where the report goes (default: demo-report.html)")  # fmt: skip
+    demo.add_argument(
+        "--html", metavar="FILE", default="demo-report.html", help="where the report goes (default: demo-report.html)"
+    )
 
     health = command("doctor", _doctor, "print versions, the target, and what of NKI is modelled")
-    health.add_argument("--coverage", action="store_true",
-                        help="every published name: whether it is there and compared, its limits, cost")  # fmt: skip
+    health.add_argument(
+        "--coverage",
+        action="store_true",
+        help="every published name: whether it is there and compared, its limits, cost",
+    )
     health.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
     return parser
 
@@ -110,8 +120,14 @@ def _parser() -> argparse.ArgumentParser:
 def _take_kernel(parser: argparse.ArgumentParser) -> None:
     """Have a command take a kernel with its arguments."""
     parser.add_argument("kernel", metavar="FILE::KERNEL")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", dest="values",
-                        help="a=bfloat16[128,512] for a tensor, n=4 for a constant; once for each")  # fmt: skip
+    parser.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="values",
+        help="a=bfloat16[128,512] for a tensor, n=4 for a constant; once for each",
+    )
     parser.add_argument("--target", help="trn1, trn2 or trn3")
     parser.add_argument("--grid", type=int, help="physical cores, as kernel[GRID] has them")
     parser.add_argument("--force", action="store_true", help="simulate although the Neuron SDK is installed")

@@ -23,22 +23,38 @@ USAGE: Final = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Have a parser take the arguments of the command."""
-    parser.add_argument("paths", metavar="PATH", nargs="+",
-                        help="files, or folders whose .py files and notebooks are checked")  # fmt: skip
+    parser.add_argument(
+        "paths", metavar="PATH", nargs="+", help="files, or folders whose .py files and notebooks are checked"
+    )
     parser.add_argument("--target", help="trn1, trn2 or trn3; else the environment's or the project's target")
     parser.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the findings (default: text)")
-    parser.add_argument("--select", action="append", default=[], metavar="CODES",
-                        help="only codes that begin so: NKI2,NKI301; in place of the project's choice")  # fmt: skip
-    parser.add_argument("--ignore", action="append", default=[], metavar="CODES",
-                        help="no codes that begin so, beside those that the project ignores")  # fmt: skip
+    parser.add_argument(
+        "--select",
+        action="append",
+        default=[],
+        metavar="CODES",
+        help="only codes that begin so: NKI2,NKI301; in place of the project's choice",
+    )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="CODES",
+        help="no codes that begin so, beside those that the project ignores",
+    )
     parser.add_argument("--fix", action="store_true", help="mend what has one exact remedy; notebooks are left alone")
-    parser.add_argument("--diff", action="store_true",
-                        help="show what --fix would change, and change nothing; exit status 1 if it would")  # fmt: skip
-    parser.add_argument("--statistics", action="store_true",
-                        help="say how many calls of NKI were evaluated, and which were not")  # fmt: skip
+    parser.add_argument(
+        "--diff",
+        action="store_true",
+        help="show what --fix would change, and change nothing; exit status 1 if it would",
+    )
+    parser.add_argument(
+        "--statistics", action="store_true", help="say how many calls of NKI were evaluated, and which were not"
+    )
     parser.add_argument("--jobs", type=_count, metavar="N", help="processes (default: by processors and files)")
-    parser.add_argument("--force-exclude", action="store_true",
-                        help="leave out what the project excludes even where it is named here")  # fmt: skip
+    parser.add_argument(
+        "--force-exclude", action="store_true", help="leave out what the project excludes even where it is named here"
+    )
 
 
 def _count(value: str) -> int:
@@ -100,9 +116,13 @@ def _codes(option: str, texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _job(
-    arguments: argparse.Namespace, file: Path, settings: Configuration, target: str | None,
-    select: tuple[str, ...], ignore: tuple[str, ...],
-) -> Job:  # fmt: skip
+    arguments: argparse.Namespace,
+    file: Path,
+    settings: Configuration,
+    target: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+) -> Job:
     from nki_lab.cli.checking import Job
     from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
     from nki_lab.query.selecting import Selection

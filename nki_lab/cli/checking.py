@@ -129,8 +129,13 @@ def _diff(file: str, before: bytes, after: bytes) -> str:
 
 
 def _our_fault(job: Job, message: str) -> Diagnostic:
-    return diagnose("NKI901", message, span=Span(job.file, 1, 1, 1, 2), help="report it with the file",
-                    limit="nothing that a file contains makes the checker fail")  # fmt: skip
+    return diagnose(
+        "NKI901",
+        message,
+        span=Span(job.file, 1, 1, 1, 2),
+        help="report it with the file",
+        limit="nothing that a file contains makes the checker fail",
+    )
 
 
 # -- many files --------------------------------------------------------------------------------------------------------

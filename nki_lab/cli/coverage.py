@@ -53,8 +53,11 @@ def coverage() -> dict[str, Any]:
     known = evidence()
     items = [_item(entry) for entry in known["items"]]
     published = functions()["nki.isa"]
-    own = [{"name": f"nki.isa.{name}", "cost": confidences(instruction)}
-           for name, instruction in TABLE.items() if name not in published]  # fmt: skip
+    own = [
+        {"name": f"nki.isa.{name}", "cost": confidences(instruction)}
+        for name, instruction in TABLE.items()
+        if name not in published
+    ]
     return {"release": known["release"], "totals": _totals(items), "items": items, "own": own}
 
 

@@ -76,9 +76,14 @@ def notebook_of(data: bytes, file: str) -> Notebook:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = str(error) or type(error).__name__
         raise error_of(
-            diagnose("NKI018", f"{file} is no notebook: {reason}", span=Span(file, 1, 1, 1, 2),
-                     limit="a notebook is JSON of nbformat 4 with a list of cells", help="open and save it in Jupyter")
-        ) from None  # fmt: skip
+            diagnose(
+                "NKI018",
+                f"{file} is no notebook: {reason}",
+                span=Span(file, 1, 1, 1, 2),
+                limit="a notebook is JSON of nbformat 4 with a list of cells",
+                help="open and save it in Jupyter",
+            )
+        ) from None
     numbered = [(i, text) for i, (kind, text) in enumerate(cells, start=1) if kind == "code"]
     if language not in (None, "python"):
         numbered = []

@@ -30,9 +30,13 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise error_of(
-            diagnose("NKI021", f"{path}: not written: {reason}", span=Span(str(path), 1, 1, 1, 2),
-                     help="check that its folder may be written to; the file is unchanged")
-        ) from error  # fmt: skip
+            diagnose(
+                "NKI021",
+                f"{path}: not written: {reason}",
+                span=Span(str(path), 1, 1, 1, 2),
+                help="check that its folder may be written to; the file is unchanged",
+            )
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

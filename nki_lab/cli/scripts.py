@@ -43,9 +43,13 @@ def _failed(error: Exception, script: Path, show: bool) -> NkiError:
     span = span_of(site_at(*places[-1])) if places else None
     text = f": {error}" if str(error) else ""
     return error_of(
-        diagnose("NKI007", f"the script raised {type(error).__name__}{text}", span=span,
-                 help="" if show else "nki-lab run --traceback shows how it came there")
-    )  # fmt: skip
+        diagnose(
+            "NKI007",
+            f"the script raised {type(error).__name__}{text}",
+            span=span,
+            help="" if show else "nki-lab run --traceback shows how it came there",
+        )
+    )
 
 
 @contextlib.contextmanager

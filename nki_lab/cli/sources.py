@@ -70,10 +70,13 @@ class Sources:
             here = Path(folder)
             configuration = self._configuration(here) or NONE
             folders[:] = sorted(
-                name for name in folders
-                if not name.startswith(".") and name not in _PASSED_OVER
-                and not (here / name / "pyvenv.cfg").exists() and not configuration.excludes(here / name)
-            )  # fmt: skip
+                name
+                for name in folders
+                if not name.startswith(".")
+                and name not in _PASSED_OVER
+                and not (here / name / "pyvenv.cfg").exists()
+                and not configuration.excludes(here / name)
+            )
             for name in sorted(names):
                 if name.endswith(SUFFIXES) and not name.startswith("."):
                     yield here / name
@@ -115,5 +118,9 @@ def _missing(path: Path) -> Diagnostic:
 
 def _nothing(folder: Path) -> Diagnostic:
     message = f"{folder} has no Python files and no notebooks"
-    return diagnose("NKI025", message, span=Span(str(folder), 1, 1, 1, 2),
-                    limit="hidden folders, virtual environments and what is excluded do not count")  # fmt: skip
+    return diagnose(
+        "NKI025",
+        message,
+        span=Span(str(folder), 1, 1, 1, 2),
+        limit="hidden folders, virtual environments and what is excluded do not count",
+    )

@@ -78,7 +78,15 @@ def _show(
     for item in found:
         print(item)
     inputs = ", ".join(f"{array.dtype}[{','.join(map(str, array.shape))}]" for array in arrays)
-    row = (name, inputs, f"{len(program):,}", f"{compiled * 1e3:.1f} ms", str(len(found)),
-           f"{done.timings.numeric * 1e3:.1f} ms", f"{error:.1e} rms", f"{tolerance(actual.dtype):.1e}",
-           "agrees" if good else "DIFFERS")  # fmt: skip
+    row = (
+        name,
+        inputs,
+        f"{len(program):,}",
+        f"{compiled * 1e3:.1f} ms",
+        str(len(found)),
+        f"{done.timings.numeric * 1e3:.1f} ms",
+        f"{error:.1e} rms",
+        f"{tolerance(actual.dtype):.1e}",
+        "agrees" if good else "DIFFERS",
+    )
     return row, good, done

@@ -110,16 +110,27 @@ def simulate_kernel(kernel: Any, *args: Any, **kwargs: Any) -> Any:
 @cache
 def modules() -> dict[str, DialectModule]:
     """The modules by name, made once."""
-    entries = {"jit": jit, "trace": trace, "baremetal": baremetal, "benchmark": benchmark, "profile": profile,
-               "simulate_kernel": simulate_kernel}  # fmt: skip
+    entries = {
+        "jit": jit,
+        "trace": trace,
+        "baremetal": baremetal,
+        "benchmark": benchmark,
+        "profile": profile,
+        "simulate_kernel": simulate_kernel,
+    }
     types = {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor}
-    return make_modules({
-        "neuronxcc": Description({"__version__": RELEASE}, "NKI Beta 1 on the nki_lab simulator."),
-        "neuronxcc.nki": Description(entries, "Entry points of Beta 1 kernels."),
-        "neuronxcc.nki.language": Description(beta1.names(), "Tensors, indices and operators."),
-        "neuronxcc.nki.isa": Description(beta1.instruction_names(), "The instructions."),
-        "neuronxcc.nki.isa.constants": Description(beta1.constant_names(), "Enumerations of neuronxcc.nki.isa."),
-        "neuronxcc.nki.typing": Description(types, "Annotations of tensors."),
-        "neuronxcc.nki.compiler": Description(beta1.compiler_names(), "Allocators and hints."),
-        "neuronxcc.nki.tensor": Description({"tensor": annotation.tensor}, "The type of tensors.", annotation.tensor),
-    }, beta1.missing)  # fmt: skip
+    return make_modules(
+        {
+            "neuronxcc": Description({"__version__": RELEASE}, "NKI Beta 1 on the nki_lab simulator."),
+            "neuronxcc.nki": Description(entries, "Entry points of Beta 1 kernels."),
+            "neuronxcc.nki.language": Description(beta1.names(), "Tensors, indices and operators."),
+            "neuronxcc.nki.isa": Description(beta1.instruction_names(), "The instructions."),
+            "neuronxcc.nki.isa.constants": Description(beta1.constant_names(), "Enumerations of neuronxcc.nki.isa."),
+            "neuronxcc.nki.typing": Description(types, "Annotations of tensors."),
+            "neuronxcc.nki.compiler": Description(beta1.compiler_names(), "Allocators and hints."),
+            "neuronxcc.nki.tensor": Description(
+                {"tensor": annotation.tensor}, "The type of tensors.", annotation.tensor
+            ),
+        },
+        beta1.missing,
+    )

@@ -46,21 +46,30 @@ def modules() -> dict[str, DialectModule]:
     constants = {name: value for name, value in functions.items() if name in vars(enums) or name.endswith("_engine")}
     hosts = {name: kind.host for name, kind in DTYPES.items()}
     types = {"tensor": annotation.tensor, "NkiTensor": NkiTensor}
-    return make_modules({
-        "nki": Description({"jit": jit, "simulate": simulate, "Kernel": Kernel, "__version__": RELEASE},
-                           "The Neuron Kernel Interface on the nki_lab simulator."),
-        "nki.language": Description(names, "Tensors, constants and operators of kernels."),
-        "nki.isa": Description(functions, "The instructions of the NeuronCore."),
-        "nki.isa.constants": Description(constants, "The enumerations of nki.isa."),
-        "nki.collectives": Description(collective_names(), "Operations between the ranks of a launch."),
-        "nki.typing": Description({"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor},
-                                  "Annotations of tensors."),
-        "nki.dtype": Description(hosts | {"bool": hosts["bool_"]}, "The dtypes; also the type of one.", _DType),
-        "nki.tensor": Description(types, "The type of tensors.", annotation.tensor),
-        "nki.compiler": Description({}, "The compiler's own names; kernels need none of them."),
-        "nki.compiler.kernel_builder": Description({"compile_kernel": compile_kernel},
-                                                   "Compiling a function without a framework around it."),
-        "nki.meta": Description({}, "Types of the meta-programming language."),
-        "nki.meta.tensor": Description(types, "The type of tensors.", annotation.tensor),
-        "nki.experimental": Description({"while_loop": names["while_loop"]}, "Names on their way into nki.language."),
-    }, nki_api_names.missing)  # fmt: skip
+    return make_modules(
+        {
+            "nki": Description(
+                {"jit": jit, "simulate": simulate, "Kernel": Kernel, "__version__": RELEASE},
+                "The Neuron Kernel Interface on the nki_lab simulator.",
+            ),
+            "nki.language": Description(names, "Tensors, constants and operators of kernels."),
+            "nki.isa": Description(functions, "The instructions of the NeuronCore."),
+            "nki.isa.constants": Description(constants, "The enumerations of nki.isa."),
+            "nki.collectives": Description(collective_names(), "Operations between the ranks of a launch."),
+            "nki.typing": Description(
+                {"tensor": annotation.tensor, "mutable_tensor": annotation.mutable_tensor}, "Annotations of tensors."
+            ),
+            "nki.dtype": Description(hosts | {"bool": hosts["bool_"]}, "The dtypes; also the type of one.", _DType),
+            "nki.tensor": Description(types, "The type of tensors.", annotation.tensor),
+            "nki.compiler": Description({}, "The compiler's own names; kernels need none of them."),
+            "nki.compiler.kernel_builder": Description(
+                {"compile_kernel": compile_kernel}, "Compiling a function without a framework around it."
+            ),
+            "nki.meta": Description({}, "Types of the meta-programming language."),
+            "nki.meta.tensor": Description(types, "The type of tensors.", annotation.tensor),
+            "nki.experimental": Description(
+                {"while_loop": names["while_loop"]}, "Names on their way into nki.language."
+            ),
+        },
+        nki_api_names.missing,
+    )

@@ -269,8 +269,13 @@ def _notes(keywords: Mapping[str, Any]) -> Iterable[Diagnostic]:
         ("mode", "drop it: the arguments tell which framework calls"),
     ):
         if name in keywords:
-            note = diagnose("NKI604", f"nki.jit({name}=...) is deprecated", operand=name,
-                            limit="NKI 0.3 and later have nki.jit without it", help=remedy)  # fmt: skip
+            note = diagnose(
+                "NKI604",
+                f"nki.jit({name}=...) is deprecated",
+                operand=name,
+                limit="NKI 0.3 and later have nki.jit without it",
+                help=remedy,
+            )
             yield note if frame is None else placed(note, site_at(frame.f_code, frame.f_lasti))
 
 

@@ -24,14 +24,19 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     """
     summary, count = recording.summary, len(recording)
     times = digest(recording)
-    parts = [str(summary.get("target") or ""), f"{formatting.number(count)} instruction{'s' * (count != 1)}",
-            f"{formatting.about(summary)}{formatting.duration(times.makespan)}"]  # fmt: skip
+    parts = [
+        str(summary.get("target") or ""),
+        f"{formatting.number(count)} instruction{'s' * (count != 1)}",
+        f"{formatting.about(summary)}{formatting.duration(times.makespan)}",
+    ]
     if "fault" in summary:
         parts.append("up to the fault")
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, parts)))}"
     sentences = " ".join(formatting.held_back(times))
-    peaks = [f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
-             for space, peak, capacity in capacities(summary)]  # fmt: skip
+    peaks = [
+        f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
+        for space, peak, capacity in capacities(summary)
+    ]
     found = findings(recording)
     items = [f"<div>{_finding(item)}</div>" for item in found[:_FINDINGS]]
     if len(found) > _FINDINGS:

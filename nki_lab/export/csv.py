@@ -85,10 +85,26 @@ def _instructions(recording: Recording) -> Iterator[tuple[object, ...]]:
             iteration = ", ".join(f"{name}={value}" for name, value in recording.iteration(row)) if loop >= 0 else ""
             where = recording.lanes[lane]
             yield (
-                step, row, where.core, where.name, names[op], details[op], _ns(start), _ns(duration), _ns(ready),
-                _ns(wait), recording.stalls[stall], _ns(setup), recording.stalls[prepared], work, moved,
-                CONFIDENCES[sure], marked, *places[site], iteration,
-            )  # fmt: skip
+                step,
+                row,
+                where.core,
+                where.name,
+                names[op],
+                details[op],
+                _ns(start),
+                _ns(duration),
+                _ns(ready),
+                _ns(wait),
+                recording.stalls[stall],
+                _ns(setup),
+                recording.stalls[prepared],
+                work,
+                moved,
+                CONFIDENCES[sure],
+                marked,
+                *places[site],
+                iteration,
+            )
 
 
 def _ns(picoseconds: int) -> str:

@@ -193,10 +193,15 @@ class _Trace:
         if value["site"] >= 0:
             event.source_location_iid = value["site"] + 1
         for name, number in (
-            ("row", row), ("step", step), ("start_ps", begin), ("duration_ps", value["duration"]),
-            ("ready_ps", value["ready"]), ("setup_ps", value["setup"]), ("work", value["work"]),
+            ("row", row),
+            ("step", step),
+            ("start_ps", begin),
+            ("duration_ps", value["duration"]),
+            ("ready_ps", value["ready"]),
+            ("setup_ps", value["setup"]),
+            ("work", value["work"]),
             ("bytes", value["bytes"]),
-        ):  # fmt: skip
+        ):
             self._number(event, name, number)
         event.debug_annotations.add(
             name_iid=self._argument["pace"], double_value=value["pace"] / schema.FULL_EFFICIENCY

@@ -67,8 +67,11 @@ def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
     for space, peak, capacity in capacities(summary):
         of = f" of {formatting.size(capacity)}" if capacity else ""
         yield f"{space}  {formatting.size(peak)}{of} in the fullest partition"
-    moved = [f"{formatting.size(summary[name])} {verb}" for name, verb in (
-        ("hbm_read_bytes", "read"), ("hbm_write_bytes", "written")) if name in summary]  # fmt: skip
+    moved = [
+        f"{formatting.size(summary[name])} {verb}"
+        for name, verb in (("hbm_read_bytes", "read"), ("hbm_write_bytes", "written"))
+        if name in summary
+    ]
     if moved:
         uses = [f"{name.upper()} {share(summary[name])}" for name in ("mfu", "hfu", "mbu") if name in summary]
         yield f"HBM   {', '.join(moved)}{'; ' if uses else ''}{', '.join(uses)}"
@@ -123,11 +126,13 @@ def _instructions(recording: Recording, times: Digest) -> str:
 def _source(times: Digest) -> str:
     lines = [
         (
-            f"{formatting.file_name(line.file)}:{line.line}", duration(line.busy),
-            share(ratio(line.critical, times.makespan)), line.text[:_CODE],
+            f"{formatting.file_name(line.file)}:{line.line}",
+            duration(line.busy),
+            share(ratio(line.critical, times.makespan)),
+            line.text[:_CODE],
         )
         for line in times.lines[:LINES]
-    ]  # fmt: skip
+    ]
     return table(("line", "busy", "critical path", ""), lines, left=(0, 3))
 
 

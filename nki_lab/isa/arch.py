@@ -265,15 +265,28 @@ def _carried(facts: Mapping[str, Fact], origin: str, *names: str) -> dict[str, F
 _COMMON: Final = (
     _documented(
         _TILE_SIZE,
-        pmax=128, psum_bank_fmax=512, psum_fmax=512, psum_bank_bytes=2048, psum_banks=8,
-        gemm_stationary_fmax=128, gemm_moving_fmax=512, bn_stats_fmax=512,
+        pmax=128,
+        psum_bank_fmax=512,
+        psum_fmax=512,
+        psum_bank_bytes=2048,
+        psum_banks=8,
+        gemm_stationary_fmax=128,
+        gemm_moving_fmax=512,
+        bn_stats_fmax=512,
     )
     | _documented(_GUIDES, psum_bytes=2 << 20, psum_partition_bytes=16 << 10, accumulation_groups=8)
     | _documented(
         _V2_GUIDE,
-        sbuf_operand_fmax=65536, psum_operand_fmax=4096, access_free_dims=4, access_step_min=-(1 << 15),
-        access_step_max=(1 << 15) - 1, access_num_max=(1 << 16) - 1,
-        gpsimd_cores=8, gpsimd_partitions_per_core=16, gpsimd_local_bytes=64 << 10, gpsimd_width=128,
+        sbuf_operand_fmax=65536,
+        psum_operand_fmax=4096,
+        access_free_dims=4,
+        access_step_min=-(1 << 15),
+        access_step_max=(1 << 15) - 1,
+        access_num_max=(1 << 16) - 1,
+        gpsimd_cores=8,
+        gpsimd_partitions_per_core=16,
+        gpsimd_local_bytes=64 << 10,
+        gpsimd_width=128,
     )
     | _documented(f"{_API}, register_alloc", registers=64)
     | _documented(_API_226, gpsimd_start_cycles=150, dynamic_initiation_interval=600, act_read_accumulator_cycles=64)
@@ -296,18 +309,32 @@ _COMMON: Final = (
     | _inferred("Neuron collectives documentation, 1-2 us a hop within a node", collective_hop_ns=1500.0)
     | _guess("not published; one semaphore exchange each way through shared memory", core_barrier_ns=2000.0)
     | _guess("not published; a register decrement, a compare and a branch on the sequencer", loop_overhead_ns=100.0)
-)  # fmt: skip
+)
 
 _V2: Final = (
     _COMMON
     | _documented(
         _V2_GUIDE,
-        sbuf_bytes=24 << 20, sbuf_partition_bytes=192 << 10,
-        hbm_bytes=32 << 30, hbm_bytes_per_ns=820.0, cores_per_chip=2,
-        tensor_ghz=2.8, vector_ghz=1.12, scalar_ghz=1.4, gpsimd_ghz=1.4,
-        vector_width=128, vector_width_narrow=128, scalar_width=128, scalar_width_narrow=128,
-        tensor_tflops_fp32=23.0, access_startup_cycles=60, strided_limit_bytes=16, strided_factor=2,
-        sbuf_lock=("vector", "gpsimd"), psum_lock=("vector", "scalar"), link_bytes_per_ns=384.0,
+        sbuf_bytes=24 << 20,
+        sbuf_partition_bytes=192 << 10,
+        hbm_bytes=32 << 30,
+        hbm_bytes_per_ns=820.0,
+        cores_per_chip=2,
+        tensor_ghz=2.8,
+        vector_ghz=1.12,
+        scalar_ghz=1.4,
+        gpsimd_ghz=1.4,
+        vector_width=128,
+        vector_width_narrow=128,
+        scalar_width=128,
+        scalar_width_narrow=128,
+        tensor_tflops_fp32=23.0,
+        access_startup_cycles=60,
+        strided_limit_bytes=16,
+        strided_factor=2,
+        sbuf_lock=("vector", "gpsimd"),
+        psum_lock=("vector", "scalar"),
+        link_bytes_per_ns=384.0,
     )
     | _inferred("usable = partition - reserve", sbuf_usable_bytes=(192 - 16) << 10)
     | _inferred("the locks of this generation are wider than a bank", psum_bank_lock=())
@@ -319,10 +346,22 @@ _V2: Final = (
     | _documented(_V2_GUIDE, tensor_tflops_mx=0.0, tensor_macs_per_cycle=128 * 128)
     | _documented(
         f"absent from the {_V2_GUIDE}, introduced with later generations",
-        psum_bf16=False, double_row=False, mx=False, background_transpose=False, dge_instances=0, dma_qos_classes=0,
-        power_ramp_ns=0.0, power_ramp_floor=1.0, gpsimd_dma_bytes_per_ns=0.0,
-        vector_fast_bytes=(), scalar_fast_bytes=(), vector_fast_copy=1, vector_fast_copy_partial=1,
-        vector_fast_tensor_tensor=1, vector_fp32_copy=1, vector_fast_exponential=1,
+        psum_bf16=False,
+        double_row=False,
+        mx=False,
+        background_transpose=False,
+        dge_instances=0,
+        dma_qos_classes=0,
+        power_ramp_ns=0.0,
+        power_ramp_floor=1.0,
+        gpsimd_dma_bytes_per_ns=0.0,
+        vector_fast_bytes=(),
+        scalar_fast_bytes=(),
+        vector_fast_copy=1,
+        vector_fast_copy_partial=1,
+        vector_fast_tensor_tensor=1,
+        vector_fp32_copy=1,
+        vector_fast_exponential=1,
     )
     | _documented(f"{_API}, nc_matmul tile_size", tile_positions=(64, 128))
     | _inferred(
@@ -350,7 +389,7 @@ _V2: Final = (
         dma_short_descriptor_bytes=0,
     )
     | _guess(f"{_UNPUBLISHED}; the scalar engine's clock", sync_ghz=1.4)
-)  # fmt: skip
+)
 
 _V3: Final = (
     _COMMON
@@ -408,10 +447,17 @@ _V3: Final = (
 )  # fmt: skip
 
 _V2_ALL: Final = _V2 | _carried(
-    _V3, "Trainium2",
-    "activation_table_load_ns", "dma_engine_overhead_ns", "dma_start_hardware_ns", "dma_start_load_ns",
-    "dma_start_store_ns", "dma_completion_ns", "dma_engine_stagger_ns", "dge_software_ns",
-)  # fmt: skip
+    _V3,
+    "Trainium2",
+    "activation_table_load_ns",
+    "dma_engine_overhead_ns",
+    "dma_start_hardware_ns",
+    "dma_start_load_ns",
+    "dma_start_store_ns",
+    "dma_completion_ns",
+    "dma_engine_stagger_ns",
+    "dge_software_ns",
+)
 
 _V4: Final = (
     _COMMON

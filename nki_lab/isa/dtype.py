@@ -262,9 +262,14 @@ def constant_of(value: object, dtype: DType, name: str) -> NDArray[Any]:
             return np.ascontiguousarray(array.astype(host)).reshape(array.shape)
     except (TypeError, ValueError, OverflowError) as error:
         raise error_of(
-            diagnose("NKI012", f"{name}: no value of {dtype.name}: {error}", operand=name,
-                     limit="a number or an array of numbers", help="convert it to a number first")
-        ) from error  # fmt: skip
+            diagnose(
+                "NKI012",
+                f"{name}: no value of {dtype.name}: {error}",
+                operand=name,
+                limit="a number or an array of numbers",
+                help="convert it to a number first",
+            )
+        ) from error
 
 
 def _is_array(spelling: object) -> bool:

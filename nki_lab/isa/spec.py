@@ -116,8 +116,9 @@ class Operand:
 def out(dims: str, spaces: tuple[str, ...], doc: str, *, optional: bool = False, **options: Any) -> Operand:
     """Declare an operand that the instruction writes; `options` are fields of `Operand`."""
     default = None if optional else REQUIRED
-    return Operand(role="out", dims=tuple(dims.split()), spaces=spaces, doc=doc, optional=optional, default=default,
-                   **options)  # fmt: skip
+    return Operand(
+        role="out", dims=tuple(dims.split()), spaces=spaces, doc=doc, optional=optional, default=default, **options
+    )
 
 
 def arg(dims: str, spaces: tuple[str, ...], doc: str, *, explicit: bool = False, **options: Any) -> Operand:
@@ -209,10 +210,16 @@ def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:
     right = node.comparators[0]
     sign, _ = _COMPARE[type(node.ops[0])]
     return Limit(
-        code=code, text=text, help=help, operand=operand, compare=sign,
-        left=compile(ast.Expression(node.left), text, "eval"), right=compile(ast.Expression(right), text, "eval"),
-        left_text=ast.unparse(node.left), right_text=ast.unparse(right),
-    )  # fmt: skip
+        code=code,
+        text=text,
+        help=help,
+        operand=operand,
+        compare=sign,
+        left=compile(ast.Expression(node.left), text, "eval"),
+        right=compile(ast.Expression(right), text, "eval"),
+        left_text=ast.unparse(node.left),
+        right_text=ast.unparse(right),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,8 +577,11 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
     name = body.__name__
     own: Mapping[str, Any] = vars(body)
     doc = (body.__doc__ or "").strip()
-    groups = {key: tuple(f"{key.removesuffix('s')}{place}" for place in range(value.most))
-              for key, value in own.items() if isinstance(value, Several)}  # fmt: skip
+    groups = {
+        key: tuple(f"{key.removesuffix('s')}{place}" for place in range(value.most))
+        for key, value in own.items()
+        if isinstance(value, Several)
+    }
     operands = _operands(own, groups)
     limits = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Limit))
     predicates = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Predicate))
@@ -637,8 +647,9 @@ def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Lim
             raise ValueError(f"instruction {name}, limit {item.text!r} points at {item.operand!r}, not an operand")
 
 
-def _check_references(name: str, operands: Mapping[str, Operand], predicates: tuple[Predicate, ...],
-                      example: Mapping[str, Any]) -> None:  # fmt: skip
+def _check_references(
+    name: str, operands: Mapping[str, Operand], predicates: tuple[Predicate, ...], example: Mapping[str, Any]
+) -> None:
     """Check that predicates and the example name operands that exist, and that the example gives all required ones."""
     named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(example)
     if strange := sorted(named - set(operands)):

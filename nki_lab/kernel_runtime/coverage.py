@@ -213,10 +213,14 @@ class Tracker:
             if view.buffer.id not in self._whole:
                 self.suspects.add(view.buffer.id)  # what is added to may be fresh memory
             self._report(
-                "NKI401", index, view, operand, "accumulate=True adds to PSUM that no matmul has written",
+                "NKI401",
+                index,
+                view,
+                operand,
+                "accumulate=True adds to PSUM that no matmul has written",
                 "the first matmul of an accumulation overwrites: accumulate=False or None",
                 "write accumulate=(k > 0), or leave it out",
-            )  # fmt: skip
+            )
 
     def _adds(self, view: View, asked: bool | None) -> tuple[Added, bool]:
         """Return the result of `adds`, and whether matmuls have written all of the view before."""
@@ -239,11 +243,17 @@ class Tracker:
         self._reported.add(key)
         self.result.diagnostics.append(
             finding_at(
-                self.program, index, code, message, operand=operand, limit=limit, remedy=remedy,
+                self.program,
+                index,
+                code,
+                message,
+                operand=operand,
+                limit=limit,
+                remedy=remedy,
                 note=f"{operand}: {tuple(view.type.shape)} {view.type.dtype.name}",
                 related=origin(self.program, view.buffer, "the tensor is allocated here"),
             )
-        )  # fmt: skip
+        )
 
     def _uninitialised(self, index: int, view: View, operand: str, region: WrittenPart | None) -> None:
         self.suspects.add(view.buffer.id)

@@ -310,8 +310,10 @@ def verify(program: Program, stage: Stage = "specialized") -> None:
             raise AssertionError(f"{stage}: {fault}")
 
     rows, at = len(program), 0
-    require(rows == len(program.op_access) == len(program.op_site) == len(program.op_iteration),
-            "columns of different length")  # fmt: skip
+    require(
+        rows == len(program.op_access) == len(program.op_site) == len(program.op_iteration),
+        "columns of different length",
+    )
     for index in range(rows):
         variant = program.variant_of(index)
         require(program.op_access[index] == at, f"row {index} starts at access {program.op_access[index]}, not {at}")
@@ -326,16 +328,21 @@ def verify(program: Program, stage: Stage = "specialized") -> None:
     require(all(0 <= row < rows for edge in program.user_edges for row in edge), "an edge of the user leads nowhere")
     require(all(0 <= first < end <= rows for first, end in program.fences), "a block without reordering leads nowhere")
     iterations = len(program.iterations)
-    require(all(-1 <= item.parent < number for number, item in enumerate(program.iterations)),
-            "an iteration within a later one")  # fmt: skip
+    require(
+        all(-1 <= item.parent < number for number, item in enumerate(program.iterations)),
+        "an iteration within a later one",
+    )
     require(all(-1 <= number < iterations for number in program.op_iteration), "an op in an iteration that is missing")
     _verify_loops(program, require)
     starts, cores = program.core_starts, program.core_order
     require(starts == sorted(starts) and 0 == starts[0] <= rows, f"cores begin at {starts}")
     require(len(cores) == len(starts) and set(cores) == set(range(program.cores)), f"core order {cores}")
-    require(all(0 <= a == b - 1 < rows - 1 and program.core_of(a) != program.core_of(b)
-                for a, b in program.synchronizations),
-            f"cores synchronize at {program.synchronizations}")  # fmt: skip
+    require(
+        all(
+            0 <= a == b - 1 < rows - 1 and program.core_of(a) != program.core_of(b) for a, b in program.synchronizations
+        ),
+        f"cores synchronize at {program.synchronizations}",
+    )
     require(all(program.partners.get(b) == a for a, b in program.partners.items()), "an exchange with one side")
 
 
@@ -350,8 +357,10 @@ def _verify_loops(program: Program, require: Callable[[bool, str], None]) -> Non
         require(low <= region.first <= region.end <= high, f"loop {number} is not within the one around it")
         require(not number or region.first >= program.regions[number - 1].first, "loops out of order")
         used = [item.number for item in (region.lower, region.upper) if isinstance(item, Register)]
-        require(region.step >= 1 and all(0 <= item < len(program.registers) for item in (region.register, *used)),
-                f"loop {number} counts in no register")  # fmt: skip
+        require(
+            region.step >= 1 and all(0 <= item < len(program.registers) for item in (region.register, *used)),
+            f"loop {number} counts in no register",
+        )
         open_regions.append(region)
 
 

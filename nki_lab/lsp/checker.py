@@ -88,10 +88,18 @@ class Checker:
         unit.module = module
         settings = self._settings
         target = settings.arch(module.file).target
-        self.examiner.examine(Job(
-            unit.key, unit.revision, module.file, module.sources, module.is_notebook, target, settings.seconds,
-            settings.python,
-        ))  # fmt: skip
+        self.examiner.examine(
+            Job(
+                unit.key,
+                unit.revision,
+                module.file,
+                module.sources,
+                module.is_notebook,
+                target,
+                settings.seconds,
+                settings.python,
+            )
+        )
 
     def _answered(self, answer: Answer) -> None:
         unit = self.units.get(answer.key)

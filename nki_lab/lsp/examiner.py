@@ -80,9 +80,14 @@ class Examiner:
         """One life of the process."""
         try:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-P", "-c", _COMMAND,
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=1 << 26,
-            )  # fmt: skip
+                sys.executable,
+                "-P",
+                "-c",
+                _COMMAND,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=1 << 26,
+            )
         except OSError as error:
             log.error("kernels are not evaluated, their process cannot be started: %s", error)
             for job in list(self._open.values()):

@@ -51,9 +51,10 @@ async def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     if unit is None or module is None or at is None:
         return None
     here = [
-        item for item in findings_of(unit, module)
+        item
+        for item in findings_of(unit, module)
         if item.span is not None and (item.line, item.column) <= at < (item.end_line, item.end_column)
-    ]  # fmt: skip
+    ]
     arch, known = server.settings.arch(module.file), known_of(unit, module)
     text = await asyncio.to_thread(query.hover, module.text, *at, module.file, target=arch, known=known)
     parts = [part for part in (text, query.findings_text(here)) if part]

@@ -80,8 +80,11 @@ class Server(LanguageServer):
     def shows_related(self) -> bool:
         """Return whether the editor shows other places of a finding."""
         text = self.client_capabilities.text_document
-        return bool(getattr(getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None),
-                            "related_information", False))  # fmt: skip
+        return bool(
+            getattr(
+                getattr(text, "diagnostic" if self.pulls else "publish_diagnostics", None), "related_information", False
+            )
+        )
 
     def complain(self, text: str) -> None:
         """Say in the editor's log what is wrong around the kernels."""

@@ -179,9 +179,12 @@ class Worker:
         budget = Budget(seconds=job.seconds * ONE_KERNEL, stop=stop)
         project = _project(job)
         request = EvaluationRequest(
-            arch=arch_of(job.target), budget=budget, seconds=job.seconds, given=project.signatures(Path(job.file)),
+            arch=arch_of(job.target),
+            budget=budget,
+            seconds=job.seconds,
+            given=project.signatures(Path(job.file)),
             library=self._library(project, job.python),
-        )  # fmt: skip
+        )
         try:
             found = self._documents[job.key].examine(request)
             found = replace(found, findings=tuple(self._selected(job, found.findings)))

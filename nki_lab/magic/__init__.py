@@ -46,8 +46,12 @@ class NkiMagics(Magics):
     @argument("--strict", action="store_true", help="refuse what the device compiler would reject")
     @argument("--no-view", action="store_true", help="a line for each run in place of the visualizer")
     @argument("--save", metavar="DIR", help="save the recording of the last run, for nki_lab.open")
-    @argument("--inputs", metavar="KIND", help="values for arguments given as nki_lab.spec(...), for example "
-              "randn(seed=0); without it such calls are timed and compute nothing")  # fmt: skip
+    @argument(
+        "--inputs",
+        metavar="KIND",
+        help="values for arguments given as nki_lab.spec(...), for example "
+        "randn(seed=0); without it such calls are timed and compute nothing",
+    )
     @cell_magic
     def nki(self, line: str, cell: str) -> object:
         """Check, run and draw a cell with kernels and calls of kernels.

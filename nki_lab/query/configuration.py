@@ -150,9 +150,14 @@ class _Reader:
 
     def configuration(self, table: object) -> Configuration:
         takes: dict[str, Callable[[str, object], object]] = {
-            "target": self._target, "select": self._codes, "ignore": self._codes, "exclude": self._texts,
-            "shapes": self._shapes, "paths": self._texts, "python": self._text,
-        }  # fmt: skip
+            "target": self._target,
+            "select": self._codes,
+            "ignore": self._codes,
+            "exclude": self._texts,
+            "shapes": self._shapes,
+            "paths": self._texts,
+            "python": self._text,
+        }
         values: dict[str, Any] = {}
         if not isinstance(table, dict):
             self._report("nki-lab", f"{TABLE} is no table")
@@ -206,8 +211,11 @@ class _Reader:
             if isinstance(item, dict):
                 yield Signature(kwargs={name: self._argument(kernel, name, given) for name, given in item.items()})
             else:
-                self._report(kernel, f"the shapes of {kernel} are no table of arguments",
-                           f'write {kernel} = {{ a = "bfloat16[128,512]" }}')  # fmt: skip
+                self._report(
+                    kernel,
+                    f"the shapes of {kernel} are no table of arguments",
+                    f'write {kernel} = {{ a = "bfloat16[128,512]" }}',
+                )
 
     def _argument(self, kernel: str, name: str, value: object) -> object:
         if isinstance(value, list):
@@ -232,5 +240,10 @@ class _Reader:
 
 def _wrong(file: str, line: int, message: str, help: str = "", lines: Iterable[str] = ()) -> Diagnostic:  # noqa: A002
     end = len([*lines, *[""] * line][line - 1].rstrip("\r")) + 1
-    return diagnose("NKI024", message, span=Span(file, line, 1, line, max(end, 2)), help=help,
-                    limit="nothing below its folder is checked until it can be understood")  # fmt: skip
+    return diagnose(
+        "NKI024",
+        message,
+        span=Span(file, line, 1, line, max(end, 2)),
+        help=help,
+        limit="nothing below its folder is checked until it can be understood",
+    )

@@ -143,9 +143,10 @@ def _variable(facts: SyntaxFacts, node: ast.Name | ast.arg, known: Mapping[Place
     name = node.id if isinstance(node, ast.Name) else node.arg
     for inner in reversed(_functions_around(facts, node.lineno)):
         places = [
-            place for place, item in known.items()
+            place
+            for place, item in known.items()
             if item.name == name and inner.lineno <= place[0] <= (inner.end_lineno or place[0])
-        ]  # fmt: skip
+        ]
         before = [place for place in places if place <= (node.lineno, node.col_offset)]
         if places:
             return known[max(before) if before else min(places)]

@@ -146,10 +146,13 @@ class _ModuleEvaluation:
                     self._evaluate_all(part, kernel, known[name])
             self._evaluate_others(called)
         if request.explicit is None:
-            self._evaluate_unshaped([
-                item for item in unshaped
-                if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
-            ])  # fmt: skip
+            self._evaluate_unshaped(
+                [
+                    item
+                    for item in unshaped
+                    if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
+                ]
+            )
         return Examination(
             findings=tuple(self._findings),
             variables=_first(item.variables for item in self._known),
@@ -236,8 +239,17 @@ class _ModuleEvaluation:
     def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where there is no time for it."""
         request, file, values = self._request, part.module.file, _key(signature)
-        key = (file, kernel.node.name, len(part.blocks), values, request.arch.target, request.options, request.budget,
-               kernel.dialect, request.judged)  # fmt: skip
+        key = (
+            file,
+            kernel.node.name,
+            len(part.blocks),
+            values,
+            request.arch.target,
+            request.options,
+            request.budget,
+            kernel.dialect,
+            request.judged,
+        )
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is not None and request.library.holds(found.reads):
             return found
@@ -303,9 +315,15 @@ def _evaluation(
         refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:
         result = evaluate(
-            module, kernel.node.name, signature, arch=request.arch, options=request.options, budget=budget,
-            dialect=kernel.dialect, library=request.library,
-        )  # fmt: skip
+            module,
+            kernel.node.name,
+            signature,
+            arch=request.arch,
+            options=request.options,
+            budget=budget,
+            dialect=kernel.dialect,
+            library=request.library,
+        )
         for other in result.modules:
             others.enter_context(other.shown())
         findings = [*([] if refused is None else [refused]), *result.diagnostics]

@@ -23,13 +23,15 @@ def check_overwritten(facts: ProgramFacts) -> Findings:
     for item in facts.once(_interrupted):
         if not item.is_read:
             yield facts.report(
-                "NKI415", item.op,
+                "NKI415",
+                item.op,
                 f"{facts.name(item.op)}: adds to {title(item.view.buffer)}, which {facts.name(item.before)} at line "
                 f"{facts.line(item.before)} has written since the last matmul",
-                operand="dst", limit="between the first matmul of a sum and the last, only matmuls write it",
+                operand="dst",
+                limit="between the first matmul of a sum and the last, only matmuls write it",
                 use="begin anew with accumulate=False, or take another PSUM tile",
                 related=(Related("it is written here", facts.span(item.before)), *facts.made(item.view.buffer)),
-            )  # fmt: skip
+            )
 
 
 @program_rule("NKI416")
@@ -42,7 +44,8 @@ def check_read_early(facts: ProgramFacts) -> Findings:
             assert accumulation is not None
             why = "" if accumulation.mode(variant.use) else _BY_DEFAULT
             yield facts.report(
-                "NKI416", item.op,
+                "NKI416",
+                item.op,
                 f"{facts.name(item.op)}: adds to {title(item.view.buffer)}, which {facts.name(item.before)} at line "
                 f"{facts.line(item.before)} has already read{why}",
                 operand=accumulation.operand,
@@ -50,7 +53,7 @@ def check_read_early(facts: ProgramFacts) -> Findings:
                 use="write accumulate=(k > 0), allocate the tile where its sum begins, or read it after the last "
                 "matmul",
                 related=(Related("it is read here", facts.span(item.before)), *facts.made(item.view.buffer)),
-            )  # fmt: skip
+            )
 
 
 class _Addition(NamedTuple):
@@ -110,9 +113,12 @@ def check_mixed(facts: ProgramFacts) -> Findings:
         assert view is not None
         count = int(np.count_nonzero(added))
         yield facts.report(
-            "NKI417", op,
+            "NKI417",
+            op,
             f"{facts.name(op)}: adds to {count} elements of {title(view.buffer)} that a matmul has written, and "
             f"overwrites the other {added.size - count}",
-            operand="dst", limit="the windows of two accumulation groups are the same, or have nothing in common",
-            use="give each sum a window of its own, or say accumulate=True or False", related=facts.made(view.buffer),
-        )  # fmt: skip
+            operand="dst",
+            limit="the windows of two accumulation groups are the same, or have nothing in common",
+            use="give each sum a window of its own, or say accumulate=True or False",
+            related=facts.made(view.buffer),
+        )

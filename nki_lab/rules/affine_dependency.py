@@ -156,9 +156,11 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
     line = facts.line(reader) if reader >= 0 else 0
     what = f"the next pass reads it at line {line}" if line else "every pass writes the same elements"
     return facts.report(
-        "NKI418", writer,
+        "NKI418",
+        writer,
         f"{facts.name(writer)}: {title(buffer)} is written in the affine_range loop over {variable!r}, and {what}",
-        operand="dst", limit="the passes of an affine_range loop may run in any order, and at the same time",
+        operand="dst",
+        limit="the passes of an affine_range loop may run in any order, and at the same time",
         use="use nl.sequential_range, or index what is written by the loop's variable",
         related=(Related(f"the loop over {variable!r}", span_of(place)), *facts.made(buffer)),
-    )  # fmt: skip
+    )

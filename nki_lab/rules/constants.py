@@ -45,12 +45,13 @@ def check_integers(facts: ProgramFacts) -> Findings:
     """
     for op, _, (operand, value, dtype) in first_ops(facts, _inexact):
         yield facts.report(
-            "NKI503", op,
+            "NKI503",
+            op,
             f"{facts.name(op)}: {value} is no {dtype.name}, the nearest is {_nearest(value, dtype)}",
             operand=operand,
             limit=f"{dtype.name} holds every integer up to {2 ** (dtype.mantissa_bits + 1)}, and not every one above",
             use="keep integers that matter below that, or use an instruction that computes on int32",
-        )  # fmt: skip
+        )
 
 
 def _inexact(variant: Variant) -> tuple[str, int, DType] | None:
@@ -90,10 +91,13 @@ def check_range(facts: ProgramFacts) -> Findings:
         dtype = variant.use.dtypes["dst"]
         assert dtype is not None
         yield facts.report(
-            "NKI504", op, f"{facts.name(op)}: {what} {value:g}, the largest {dtype.name} is {dtype.max_finite:g}",
-            operand=operand, limit=f"|value| <= {dtype.max_finite:g} ({dtype.name})",
+            "NKI504",
+            op,
+            f"{facts.name(op)}: {what} {value:g}, the largest {dtype.name} is {dtype.max_finite:g}",
+            operand=operand,
+            limit=f"|value| <= {dtype.max_finite:g} ({dtype.name})",
             use="scale the values, limit them to the dtype's range, or take a wider dtype",
-        )  # fmt: skip
+        )
 
 
 def _beyond(variant: Variant) -> tuple[str, Number, str] | None:

@@ -164,8 +164,11 @@ def _finding(facts: ProgramFacts, op: int, number: int, killer: int, times: str)
         related = (Related("it is written over here", facts.span(killer)), *related)
     adds = killer >= 0 and facts.program.op_site[killer] == facts.program.op_site[op]
     return facts.report(
-        "NKI414", op, f"{facts.name(op)}: {title(buffer)} is written, and {reason}{times}", operand="dst",
+        "NKI414",
+        op,
+        f"{facts.name(op)}: {title(buffer)} is written, and {reason}{times}",
+        operand="dst",
         limit="an instruction is worth its time where something reads its result",
         use="add to it with accumulate=True or None" if adds else "leave it out, or read the tile that is meant",
         related=related,
-    )  # fmt: skip
+    )

@@ -45,9 +45,12 @@ def check_sizes(facts: SyntaxFacts) -> Findings:
     for node in facts.find(ast.Attribute):
         if node.attr in _SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
             yield facts.report(
-                "NKI601", node, f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
-                use=f"write nl.tile_size.{_SIZES[node.attr]}", limit="it still works, and gives the same number",
-            )  # fmt: skip
+                "NKI601",
+                node,
+                f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
+                use=f"write nl.tile_size.{_SIZES[node.attr]}",
+                limit="it still works, and gives the same number",
+            )
 
 
 @syntax_rule("NKI604", on_host=True)

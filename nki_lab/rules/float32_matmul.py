@@ -32,20 +32,24 @@ def check(timed: TimedFacts) -> Findings:
     exact = _from_narrower(timed, ops)
     why = "their operands are copies of bfloat16: nothing is lost" if exact else "where 8 bits are enough"
     yield facts.report(
-        "NKI702", first,
+        "NKI702",
+        first,
         f"{facts.name(first)}: multiplies float32, bfloat16 would gain {saving.gain}; {why}",
         note=timed.shape(first),
         limit=f"the Tensor Engine takes {program.arch.fp32_matmul_factor:g} times as long for float32",
-        use="keep the operands in bfloat16; PSUM adds up in float32 all the same", related=saving.related,
-    )  # fmt: skip
+        use="keep the operands in bfloat16; PSUM adds up in float32 all the same",
+        related=saving.related,
+    )
 
 
 def _is_float32(variant: Variant) -> bool:
     product, use = variant.instruction.contraction, variant.use
     return (
-        product is not None and product.plain(use)
-        and use.dtypes[product.moving] is F32 and use.dtypes[product.stationary] is F32
-    )  # fmt: skip
+        product is not None
+        and product.plain(use)
+        and use.dtypes[product.moving] is F32
+        and use.dtypes[product.stationary] is F32
+    )
 
 
 def _narrow(variant: Variant, cost: VariantCost) -> VariantCost:

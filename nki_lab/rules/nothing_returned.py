@@ -29,9 +29,12 @@ def check(facts: ProgramFacts) -> Findings:
             row = int(np.flatnonzero(events.is_out & (events.buffer == number))[0])
             op = int(events.op[row])
             yield facts.report(
-                "NKI430", op, f"{facts.name(op)}: writes {title(buffer)}, and the kernel returns nothing",
+                "NKI430",
+                op,
+                f"{facts.name(op)}: writes {title(buffer)}, and the kernel returns nothing",
                 operand="dst",
                 limit="the results of a kernel are the tensors that it returns, and the arguments that it writes",
-                use="return the tensor at the end of the kernel", related=facts.made(buffer),
-            )  # fmt: skip
+                use="return the tensor at the end of the kernel",
+                related=facts.made(buffer),
+            )
             return

@@ -36,12 +36,15 @@ def check_sums(facts: ProgramFacts) -> Findings:
     for last, into, lost in distinct(sums, lambda item: program.op_site[item[0]]):
         kind, buffer, bits = program.views[into].type.dtype, program.views[into].buffer, bits_of[into]
         yield facts.report(
-            "NKI501", last,
+            "NKI501",
+            last,
             f"{facts.name(last)}: {title(buffer)} is added to {times[into]} times in {kind.name}, rounded each time: "
             f"up to {min(lost, 1):.0%} of the sum may be lost",
-            operand="dst", limit=f"{kind.name} has {bits} bits: what is 2^{bits} times smaller than a sum adds nothing",
-            use="keep the sum in float32 and cast it at the end", related=facts.made(buffer),
-        )  # fmt: skip
+            operand="dst",
+            limit=f"{kind.name} has {bits} bits: what is 2^{bits} times smaller than a sum adds nothing",
+            use="keep the sum in float32 and cast it at the end",
+            related=facts.made(buffer),
+        )
 
 
 def _additions(facts: ProgramFacts, adding: Mask) -> tuple[Column, Column]:
@@ -92,13 +95,15 @@ def check_detours(facts: ProgramFacts) -> Findings:
             detours.append((writer, reader, buffer))
     for writer, reader, buffer in distinct(detours, lambda item: program.op_site[item[0]]):
         yield facts.report(
-            "NKI502", writer,
+            "NKI502",
+            writer,
             f"{facts.name(writer)}: float32 is rounded to {buffer.dtype.name} in {title(buffer)}, and line "
             f"{facts.line(reader)} makes it float32 again",
-            operand="dst", limit=f"{buffer.dtype.name} keeps {buffer.dtype.mantissa_bits + 1} of 24 bits",
+            operand="dst",
+            limit=f"{buffer.dtype.name} keeps {buffer.dtype.mantissa_bits + 1} of 24 bits",
             use="make the tile float32, and leave the copy out",
             related=(Related("it is copied to float32 here", facts.span(reader)), *facts.made(buffer)),
-        )  # fmt: skip
+        )
 
 
 def _narrows(variant: Variant) -> bool:

@@ -146,9 +146,17 @@ class ProgramFacts:
         return (Related(f"{title(buffer)} is allocated here", span_of(site)),)
 
     def report(
-        self, code: str, op: int, message: str, *, operand: str = "", note: str = "", limit: str = "", use: str = "",
+        self,
+        code: str,
+        op: int,
+        message: str,
+        *,
+        operand: str = "",
+        note: str = "",
+        limit: str = "",
+        use: str = "",
         related: Iterable[Related] = (),
-    ) -> Diagnostic:  # fmt: skip
+    ) -> Diagnostic:
         """Return a finding at an op, or at one of its operands; `use` is what to do instead."""
         item = diagnose(code, message, operand=operand, note=note, limit=limit, help=use, related=related)
         return placed(item, self.program.sites[self.program.op_site[op]])

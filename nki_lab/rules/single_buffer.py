@@ -121,8 +121,11 @@ def _finding(timed: TimedFacts, chosen: list[Buffer], gain: int) -> Diagnostic:
     second = f"second tiles for it and {len(chosen) - 1} more" if len(chosen) > 1 else "a second tile for it"
     what = f"fills {title(buffer)}, and waits each time until it has been read; {second}, taken in turn,"
     return facts.report(
-        "NKI703", first, f"{facts.name(first)}: {what} would gain {timed.gain(gain)}", operand="dst",
+        "NKI703",
+        first,
+        f"{facts.name(first)}: {what} would gain {timed.gain(gain)}",
+        operand="dst",
         limit="a tile holds one value at a time: what fills it waits for all that reads it",
         use="allocate the tile inside the loop, or two before it and take them in turn",
         related=[*facts.made(buffer), *others],
-    )  # fmt: skip
+    )

@@ -30,13 +30,15 @@ def check(timed: TimedFacts) -> Findings:
     facts, first = timed.facts, saving.first
     size = pieces[program.op_variant[first]]
     yield facts.report(
-        "NKI701", first,
+        "NKI701",
+        first,
         f"{facts.name(first)}: moves pieces of {size} bytes, {arch.dma_efficient_bytes} at a time would gain "
         f"{saving.gain}",
-        note=timed.shape(first), limit=f"contiguous pieces of {arch.dma_efficient_bytes} bytes or more use DMA fully",
+        note=timed.shape(first),
+        limit=f"contiguous pieces of {arch.dma_efficient_bytes} bytes or more use DMA fully",
         use="move more of a row at a time, or several tiles with one dma_copy, and take them apart on the chip",
         related=saving.related,
-    )  # fmt: skip
+    )
 
 
 def _enough(timed: TimedFacts, ops: Mask) -> Mask:

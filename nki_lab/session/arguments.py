@@ -110,8 +110,9 @@ class Intake:
         """The argument `name` as the kernel gets it; NKI001 for what no kernel can take."""
         if isinstance(value, list) and not self.lists_allowed:
             limit = "a kernel argument is a tensor or an immutable constant"
-            note = diagnose("NKI114", f"argument {name} is a list", operand=name, limit=limit,
-                            help=f"pass a tuple: tuple({name})")  # fmt: skip
+            note = diagnose(
+                "NKI114", f"argument {name} is a list", operand=name, limit=limit, help=f"pass a tuple: tuple({name})"
+            )
             self.builder.note(note, self.builder.site())
         return self._take(name, value)
 

@@ -35,6 +35,8 @@ def refuse_unchangeable(program: Program, written: list[Input]) -> None:
         if frozen and item.tensor._buffer.id not in returned:
             what = "a jax array" if item.kind == "jax" else "a read-only array"
             raise arrays.refused(
-                item.name, f"{what}, and the kernel writes it", "return the tensor from the kernel, or pass a copy",
+                item.name,
+                f"{what}, and the kernel writes it",
+                "return the tensor from the kernel, or pass a copy",
                 limit="an argument that the kernel changes is writeable",
-            )  # fmt: skip
+            )

@@ -186,20 +186,35 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     edges = np.repeat(np.arange(len(program)), np.diff(queues.start))
     duration = np.maximum(timing.duration, 1)
     rows = {
-        "start": timing.start, "duration": timing.duration, "ready": timing.ready, "setup": timing.setup,
-        "op": np.frombuffer(program.op_variant, np.uint32), "site": np.frombuffer(program.op_site, np.uint32),
+        "start": timing.start,
+        "duration": timing.duration,
+        "ready": timing.ready,
+        "setup": timing.setup,
+        "op": np.frombuffer(program.op_variant, np.uint32),
+        "site": np.frombuffer(program.op_site, np.uint32),
         "iteration": np.frombuffer(program.op_iteration, np.int32),
-        "access": np.frombuffer(program.op_access, np.uint32), "after": timing.critical_pred,
+        "access": np.frombuffer(program.op_access, np.uint32),
+        "after": timing.critical_pred,
         "work": timing.work,
-        "bytes": timing.bytes, "lane": queues.lane,
+        "bytes": timing.bytes,
+        "lane": queues.lane,
         "pace": (timing.busy * FULL_EFFICIENCY // duration).clip(0, FULL_EFFICIENCY),
-        "stall": timing.stall, "setup_stall": timing.setup_reason, "held": timing.throttle_reason,
+        "stall": timing.stall,
+        "setup_stall": timing.setup_reason,
+        "held": timing.throttle_reason,
         "confidence": timing.confidence,
-    }  # fmt: skip
+    }
     path = timing.path.row[timing.path.row >= 0]
     patterns = _Patterns()
-    views = [(view.buffer.id, patterns.of(view.type.dtype.name, view.type.shape, view.type.strides), view.offset,
-              INDIRECTIONS.index(view.type.indirect or "none")) for view in program.views]  # fmt: skip
+    views = [
+        (
+            view.buffer.id,
+            patterns.of(view.type.dtype.name, view.type.shape, view.type.strides),
+            view.offset,
+            INDIRECTIONS.index(view.type.indirect or "none"),
+        )
+        for view in program.views
+    ]
     tables: dict[str, dict[str, Any]] = {
         "rows": rows,
         "accesses": {"view": np.frombuffer(program.access_view, np.uint32), "role": _roles(program)},
@@ -220,7 +235,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         "iterations": _columns(("parent", "loop", "value", "site"), program.iterations),
         "critical": {"row": path[np.append(True, path[1:] != path[:-1])[: len(path)]]},  # each op once
         **_sources(program),
-    }  # fmt: skip
+    }
     tables["patterns"], tables["dims"] = patterns.tables()
     return tables
 
@@ -261,12 +276,19 @@ def _buffers(line: Timeline, patterns: _Patterns) -> dict[str, Any]:
     allocation = line.allocation
     records = [
         (
-            buffer.name, SPACES.index(buffer.space.value), BUFFER_KINDS.index(buffer.kind),
-            patterns.of(buffer.dtype.name, buffer.shape, row_major(buffer.shape)), int(allocation.partition[buffer.id]),
-            buffer.partitions, int(allocation.byte[buffer.id]), buffer.partition_bytes, buffer.site, buffer.core,
+            buffer.name,
+            SPACES.index(buffer.space.value),
+            BUFFER_KINDS.index(buffer.kind),
+            patterns.of(buffer.dtype.name, buffer.shape, row_major(buffer.shape)),
+            int(allocation.partition[buffer.id]),
+            buffer.partitions,
+            int(allocation.byte[buffer.id]),
+            buffer.partition_bytes,
+            buffer.site,
+            buffer.core,
         )
         for buffer in line.program.buffers
-    ]  # fmt: skip
+    ]
     names = ("name", "space", "kind", "pattern", "partition", "partitions", "byte", "partition_bytes", "site", "core")
     return _columns(names, records)
 

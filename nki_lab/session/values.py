@@ -72,9 +72,12 @@ class RunValues:
         options = self._timeline.program.options
         taken = sum(array.nbytes for array in self._arrays.values())
         return Replay(
-            self._timeline.program, self._arrays, self._allocation, interval=options.replay_instructions,
+            self._timeline.program,
+            self._arrays,
+            self._allocation,
+            interval=options.replay_instructions,
             limit=max(0, options.replay_bytes - taken),
-        )  # fmt: skip
+        )
 
     @property
     def _allocation(self) -> Allocation | None:

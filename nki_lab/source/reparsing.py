@@ -82,7 +82,7 @@ class Change:
 
 def change_inside(
     body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
-) -> Change | None:  # fmt: skip
+) -> Change | None:
     """Return the innermost block that holds all of a change between other statements; None where only a module does.
 
     The texts agree in their `first` first lines, and in their `last` last ones.
@@ -108,7 +108,7 @@ def change_inside(
 
 def change_between(
     body: Sequence[ast.stmt], old: Sequence[str], new: Sequence[str], first: int, last: int
-) -> Change | None:  # fmt: skip
+) -> Change | None:
     """Return the change between two statements of a module; None where it leaves no statement as it was.
 
     A statement beside the change counts as changed: it may go on there. So do those between lines that were left out:

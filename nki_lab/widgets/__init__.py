@@ -28,10 +28,13 @@ def view(recording: Recording, *, fault: int = -1, step: int = -1) -> Visualizer
         module = importlib.import_module("nki_lab.widgets.visualizer")
     except ModuleNotFoundError as error:
         raise error_of(
-            diagnose("NKI022", f"the visualizer needs the package {error.name}, which is not installed",
-                     limit="anywidget and ipywidgets are in the extra nki-lab[notebook]",
-                     help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")")
-        ) from None  # fmt: skip
+            diagnose(
+                "NKI022",
+                f"the visualizer needs the package {error.name}, which is not installed",
+                limit="anywidget and ipywidgets are in the extra nki-lab[notebook]",
+                help="pip install 'nki-lab[notebook]', or write a page with run.to_html(\"run.html\")",
+            )
+        ) from None
     made: Visualizer = module.Visualizer(recording, fault=fault, step=step)
     return made
 

@@ -100,9 +100,11 @@ def capacity(target: str) -> Capacity:
     if arch is None:
         return {"sbuf": 0, "psum": 0, "psumBank": 0, "partitions": 0}
     return {
-        "sbuf": arch.sbuf_partition_bytes, "psum": arch.psum_partition_bytes, "psumBank": arch.psum_bank_bytes,
+        "sbuf": arch.sbuf_partition_bytes,
+        "psum": arch.psum_partition_bytes,
+        "psumBank": arch.psum_bank_bytes,
         "partitions": arch.pmax,
-    }  # fmt: skip
+    }
 
 
 def _lines(recording: Recording, times: Digest) -> list[LineTime]:
@@ -128,10 +130,16 @@ def _lines(recording: Recording, times: Digest) -> list[LineTime]:
         source = paths.index(line.file)
         number = numbers.get((source, line.line), len(numbers))
         most = on_path[number] if on_path[number].any() else busy[number]
-        out.append({
-            "source": source, "line": line.line, "critical": line.critical, "busy": line.busy, "rows": line.rows,
-            "lane": int(most.argmax()) if lanes else -1,
-        })  # fmt: skip
+        out.append(
+            {
+                "source": source,
+                "line": line.line,
+                "critical": line.critical,
+                "busy": line.busy,
+                "rows": line.rows,
+                "lane": int(most.argmax()) if lanes else -1,
+            }
+        )
     return out
 
 

@@ -94,12 +94,19 @@ class _Reader:
         cores, tracks = table.numbers("pcore_idx").tolist(), _first_known(table, "timeline_track", "engine")
         places = _first_known(table, "nki_source_location", "bir_debug_info_source_location")
         return _Events(
-            table=INSTRUCTION, identity=table.numbers("id", -1), start=start, end=end,
-            lane=list(zip(cores, map(lane_name, tracks), strict=True)), name=table.texts("opcode"),
-            detail=table.texts("operands"), place=places, wait=table.numbers("evt_wait_time_ns"),
+            table=INSTRUCTION,
+            identity=table.numbers("id", -1),
+            start=start,
+            end=end,
+            lane=list(zip(cores, map(lane_name, tracks), strict=True)),
+            name=table.texts("opcode"),
+            detail=table.texts("operands"),
+            place=places,
+            wait=table.numbers("evt_wait_time_ns"),
             work=table.numbers("raw_flops") // 2,
-            bytes=table.numbers("hbm_read_bytes") + table.numbers("hbm_write_bytes"), is_dma=False,
-        )  # fmt: skip
+            bytes=table.numbers("hbm_read_bytes") + table.numbers("hbm_write_bytes"),
+            is_dma=False,
+        )
 
     def _transfers(self) -> _Events | None:
         """Aggregated transfers, or where there are none the packets."""
@@ -111,11 +118,19 @@ class _Reader:
         cores, queues = table.numbers("pcore_idx").tolist(), table.texts("queue_name").all()
         none = np.zeros(len(table), np.int64)
         return _Events(
-            table=TRANSFER, identity=table.numbers("id", -1), start=start, end=end,
-            lane=[(core, queue or "dma") for core, queue in zip(cores, queues, strict=True)], name=table.texts("op"),
-            detail=table.texts("variable"), place=[""] * len(table), wait=none, work=none,
-            bytes=table.numbers("transfer_bytes"), is_dma=True,
-        )  # fmt: skip
+            table=TRANSFER,
+            identity=table.numbers("id", -1),
+            start=start,
+            end=end,
+            lane=[(core, queue or "dma") for core, queue in zip(cores, queues, strict=True)],
+            name=table.texts("op"),
+            detail=table.texts("variable"),
+            place=[""] * len(table),
+            wait=none,
+            work=none,
+            bytes=table.numbers("transfer_bytes"),
+            is_dma=True,
+        )
 
     def _rows(self, events: list[_Events], base: int) -> dict[str, dict[str, Any]]:
         start = 1000 * (np.concatenate([one.start for one in events]) - base)
@@ -127,10 +142,13 @@ class _Reader:
         self._row_of = np.empty(len(order), np.int64)
         self._row_of[order] = np.arange(len(order))
         columns: dict[str, Array] = {
-            "start": start[order], "duration": duration[order], "lane": lane[order], "op": op[order],
+            "start": start[order],
+            "duration": duration[order],
+            "lane": lane[order],
+            "op": op[order],
             "site": site[order],
             "confidence": np.full(len(order), CONFIDENCES.index("measured")),
-        }  # fmt: skip
+        }
         for name in ("work", "bytes"):
             columns[name] = np.clip(np.concatenate([getattr(one, name) for one in events])[order], 0, _MOST)
         wait = 1000 * np.concatenate([one.wait for one in events])[order]
@@ -190,8 +208,9 @@ class _Reader:
             ]
             known = (before >= 0) & (after >= 0) & (before != after)
             order = np.lexsort((before[known], after[known]))
-            edges = {name: column[known][order] for name, column in
-                     (("row", after), ("before", before), ("kind", number))}  # fmt: skip
+            edges = {
+                name: column[known][order] for name, column in (("row", after), ("before", before), ("kind", number))
+            }
         self._given["edges"] = edges
         rows["after"] = critical_predecessors(rows, edges, self._previous)
 
@@ -205,8 +224,12 @@ class _Reader:
         tensors = self._tables.get("TensorInfo")
         if tensors is not None:
             kinds = [("in", 1), ("out", 2), ("weight", 3)]
-            for name, text, size in zip(tensors.texts("variable_name").all(), tensors.texts("type").all(),
-                                        tensors.numbers("size").tolist(), strict=True):  # fmt: skip
+            for name, text, size in zip(
+                tensors.texts("variable_name").all(),
+                tensors.texts("type").all(),
+                tensors.numbers("size").tolist(),
+                strict=True,
+            ):
                 kind = next((number for word, number in kinds if word in text.lower()), 0)
                 _append(columns, name, SPACES.index("shared_hbm"), kind, -1, 1, -1, max(size, 0))
         allocations = self._tables.get("SbufAllocation")

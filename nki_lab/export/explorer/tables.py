@@ -178,7 +178,11 @@ def arrow_schema(table: str) -> Any:
     import pyarrow as pa
 
     kinds = {
-        "int32": pa.int32(), "int64": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
         "bool": pa.bool_(),
-    }  # fmt: skip
+    }
     return pa.schema([pa.field(f.name, kinds[f.kind], nullable=not f.required) for f in TABLES[table]])

@@ -315,16 +315,28 @@ def _transpose_notes(use: Use) -> list[Diagnostic]:
     src = use.types["src"]
     gathers = src.indirect == "vector"
     notes = (
-        (gathers and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1, "src",
-         f"src {tuple(src.shape)} is gathered with two middle dimensions",
-         "one of the middle dimensions of a gathered src is 1",
-         "gather and transpose one slice of a middle dimension at a time"),
-        (gathers and src.index.dtype is INT32, "src", "the index of src is int32",
-         "the index of a gathered transpose is uint32", "allocate the index as uint32"),
-        (src.indirect is None and use.attrs["dge_mode"] is _MODES.swdge, "dge_mode",
-         "dge_mode.swdge and src has a static address", "swdge gathers; others are unknown, hwdge or none",
-         "leave dge_mode out"),
-    )  # fmt: skip
+        (
+            gathers and len(src.shape) == 4 and src.shape[1] != 1 and src.shape[2] != 1,
+            "src",
+            f"src {tuple(src.shape)} is gathered with two middle dimensions",
+            "one of the middle dimensions of a gathered src is 1",
+            "gather and transpose one slice of a middle dimension at a time",
+        ),
+        (
+            gathers and src.index.dtype is INT32,
+            "src",
+            "the index of src is int32",
+            "the index of a gathered transpose is uint32",
+            "allocate the index as uint32",
+        ),
+        (
+            src.indirect is None and use.attrs["dge_mode"] is _MODES.swdge,
+            "dge_mode",
+            "dge_mode.swdge and src has a static address",
+            "swdge gathers; others are unknown, hwdge or none",
+            "leave dge_mode out",
+        ),
+    )
     return noted(use, "NKI606", notes)
 
 

@@ -251,9 +251,16 @@ def unary_stage(remedy: str, refuses: str) -> Predicate:
         op = use.attrs["op0"]
         return use.before(4, f"op0=nl.{op.name} needs") if op and op.name in ("square", "relu") else None
 
-    return Predicate("NKI221", "square and relu as op0 need NeuronCore-v4", test, operand="op0", help=remedy,
-                     target="trn2", accepts={"op0": "abs", "operand0": None},
-                     refuses={"op0": refuses, "operand0": None})  # fmt: skip
+    return Predicate(
+        "NKI221",
+        "square and relu as op0 need NeuronCore-v4",
+        test,
+        operand="op0",
+        help=remedy,
+        target="trn2",
+        accepts={"op0": "abs", "operand0": None},
+        refuses={"op0": refuses, "operand0": None},
+    )
 
 
 def _addresses(use: Use) -> str | None:

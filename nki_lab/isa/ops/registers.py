@@ -23,9 +23,15 @@ def commanded(*names: str, refuses: Mapping[str, Any] | None = None) -> Predicat
         return None if command.name in names else f"reduce_cmd.{command.name} is not a command of {use.name}"
 
     other = next(command for command in reduce_cmd if command.name not in names)
-    return Predicate("NKI012", f"reduce_cmd is {', '.join(names[:-1])} or {names[-1]}", test, operand="reduce_cmd",
-                     help="use one of these commands", accepts={"reduce_cmd": reduce_cmd[names[0]]},
-                     refuses={**(refuses or {}), "reduce_cmd": other})  # fmt: skip
+    return Predicate(
+        "NKI012",
+        f"reduce_cmd is {', '.join(names[:-1])} or {names[-1]}",
+        test,
+        operand="reduce_cmd",
+        help="use one of these commands",
+        accepts={"reduce_cmd": reduce_cmd[names[0]]},
+        refuses={**(refuses or {}), "reduce_cmd": other},
+    )
 
 
 def commands_registers(use: Use) -> bool:
@@ -47,10 +53,15 @@ def initial_given(operand: str, neutral: float | None = None) -> Predicate:
 
     when = "load_reduce, and only then" if neutral is None else "load_reduce only"
     instead = f" and {operand}, or neither" if neutral is None else ", or leave it out"
-    return Predicate("NKI218", f"{operand} comes with {when}", test, operand=operand,
-                     help=f"give reduce_cmd=nisa.reduce_cmd.load_reduce{instead}",
-                     accepts={operand: 1.0, "reduce_cmd": reduce_cmd.load_reduce},
-                     refuses={operand: 1.0})  # fmt: skip
+    return Predicate(
+        "NKI218",
+        f"{operand} comes with {when}",
+        test,
+        operand=operand,
+        help=f"give reduce_cmd=nisa.reduce_cmd.load_reduce{instead}",
+        accepts={operand: 1.0, "reduce_cmd": reduce_cmd.load_reduce},
+        refuses={operand: 1.0},
+    )
 
 
 def lanes_of(registers: NDArray[Number], use: Use, operand: str) -> NDArray[Number]:

@@ -38,8 +38,14 @@ def one_dtype(dst: str, src: str) -> Test:
 
 def same_dtype(dst: str, src: str, refuses: str) -> Predicate:
     """Limit: an input has the dtype of the result, since it is copied bit by bit; `refuses` is one that has not."""
-    return Predicate("NKI207", f"{src} and {dst} have one dtype", one_dtype(dst, src), operand=src,
-                     help=f"cast {src} with nisa.tensor_copy first", refuses={src: refuses})  # fmt: skip
+    return Predicate(
+        "NKI207",
+        f"{src} and {dst} have one dtype",
+        one_dtype(dst, src),
+        operand=src,
+        help=f"cast {src} with nisa.tensor_copy first",
+        refuses={src: refuses},
+    )
 
 
 def sizes(left: str, right: str, expected: Callable[[int], int] = int) -> Test:
@@ -85,6 +91,12 @@ def one_in_sbuf(first: str, second: str, dtype: str = "float32") -> Predicate:
         return None
 
     tiles = {first: "psum float32 128x512", second: f"psum {dtype} 128x512"}
-    return Predicate("NKI223", f"{first} and {second} are not both in PSUM", test, operand=second,
-                     help="copy one of them to SBUF first", accepts={second: tiles[second]},
-                     refuses=tiles)  # fmt: skip
+    return Predicate(
+        "NKI223",
+        f"{first} and {second} are not both in PSUM",
+        test,
+        operand=second,
+        help="copy one of them to SBUF first",
+        accepts={second: tiles[second]},
+        refuses=tiles,
+    )

@@ -171,11 +171,21 @@ class core_barrier:
 
     def warns(use: Use) -> list[Diagnostic]:
         notes = (
-            (len(use.attrs["cores"]) == 1, "cores", "cores is (0,), a core does not wait for itself",
-             "cores is (0, 1)", "write cores=(0, 1), or leave the barrier out"),
-            (use.space("data") == SBUF, "data", "data is in SBUF, which the other core does not see",
-             "data is in shared HBM", "name the tensor in shared HBM that the cores exchange data through"),
-        )  # fmt: skip
+            (
+                len(use.attrs["cores"]) == 1,
+                "cores",
+                "cores is (0,), a core does not wait for itself",
+                "cores is (0, 1)",
+                "write cores=(0, 1), or leave the barrier out",
+            ),
+            (
+                use.space("data") == SBUF,
+                "data",
+                "data is in SBUF, which the other core does not see",
+                "data is in shared HBM",
+                "name the tensor in shared HBM that the cores exchange data through",
+            ),
+        )
         return noted(use, "NKI406", notes)
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:

@@ -87,10 +87,17 @@ def allocate(program: Program) -> Allocation:
     found += findings.clobbered(program, times, overlaps)
     usage = _usage(loads[sbuf], loads[psum])
     return Allocation(
-        partition=partition, byte=byte, first=times.first, last=times.last, reuse=_pairs(reuse),
-        overlaps=_pairs(overlaps), diagnostics=tuple(found), sbuf_peak=int(usage.sbuf.max(initial=0)),
-        psum_peak=int(usage.psum.max(initial=0)), usage=usage,
-    )  # fmt: skip
+        partition=partition,
+        byte=byte,
+        first=times.first,
+        last=times.last,
+        reuse=_pairs(reuse),
+        overlaps=_pairs(overlaps),
+        diagnostics=tuple(found),
+        sbuf_peak=int(usage.sbuf.max(initial=0)),
+        psum_peak=int(usage.psum.max(initial=0)),
+        usage=usage,
+    )
 
 
 def _memory_of(buffer: Buffer) -> tuple[MemoryRegion, int]:

@@ -53,8 +53,9 @@ def capacity(
         limit = f"about {memory.usable} bytes are free for kernels, the rest is thought to be reserved"
     else:
         return
-    yield finding_at(program, op, code, message, note=note, limit=limit, remedy=_REMEDY[space],
-                     related=_largest(program, live, op))  # fmt: skip
+    yield finding_at(
+        program, op, code, message, note=note, limit=limit, remedy=_REMEDY[space], related=_largest(program, live, op)
+    )
 
 
 def _spills(program: Program, live: LiveBuffers) -> bool:

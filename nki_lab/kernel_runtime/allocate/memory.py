@@ -97,9 +97,15 @@ class Memory:
         self.parts = [FreeIntervals(size, last) for _ in range(parts)]
 
     def find(
-        self, parts: Sequence[int], start: int, size: int, now: int, limit: int, step: int,
+        self,
+        parts: Sequence[int],
+        start: int,
+        size: int,
+        now: int,
+        limit: int,
+        step: int,
         blocked: Sequence[tuple[int, int]] = (),
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Return `FreeIntervals.gap` in all of `parts`, outside the `blocked` (start, end), sorted and apart."""
         if len(parts) == 1 and not blocked:
             return self.parts[parts[0]].gap(start, size, now, limit, step)

@@ -61,17 +61,21 @@ def _comparison(
     if source is None:
         what = f"{value!r}" if isinstance(value, Mask) else f"a {type(value).__name__}"
         raise _bad_comparison(
-            instruction, name, f"is {what}",
+            instruction,
+            name,
+            f"is {what}",
             f"{name} is one affine comparison of index expressions, such as i_p >= i_f",
             "select twice, once for each comparison",
-        )  # fmt: skip
+        )
     index: Index = source[0]
     if index.ndim != len(shape):
         raise _bad_comparison(
-            instruction, name, f"has {index.ndim} dimensions, {tile} is {shape}",
+            instruction,
+            name,
+            f"has {index.ndim} dimensions, {tile} is {shape}",
             f"{name} indexes the tile's partition and free dimensions",
             "write the indices as nl.arange(n)[:, None] and nl.arange(n)[None, :]",
-        )  # fmt: skip
+        )
     return index, source[1]
 
 

@@ -97,8 +97,14 @@ class _Sbuf:
         """`func(block index, partitions, bytes per partition)` gives (start partition, byte)."""
         return Placement(MemoryRegion.sbuf, func)
 
-    def mod_alloc(self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Sequence[int] = (),
-                  num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
+    def mod_alloc(
+        self,
+        *,
+        base_addr: int,
+        base_partition: int = 0,
+        num_par_tiles: Sequence[int] = (),
+        num_free_tiles: Sequence[int] = (),
+    ) -> Placement:
         """Tiles side by side from `base_addr`; block indices wrap around at the given numbers of physical tiles."""
 
         first = _in_first_iteration(base_addr)
@@ -125,9 +131,16 @@ class _Psum:
 
         return Placement(MemoryRegion.psum, place)
 
-    def mod_alloc(self, *, base_bank: int, base_addr: int = 0, base_partition: int = 0,
-                  num_bank_tiles: Sequence[int] = (), num_par_tiles: Sequence[int] = (),
-                  num_free_tiles: Sequence[int] = ()) -> Placement:  # fmt: skip
+    def mod_alloc(
+        self,
+        *,
+        base_bank: int,
+        base_addr: int = 0,
+        base_partition: int = 0,
+        num_bank_tiles: Sequence[int] = (),
+        num_par_tiles: Sequence[int] = (),
+        num_free_tiles: Sequence[int] = (),
+    ) -> Placement:
         """Tiles bank after bank from `base_bank`; block indices wrap around at the given numbers of tiles."""
 
         def place(index: tuple[int, ...], rows: int, width: int) -> tuple[int, int]:

@@ -79,8 +79,13 @@ def assign(builder: DeferringBuilder, target: NkiTensor, value: Any) -> None:
             assign(builder, tile, value)
         return
     if isinstance(value, (Index, Mask)):
-        raise refuse("NKI304", "an index expression is assigned to a tensor", target,
-                     limit="indices and masks are compile-time values", help="fill a tile with nisa.iota")  # fmt: skip
+        raise refuse(
+            "NKI304",
+            "an index expression is assigned to a tensor",
+            target,
+            limit="indices and masks are compile-time values",
+            help="fill a tile with nisa.iota",
+        )
     if isinstance(value, LoopReduction):
         if builder.written(target):
             inplace(builder, value.op, target, value.tile)
@@ -131,9 +136,12 @@ def inplace(builder: DeferringBuilder, name: str, tensor: NkiTensor, other: Any)
         builder.deferred = None
         return tensor
     if (
-        deferred is not None and name == "add" and deferred.instruction is not None
-        and deferred.instruction.accumulation is not None and tensor._buffer.space is MemoryRegion.psum
-    ):  # fmt: skip
+        deferred is not None
+        and name == "add"
+        and deferred.instruction is not None
+        and deferred.instruction.accumulation is not None
+        and tensor._buffer.space is MemoryRegion.psum
+    ):
         foreign = builder.writers.get(tensor._buffer.id, 0) & OTHER
         if redirect(builder, deferred, tensor, other, accumulate=True if foreign else None):
             return tensor
@@ -152,9 +160,13 @@ def inplace(builder: DeferringBuilder, name: str, tensor: NkiTensor, other: Any)
 def same_view(a: NkiTensor, b: NkiTensor) -> bool:
     """Whether two tensors are the same elements in the same order."""
     return (
-        a._buffer is b._buffer and a._offset == b._offset and a._shape == b._shape and a._strides == b._strides
-        and a._dtype is b._dtype and a._indirect is b._indirect
-    )  # fmt: skip
+        a._buffer is b._buffer
+        and a._offset == b._offset
+        and a._shape == b._shape
+        and a._strides == b._strides
+        and a._dtype is b._dtype
+        and a._indirect is b._indirect
+    )
 
 
 def fitted(value: NkiTensor, target: NkiTensor) -> NkiTensor:

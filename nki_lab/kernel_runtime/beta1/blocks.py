@@ -75,8 +75,12 @@ class BlockTensor(NkiTensor):
                     help="loop over the blocks",
                 )
             if not 0 <= value < size:
-                raise refuse("NKI303", f"index {value} of block dimension {dim}, which has {size} blocks", self,
-                             limit=f"0 <= index < {size}")  # fmt: skip
+                raise refuse(
+                    "NKI303",
+                    f"index {value} of block dimension {dim}, which has {size} blocks",
+                    self,
+                    limit=f"0 <= index < {size}",
+                )
             place.append(value)
         if len(place) < depth:
             return grid_of(self._buffer, self._extra.part(tuple(place)), self._shape[depth:])

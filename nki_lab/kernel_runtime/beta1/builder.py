@@ -51,8 +51,9 @@ class DeferringBuilder(Builder):
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
-                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+    def allocate(
+        self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None, kind: str = "temp"
+    ) -> NkiTensor:
         """A fresh tensor. An on-chip one enters the program with its first access.
 
         Tensors in shared HBM are the same for every instance of a launch grid: the n-th of one is the n-th of all.
@@ -102,8 +103,12 @@ class DeferringBuilder(Builder):
         if tensor._indirect is None:
             low, high = extent(tensor._offset, tensor._shape, tensor._strides)
             if low < 0 or high >= buffer.partitions * buffer.row_elements * buffer.dtype.nbytes // tensor._dtype.nbytes:
-                raise refuse("NKI303", f"the view reaches from element {low} to {high} of its storage", tensor,
-                             limit="views lie inside their tensor")  # fmt: skip
+                raise refuse(
+                    "NKI303",
+                    f"the view reaches from element {low} to {high} of its storage",
+                    tensor,
+                    limit="views lie inside their tensor",
+                )
         return super().view_of(tensor)
 
     def zero_accumulator(self, tile: NkiTensor) -> None:
@@ -134,15 +139,23 @@ class DeferringBuilder(Builder):
         """A tensor as a condition: arguments and other HBM tensors are there, and that is all Python can ask."""
         if not tensor._buffer.on_chip:
             return True
-        raise refuse("NKI017", f"the tile {describe(tensor)} is used as a condition", tensor,
-                     limit="Python decides at specialisation time, from shapes, dtypes and compile-time values",
-                     help="test for `is not None`; combine tiles with & and |; select elements with mask= or nl.where",
-                     )  # fmt: skip
+        raise refuse(
+            "NKI017",
+            f"the tile {describe(tensor)} is used as a condition",
+            tensor,
+            limit="Python decides at specialisation time, from shapes, dtypes and compile-time values",
+            help="test for `is not None`; combine tiles with & and |; select elements with mask= or nl.where",
+        )
 
     # -- instructions ----------------------------------------------------------------------------------------------
 
-    def issue(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None = None,
-              ) -> NkiInstruction:  # fmt: skip
+    def issue(
+        self,
+        instruction: Instruction,
+        live: tuple[Any, ...],
+        fixed: tuple[Any, ...],
+        name: str | None = None,
+    ) -> NkiInstruction:
         """Record one instruction, or hold it back where it fills a fresh on-chip tile; checked in either case."""
         self.sync()
         for value in live:
@@ -157,8 +170,13 @@ class DeferringBuilder(Builder):
             return NkiInstruction(self.program, len(self.program))
         return self._record(instruction, live, fixed, name)
 
-    def _record(self, instruction: Instruction, live: tuple[Any, ...], fixed: tuple[Any, ...], name: str | None,
-                ) -> NkiInstruction:  # fmt: skip
+    def _record(
+        self,
+        instruction: Instruction,
+        live: tuple[Any, ...],
+        fixed: tuple[Any, ...],
+        name: str | None,
+    ) -> NkiInstruction:
         if self._zeros:
             self._settle(instruction, live)
         for part in parts(instruction, live):
@@ -179,10 +197,15 @@ class DeferringBuilder(Builder):
         use = self.program.variants[self.program.op_variant[-1]].use
         for item in instruction.implicit_operands(use):
             self.note(
-                diagnose("NKI331", item.text, operand=item.operand, help=item.help,
-                         limit="a kernel with allocators places every tensor, and the constants too"),
+                diagnose(
+                    "NKI331",
+                    item.text,
+                    operand=item.operand,
+                    help=item.help,
+                    limit="a kernel with allocators places every tensor, and the constants too",
+                ),
                 self.program.op_site[-1],
-            )  # fmt: skip
+            )
 
     def _settle(self, instruction: Instruction, live: tuple[Any, ...]) -> None:
         """Fill the waiting accumulators among the operands; a product that overwrites a whole one needs no fill."""

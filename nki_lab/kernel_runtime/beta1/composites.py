@@ -57,8 +57,9 @@ def _axes(function: str, x: NkiTensor, axis: Axis) -> tuple[int, ...]:
     return axes
 
 
-def reduction(function: str, op: str, x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None,
-              keepdims: bool = False) -> NkiTensor:  # fmt: skip
+def reduction(
+    function: str, op: str, x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False
+) -> NkiTensor:
     """Return x reduced with `op` over any free dimensions, in a new tile of at least two dimensions."""
     tile = operand(x, function, "x")
     rank = len(tile._shape)
@@ -71,16 +72,16 @@ def reduction(function: str, op: str, x: Operand, axis: Axis, dtype: object = No
         view = part if list(axes) == trailing else part.permute((*kept, *axes))
         return operations.reduction(op, view, trailing, kind)
 
-    result = masked(mask, compute, (tile,), kind,
-                    shape_of=lambda shape: tile_shape(tuple([shape[k] for k in kept])))  # fmt: skip
+    result = masked(mask, compute, (tile,), kind, shape_of=lambda shape: tile_shape(tuple([shape[k] for k in kept])))
     if keepdims:
         return result.reshape(tuple(1 if k in axes else size for k, size in enumerate(tile._shape)))
     return result
 
 
 def _make_reduction(name: str, op: str, doc: str) -> Callable[..., NkiTensor]:
-    def function(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False,
-                 **_hints: object) -> NkiTensor:  # fmt: skip
+    def function(
+        x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False, **_hints: object
+    ) -> NkiTensor:
         return reduction(name, op, x, axis, dtype, mask, keepdims)
 
     return dressed(function, name, f"{doc} over free dimensions; also an `op=` argument.", "neuronxcc.nki.language")
@@ -97,8 +98,14 @@ def all(x: Operand, axis: Axis, dtype: object = bool, mask: MaskLike = None, **_
     return reduction("all", "minimum", binary("not_equal", x, 0, BOOL, mask), axis, dtype, mask)
 
 
-def mean(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, keepdims: bool = False, **_hints: object,
-         ) -> NkiTensor:  # fmt: skip
+def mean(
+    x: Operand,
+    axis: Axis,
+    dtype: object = None,
+    mask: MaskLike = None,
+    keepdims: bool = False,
+    **_hints: object,
+) -> NkiTensor:
     """Mean over free dimensions; of integers in float32."""
     tile = operand(x, "mean", "x")
     count = math.prod(tile._shape[k] for k in _axes("mean", tile, axis))
@@ -117,8 +124,9 @@ def var(x: Operand, axis: Axis, dtype: object = None, mask: MaskLike = None, **_
     return mean(unary("square", difference, F32, mask), axis, _float_kind(dtype, tile), mask)
 
 
-def softmax(x: Operand, axis: Axis, dtype: object = None, compute_dtype: object = None, mask: MaskLike = None,
-            **_hints: object) -> NkiTensor:  # fmt: skip
+def softmax(
+    x: Operand, axis: Axis, dtype: object = None, compute_dtype: object = None, mask: MaskLike = None, **_hints: object
+) -> NkiTensor:
     """exp(x - max) / sum(exp(x - max)) over free dimensions."""
     tile = operand(x, "softmax", "x")
     top = reduction("softmax", "maximum", tile, axis, F32, mask, True)
@@ -127,8 +135,17 @@ def softmax(x: Operand, axis: Axis, dtype: object = None, compute_dtype: object 
     return binary("divide", powers, total, dtype_of(dtype or compute_dtype or tile._dtype), mask)
 
 
-def rms_norm(x: Operand, w: Operand, axis: Axis, n: float, epsilon: float = 1e-6, dtype: object = None,
-             compute_dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:  # fmt: skip
+def rms_norm(
+    x: Operand,
+    w: Operand,
+    axis: Axis,
+    n: float,
+    epsilon: float = 1e-6,
+    dtype: object = None,
+    compute_dtype: object = None,
+    mask: MaskLike = None,
+    **_hints: object,
+) -> NkiTensor:
     """x / sqrt(sum(x * x) / n + epsilon) * w, the sum over the free dimensions `axis`."""
     tile = operand(x, "rms_norm", "x")
     squares = reduction("rms_norm", "add", unary("square", tile, F32, mask), axis, F32, mask, True)
@@ -142,20 +159,29 @@ def transpose(x: Operand, dtype: object = None, mask: MaskLike = None, **_hints:
     """A new tile of a two-dimensional x, at most 128 x 128, with partition and free dimension exchanged."""
     tile = two_dimensional(x, "transpose", "x", "reshape it, or index it with two indices")
     kind = kind_of(dtype, tile)
-    return masked(mask, lambda part: operations.transpose(part, kind), (tile,), kind,
-                  shape_of=lambda shape: (shape[1], shape[0]))  # fmt: skip
+    return masked(
+        mask, lambda part: operations.transpose(part, kind), (tile,), kind, shape_of=lambda shape: (shape[1], shape[0])
+    )
 
 
 def matmul(x: Operand, y: Operand, transpose_x: bool = False, mask: MaskLike = None, **_hints: object) -> NkiTensor:
     """x @ y in a new PSUM tile; with `transpose_x`, x is laid out as [contraction, rows] already."""
     sides = in_sbuf(operand(x, "matmul", "x")), in_sbuf(operand(y, "matmul", "y"))
     letters = (("K", "M") if transpose_x else ("M", "K"), ("K", "N"))
-    return masked(mask, lambda a, b: operations.matmul(a, b, transpose_x), sides, F32, psum, letters=letters,
-                  shape_of=lambda a, b: (a[1 if transpose_x else 0], b[1]))  # fmt: skip
+    return masked(
+        mask,
+        lambda a, b: operations.matmul(a, b, transpose_x),
+        sides,
+        F32,
+        psum,
+        letters=letters,
+        shape_of=lambda a, b: (a[1 if transpose_x else 0], b[1]),
+    )
 
 
-def loop_reduce(x: Operand, op: object, loop_indices: object, dtype: object = None, mask: MaskLike = None,
-                **_hints: object) -> LoopReduction:  # fmt: skip
+def loop_reduce(
+    x: Operand, op: object, loop_indices: object, dtype: object = None, mask: MaskLike = None, **_hints: object
+) -> LoopReduction:
     """The tiles of all iterations combined with `op`, in the tensor that the call is assigned to.
 
     Each iteration does target = op(target, x), so that the target starts from what the kernel put there.
@@ -177,8 +203,14 @@ def _function(of: Callable[..., NkiTensor], sides: int = 1) -> Callable[..., Nki
     return function(own, name, of.__doc__ or "", sides=sides, token=False)
 
 
-def where(condition: Operand, x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object,
-          ) -> NkiTensor:  # fmt: skip
+def where(
+    condition: Operand,
+    x: Operand,
+    y: Operand,
+    dtype: object = None,
+    mask: MaskLike = None,
+    **_hints: object,
+) -> NkiTensor:
     """x where the condition is nonzero, else y, element by element with broadcasting; x and y may be numbers."""
     sides = {"condition": operand(condition, "where", "condition")}
     sides |= {name: operand(side, "where", name) for name, side in (("x", x), ("y", y)) if not isinstance(side, Number)}
@@ -193,13 +225,24 @@ def where(condition: Operand, x: Operand, y: Operand, dtype: object = None, mask
     return masked(mask, compute, tiles, kind)
 
 
-def gather_flattened(data: Operand, indices: Operand, mask: MaskLike = None, dtype: object = None, **_hints: object,
-                     ) -> NkiTensor:  # fmt: skip
+def gather_flattened(
+    data: Operand,
+    indices: Operand,
+    mask: MaskLike = None,
+    dtype: object = None,
+    **_hints: object,
+) -> NkiTensor:
     """data[p, indices[p, ...]] within each partition, the free dimensions of data taken as one."""
     tiles = operand(data, "gather_flattened", "data"), operand(indices, "gather_flattened", "indices")
     kind = kind_of(dtype, tiles[0])
-    return masked(mask, lambda a, at: composites.gather_flattened(a, at, dtype=kind), tiles, kind,
-                  letters=(("P", "D"), TILE), shape_of=lambda _, shape: shape)  # fmt: skip
+    return masked(
+        mask,
+        lambda a, at: composites.gather_flattened(a, at, dtype=kind),
+        tiles,
+        kind,
+        letters=(("P", "D"), TILE),
+        shape_of=lambda _, shape: shape,
+    )
 
 
 def dropout(x: Operand, rate: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:
@@ -210,8 +253,14 @@ def dropout(x: Operand, rate: Operand, dtype: object = None, mask: MaskLike = No
         given = rate.item() if isinstance(rate, np.generic) else rate
         return masked(mask, lambda part: composites.dropout(part, given, kind), (tile,), kind)
     column = spread(operand(rate, "dropout", "rate"), tile._shape[0])
-    return masked(mask, lambda a, p: composites.dropout(a, p, kind), (tile, column), kind,
-                  letters=(TILE, ("P", "1")), shape_of=lambda shape, _: shape)  # fmt: skip
+    return masked(
+        mask,
+        lambda a, p: composites.dropout(a, p, kind),
+        (tile, column),
+        kind,
+        letters=(TILE, ("P", "1")),
+        shape_of=lambda shape, _: shape,
+    )
 
 
 def rand(shape: Sequence[int], dtype: object = np.float32, **_hints: object) -> NkiTensor:

@@ -118,8 +118,9 @@ def result_dtype(name: str, x: object, y: object, dtype: object) -> DType:
     return BOOL if name in _TRUTH else promote(*sides)
 
 
-def binary(name: str, x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, *,
-           partitions: bool = True) -> NkiTensor:  # fmt: skip
+def binary(
+    name: str, x: Operand, y: Operand, dtype: object = None, mask: MaskLike = None, *, partitions: bool = True
+) -> NkiTensor:
     """Return `x name y` in a new tile; either side may be a number. Partitions of size 1 repeat with `partitions`."""
     if name == "divide":
         return _divide(x, y, dtype, mask, partitions=partitions)
@@ -128,8 +129,16 @@ def binary(name: str, x: Operand, y: Operand, dtype: object = None, mask: MaskLi
     return both(name, functools.partial(operations.binary, name), x, y, dtype, mask, partitions=partitions)
 
 
-def both(name: str, of: Callable[[Operand, Operand, DType], NkiTensor], x: Operand, y: Operand, dtype: object = None,
-         mask: MaskLike = None, *, partitions: bool = True) -> NkiTensor:  # fmt: skip
+def both(
+    name: str,
+    of: Callable[[Operand, Operand, DType], NkiTensor],
+    x: Operand,
+    y: Operand,
+    dtype: object = None,
+    mask: MaskLike = None,
+    *,
+    partitions: bool = True,
+) -> NkiTensor:
     """Return `of(x, y, dtype)` for two sides, tiles in one shape or numbers, where the mask leaves them."""
     if not isinstance(x, NkiTensor) and not isinstance(y, NkiTensor):
         operand(x, name, "x")
@@ -219,9 +228,12 @@ def operator(name: str, left: Any, right: Any) -> Any:
 
 def unmodelled(what: str) -> Diagnostic:
     """Diagnose a Beta 1 name that is known and not modelled."""
-    return diagnose("NKI010", f"{what} is part of Beta 1 and not modelled here",
-                    limit="a function is modelled when its instructions are declared",
-                    help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa")  # fmt: skip
+    return diagnose(
+        "NKI010",
+        f"{what} is part of Beta 1 and not modelled here",
+        limit="a function is modelled when its instructions are declared",
+        help="write it with other functions of neuronxcc.nki.language or neuronxcc.nki.isa",
+    )
 
 
 def function(

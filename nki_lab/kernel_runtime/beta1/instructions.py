@@ -100,8 +100,13 @@ def call(instruction: Instruction, args: tuple[Any, ...], kwargs: Values) -> Nki
     return None
 
 
-def _record_cut(instruction: Instruction, values: Values, names: Sequence[str], mask: MaskLike, name: str | None,
-                ) -> None:  # fmt: skip
+def _record_cut(
+    instruction: Instruction,
+    values: Values,
+    names: Sequence[str],
+    mask: MaskLike,
+    name: str | None,
+) -> None:
     """Issue an instruction on what the mask leaves of the tensors `names`."""
     tensors = [values[item] for item in names]
     boxes = cut_tensors(mask, tensors, [instruction.operands[item].dims for item in names])
@@ -240,8 +245,11 @@ def _truth_as_bytes(operand: Declared, tile: NkiTensor) -> NkiTensor:
 def _update(kwargs: Values) -> tuple[Instruction, Values]:
     """dma_copy with dst_rmw_op, dst = dst op src, as dma_compute has it."""
     more = {key: value for key, value in kwargs.items() if key not in ("src", "dst_rmw_op", "dge_mode")}
-    return TABLE["dma_compute"], more | {"src0": kwargs.get("src"), "src1": kwargs.get("dst"),
-                                         "reduce_op": kwargs["dst_rmw_op"]}  # fmt: skip
+    return TABLE["dma_compute"], more | {
+        "src0": kwargs.get("src"),
+        "src1": kwargs.get("dst"),
+        "reduce_op": kwargs["dst_rmw_op"],
+    }
 
 
 def _free_broadcast(instruction: Instruction, values: Values, names: list[str]) -> None:

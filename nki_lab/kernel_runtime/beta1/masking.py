@@ -103,8 +103,12 @@ class Cut(NamedTuple):
         Where an operand loses positions at its end, the result loses as many at its own end; the same at the start.
         """
         full = shape_of(*shapes)
-        to_end = shape_of(*[tuple(size - low for (low, _), size in zip(box, shape, strict=True))
-                            for box, shape in zip(self.boxes, shapes, strict=True)])  # fmt: skip
+        to_end = shape_of(
+            *[
+                tuple(size - low for (low, _), size in zip(box, shape, strict=True))
+                for box, shape in zip(self.boxes, shapes, strict=True)
+            ]
+        )
         from_start = shape_of(*[tuple(high + 1 for _, high in box) for box in self.boxes])
         return tuple((size - rest, head - 1) for size, rest, head in zip(full, to_end, from_start, strict=True))
 

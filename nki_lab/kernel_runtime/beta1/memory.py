@@ -74,9 +74,13 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
 def _blocks_found(blocks: tuple[int, ...], tile: tuple[int, ...], region: MemoryRegion) -> Diagnostic:
     shape = ", ".join(map(str, (*blocks, f"nl.par_dim({tile[0]})", *tile[1:])))
     message = f"a tensor of shape ({shape}) in {region.value.upper()} has {len(blocks)} block dimension(s)"
-    return diagnose("NKI333", message, operand="shape", limit="the partition dimension comes first",
-                    help="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
-                    )  # fmt: skip
+    return diagnose(
+        "NKI333",
+        message,
+        operand="shape",
+        limit="the partition dimension comes first",
+        help="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
+    )
 
 
 def _region(buffer: Any) -> Any:
@@ -105,9 +109,13 @@ def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: s
 def _value_found(tensor: NkiTensor) -> Diagnostic:
     where = "at a place of its own" if tensor._buffer.on_chip else "in HBM"
     fill = "write the value with an assignment" if tensor._buffer.on_chip else "nl.store the value"
-    return diagnose("NKI332", f"a tensor {where} is created with a value", operand="buffer",
-                    limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
-                    help=f"make it with nl.ndarray, and {fill}")  # fmt: skip
+    return diagnose(
+        "NKI332",
+        f"a tensor {where} is created with a value",
+        operand="buffer",
+        limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
+        help=f"make it with nl.ndarray, and {fill}",
+    )
 
 
 def zeros(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
@@ -130,8 +138,13 @@ def zeros_like(a: NkiTensor, dtype: object = None, buffer: Any = None, name: str
     return zeros(tuple(a.shape), dtype or a._dtype, buffer, name)
 
 
-def load(src: Operand, mask: MaskLike = None, dtype: object = None, mode: Enum | None = None, **_hints: object,
-         ) -> NkiTensor:  # fmt: skip
+def load(
+    src: Operand,
+    mask: MaskLike = None,
+    dtype: object = None,
+    mode: Enum | None = None,
+    **_hints: object,
+) -> NkiTensor:
     """A new SBUF tile with the contents of an HBM view, cast to `dtype` on the way."""
     tensor = _in_hbm(src, "load", "src")
     kind = kind_of(dtype, tensor)

@@ -41,17 +41,39 @@ def names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.language` exports, by name."""
     own: dict[str, Any] = elementwise.functions()
     functions = (
-        memory.ndarray, memory.full, memory.zeros, memory.ones, memory.empty_like, memory.zeros_like, memory.load,
-        memory.store, memory.load_transpose2d, memory.copy, memory.broadcast_to, memory.shared_constant,
-        memory.shared_identity_matrix, memory.device_print, operations.program_id, launch.num_programs,
-        operations.program_ndim, *composites.FUNCTIONS,
-    )  # fmt: skip
+        memory.ndarray,
+        memory.full,
+        memory.zeros,
+        memory.ones,
+        memory.empty_like,
+        memory.zeros_like,
+        memory.load,
+        memory.store,
+        memory.load_transpose2d,
+        memory.copy,
+        memory.broadcast_to,
+        memory.shared_constant,
+        memory.shared_identity_matrix,
+        memory.device_print,
+        operations.program_id,
+        launch.num_programs,
+        operations.program_ndim,
+        *composites.FUNCTIONS,
+    )
     own |= {item.__name__: item for item in functions}
     own = {name: located(item, f"nl.{name}") for name, item in own.items()}
     compile_time = (
-        memory.static_cast, memory.expand_dims, memory.finfo, operations.affine_range, operations.sequential_range,
-        operations.static_range, arange, par_dim, launch.nc, launch.spmd_dim,
-    )  # fmt: skip
+        memory.static_cast,
+        memory.expand_dims,
+        memory.finfo,
+        operations.affine_range,
+        operations.sequential_range,
+        operations.static_range,
+        arange,
+        par_dim,
+        launch.nc,
+        launch.spmd_dim,
+    )
     own |= {item.__name__: located(item) for item in compile_time}
     own |= {item.__name__: item for item in (memory.fp32, memory.bfp16, memory.constants)}
     own |= {name: DTYPES[name].host for name in _DTYPES}
@@ -80,5 +102,10 @@ def missing(module: str, name: str, have: Iterable[str]) -> Diagnostic:
     known = _UNMODELLED.get(module, "").split()
     if name in known:
         return elementwise.unmodelled(f"{module}.{name}")
-    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in Beta 1",
-                    help=did_you_mean(name, [*have, *known]))  # fmt: skip
+    return diagnose(
+        "NKI006",
+        f"{module} has no {name}",
+        operand=name,
+        limit=f"the names of {module} in Beta 1",
+        help=did_you_mean(name, [*have, *known]),
+    )

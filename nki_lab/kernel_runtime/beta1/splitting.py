@@ -22,10 +22,16 @@ def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
         return
     operands = [instruction.operands[name] for name in live_names(instruction)]
     tensors = [value for value in live if isinstance(value, NkiTensor)]
-    full = [value for value, operand in zip(live, operands, strict=True)
-            if isinstance(value, NkiTensor) and operand.dims == ("P", "F")]  # fmt: skip
-    narrow = [value for value, operand in zip(live, operands, strict=True)
-              if isinstance(value, NkiTensor) and operand.dims == ("P", "1") and operand.role == "in"]  # fmt: skip
+    full = [
+        value
+        for value, operand in zip(live, operands, strict=True)
+        if isinstance(value, NkiTensor) and operand.dims == ("P", "F")
+    ]
+    narrow = [
+        value
+        for value, operand in zip(live, operands, strict=True)
+        if isinstance(value, NkiTensor) and operand.dims == ("P", "1") and operand.role == "in"
+    ]
     apart = instruction.elementwise and len(full) + len(narrow) == len(tensors)
     if not apart or len({value._shape for value in full}) > 1:
         yield live
@@ -52,6 +58,10 @@ def _without_dim_1(tensor: NkiTensor, position: int) -> NkiTensor:
     """The view at a position of dimension 1."""
     shape, strides = tensor._shape, tensor._strides
     return make_view(
-        tensor._buffer, (shape[0], *shape[2:]), (strides[0], *strides[2:]), tensor._offset + position * strides[1],
-        tensor._dtype, tensor._indirect,
-    )  # fmt: skip
+        tensor._buffer,
+        (shape[0], *shape[2:]),
+        (strides[0], *strides[2:]),
+        tensor._offset + position * strides[1],
+        tensor._dtype,
+        tensor._indirect,
+    )

@@ -162,8 +162,13 @@ def subscript(tensor: NkiTensor, key: Any) -> NkiTensor:
     plain = True
     for item in keys:
         if isinstance(item, Mask):
-            raise refuse("NKI010", "a mask inside a subscript", tensor, limit="masks are passed as mask=",
-                         help="index with the range that is left, or pass mask= to the instruction")  # fmt: skip
+            raise refuse(
+                "NKI010",
+                "a mask inside a subscript",
+                tensor,
+                limit="masks are passed as mask=",
+                help="index with the range that is left, or pass mask= to the instruction",
+            )
         plain = plain and not isinstance(item, (Index, NkiTensor, MovedIndex))
     return (resolve_basic if plain else _advanced)(checked(tensor), keys)
 
@@ -212,8 +217,13 @@ def _moved(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
     moving = [(dim, item) for dim, item in enumerate(keys) if isinstance(item, (MovedIndex, NkiTensor))]
     (dim, item), *more = moving
     if more or not isinstance(item, MovedIndex):
-        raise refuse("NKI309", f"{len(moving)} run-time numbers in one subscript", tensor,
-                     limit="one run-time number a subscript", help="copy in two steps, through a tile")  # fmt: skip
+        raise refuse(
+            "NKI309",
+            f"{len(moving)} run-time numbers in one subscript",
+            tensor,
+            limit="one run-time number a subscript",
+            help="copy in two steps, through a tile",
+        )
     item.by = checked(item.by)
     static = (*keys[:dim], item.index, *keys[dim + 1 :])
     view = _strided(tensor, static, record_of(tensor, dim, item))
@@ -327,8 +337,13 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     place = tiles[0]
     rows = checked(keys[place])
     if len(tiles) > 1:
-        raise refuse("NKI309", f"{len(tiles)} index tiles in one subscript", tensor, limit="one index tile a subscript",
-                     help="load in two steps, through a tile")  # fmt: skip
+        raise refuse(
+            "NKI309",
+            f"{len(tiles)} index tiles in one subscript",
+            tensor,
+            limit="one index tile a subscript",
+            help="load in two steps, through a tile",
+        )
     for dim in range(place):
         position = _position(keys[dim])
         if position is None:
@@ -352,8 +367,12 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     walk = Index((rows._shape[0], *[1] * around), (1, *[0] * around), 0, axes)
     view = _strided(tensor, (walk, *rest), moved(record, 0))
     if view._shape[0] != rows._shape[0]:
-        raise refuse("NKI309", f"{rows._shape[0]} row numbers for {view._shape[0]} rows", tensor,
-                     limit="one row number for each row of the view")  # fmt: skip
+        raise refuse(
+            "NKI309",
+            f"{rows._shape[0]} row numbers for {view._shape[0]} rows",
+            tensor,
+            limit="one row number for each row of the view",
+        )
     key = view._extra
     view._extra = Subscript(key.indices[1:], key.sizes[1:], key.rank, key.axes)
     return checked(view)

@@ -64,10 +64,12 @@ def synchronize_cores(program: Program) -> None:
         inside = [op for op in keys if region.first <= op < region.end]
         if inside:
             raise _refusal(
-                program, inside[0], f"{_title(program, inside[0], keys)} is in the body of a loop on the device",
+                program,
+                inside[0],
+                f"{_title(program, inside[0], keys)} is in the body of a loop on the device",
                 "cores meet outside of device loops: how often they do is known at specialisation time",
                 "make the loop one of Python's, with range()",
-            )  # fmt: skip
+            )
     ordering = _Synchronizer(program, keys)
     ordering.run()
     ordering.carry_over()
@@ -186,9 +188,13 @@ class _Synchronizer:
         if left.variant.instruction.only_orders:
             here, there = left.views[0].buffer, right.views[0].buffer
             if here is not there and not (here.on_chip and there.on_chip):
-                raise self._differ(a, b, "the cores wait for each other over different tensors",
-                                  "data is one tensor in shared HBM on both cores",
-                                  "allocate it with buffer=nl.shared_hbm, on both cores alike")  # fmt: skip
+                raise self._differ(
+                    a,
+                    b,
+                    "the cores wait for each other over different tensors",
+                    "data is one tensor in shared HBM on both cores",
+                    "allocate it with buffer=nl.shared_hbm, on both cores alike",
+                )
             return
         waits = [synchronization(op.variant) for op in (left, right)]
         ranks = [(item.send_to, item.receive_from) for item in waits if item is not None]
@@ -197,14 +203,23 @@ class _Synchronizer:
             for op, other in ((left, right), (right, left)):
                 (dst,), (src,) = op.writes, other.reads
                 if _kind(dst) != _kind(src):
-                    raise self._differ(a, b, f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
-                                      f"{program.core_of(other.index)} sends {_kind(src)}",
-                                      "what is sent has the shape and dtype of what is received",
-                                      "give src and dst one shape and dtype on both cores")  # fmt: skip
+                    raise self._differ(
+                        a,
+                        b,
+                        f"core {program.core_of(op.index)} receives {_kind(dst)}, and core "
+                        f"{program.core_of(other.index)} sends {_kind(src)}",
+                        "what is sent has the shape and dtype of what is received",
+                        "give src and dst one shape and dtype on both cores",
+                    )
         elif ranks != [(0, 0), (1, 1)]:
             sends = [f"core {core} sends to {to} and receives from {of}" for core, (to, of) in enumerate(ranks)]
-            raise self._differ(a, b, " while ".join(sends), "a core receives from the core that sends to it",
-                              "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank")  # fmt: skip
+            raise self._differ(
+                a,
+                b,
+                " while ".join(sends),
+                "a core receives from the core that sends to it",
+                "write send_to_rank=1 - nl.program_id(0), and the same for recv_from_rank",
+            )
 
     def _differ(self, a: int, b: int, message: str, limit: str, help_text: str) -> NkiError:
         return _refusal(self.program, a, f"{_title(self.program, a, self.keys)}: {message}", limit, help_text, other=b)
@@ -215,15 +230,21 @@ class _Synchronizer:
             op = side.waiting[0] if side.waiting else side.at
             if op < side.end or side.waiting:
                 ops.append(op)
-                states.append(f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
-                            f"{_site(self.program, op).line}")  # fmt: skip
+                states.append(
+                    f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
+                    f"{_site(self.program, op).line}"
+                )
             else:
                 last = f", after line {_site(self.program, side.end - 1).line}" if side.stops or side.end else ""
                 states.append(f"core {side.core} has come to its end{last}")
-        return _refusal(self.program, ops[0], ", and ".join(states),
-                        "what one core waits in, the other one comes to, in the same order",
-                        "issue core_barrier and sendrecv on both cores, outside of branches on nl.program_id()",
-                        other=ops[1] if len(ops) > 1 else -1)  # fmt: skip
+        return _refusal(
+            self.program,
+            ops[0],
+            ", and ".join(states),
+            "what one core waits in, the other one comes to, in the same order",
+            "issue core_barrier and sendrecv on both cores, outside of branches on nl.program_id()",
+            other=ops[1] if len(ops) > 1 else -1,
+        )
 
     # -- the program in the new order --------------------------------------------------------------------------------
 

@@ -45,9 +45,13 @@ def all_reduce(
 
 
 def all_gather(
-    srcs: Tensors, dsts: Tensors, replica_group: object, collective_dim: int, priority: object = None,
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: object,
+    collective_dim: int,
+    priority: object = None,
     name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Each dst = the sources of all ranks one after the other along `collective_dim`, in the order of the group."""
     what, group = "all_gather", group_of("all_gather", replica_group)
 
@@ -61,9 +65,14 @@ def all_gather(
 
 
 def reduce_scatter(
-    srcs: Tensors, dsts: Tensors, replica_group: object, collective_dim: int, op: object, priority: object = None,
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: object,
+    collective_dim: int,
+    op: object,
+    priority: object = None,
     name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Each dst = this rank's part along `collective_dim` of the sources of all ranks, joined by `op`."""
     what, group = "reduce_scatter", group_of("reduce_scatter", replica_group)
     join = operator(what, op)
@@ -73,9 +82,13 @@ def reduce_scatter(
 
 
 def all_to_all(
-    srcs: Tensors, dsts: Tensors, replica_group: object, collective_dim: int, priority: object = None,
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: object,
+    collective_dim: int,
+    priority: object = None,
     name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Part k of each dst along `collective_dim` = this rank's part of the source of the group's rank k; all in HBM."""
     what, group = "all_to_all", group_of("all_to_all", replica_group)
 
@@ -91,17 +104,24 @@ def all_to_all(
 
 
 def collective_permute(
-    srcs: Tensors, dsts: Tensors, source_target_pairs: Iterable[Sequence[int]], priority: object = None,
+    srcs: Tensors,
+    dsts: Tensors,
+    source_target_pairs: Iterable[Sequence[int]],
+    priority: object = None,
     name: str | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """dst = src of the rank that is paired with this one as its target; guess: without such a pair dst is kept."""
     what = "collective_permute"
     links = [tuple(pair) for pair in source_target_pairs]
     pairs = pairs_of(what, srcs, dsts, on_chip=False, single=True)
     for ends in zip(*links, strict=True):
         if len(set(ends)) != len(ends):
-            raise wrong(what, f"source_target_pairs {links} has a rank twice on one side", "source_target_pairs",
-                         "each rank sends once at most, and receives once at most")  # fmt: skip
+            raise wrong(
+                what,
+                f"source_target_pairs {links} has a rank twice on one side",
+                "source_target_pairs",
+                "each rank sends once at most, and receives once at most",
+            )
     mine = this_rank().number
     source = next((source for source, target in links if target == mine), None)
     group = tuple(sorted({rank for link in links for rank in link}))
@@ -110,9 +130,13 @@ def collective_permute(
 
 
 def collective_permute_implicit(
-    srcs_by_channel: Channels, dsts_by_channel: Channels, replica_group: object, channel_ids: Iterable[int] = (0,),
-    priority: object = None, name: str | None = None,
-) -> None:  # fmt: skip
+    srcs_by_channel: Channels,
+    dsts_by_channel: Channels,
+    replica_group: object,
+    channel_ids: Iterable[int] = (0,),
+    priority: object = None,
+    name: str | None = None,
+) -> None:
     """dst of each channel = src of the rank before this one in the ring of its group."""
     what, group = "collective_permute_implicit", group_of("collective_permute_implicit", replica_group)
     pairs = channels(what, channel_ids, srcs_by_channel, dsts_by_channel)
@@ -120,9 +144,15 @@ def collective_permute_implicit(
 
 
 def collective_permute_implicit_reduce(
-    srcs0_by_channel: Channels, srcs1_by_channel: Channels, dsts_by_channel: Channels, replica_group: object,
-    op: object, channel_ids: Iterable[int] = (0,), priority: object = None, name: str | None = None,
-) -> None:  # fmt: skip
+    srcs0_by_channel: Channels,
+    srcs1_by_channel: Channels,
+    dsts_by_channel: Channels,
+    replica_group: object,
+    op: object,
+    channel_ids: Iterable[int] = (0,),
+    priority: object = None,
+    name: str | None = None,
+) -> None:
     """dst of each channel = op(src0, src1) of the rank before this one in the ring of its group."""
     what, group = "collective_permute_implicit_reduce", group_of("collective_permute_implicit_reduce", replica_group)
     join = operator(what, op)

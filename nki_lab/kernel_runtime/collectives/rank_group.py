@@ -99,6 +99,9 @@ local = _Local()
 
 
 def _unmatched(states: list[str]) -> Diagnostic:
-    return diagnose("NKI241", "; ".join(states),
-                    limit="all ranks of a group call the same collectives, in the same order",
-                    help="call collectives outside of branches that ranks take differently")  # fmt: skip
+    return diagnose(
+        "NKI241",
+        "; ".join(states),
+        limit="all ranks of a group call the same collectives, in the same order",
+        help="call collectives outside of branches that ranks take differently",
+    )

@@ -69,13 +69,26 @@ def wrong(what: str, message: str, operand: str, limit: str, code: str = "NKI012
     return coded_error(code, f"{what}: {message}", operand=operand, limit=limit, help=help_text)
 
 
-def pairs_of(what: str, srcs: object, dsts: object, shape_of: Callable[[NkiTensor], Shape] | None = None, *,
-             on_chip: bool = True, single: bool = False) -> list[Pair]:  # fmt: skip
+def pairs_of(
+    what: str,
+    srcs: object,
+    dsts: object,
+    shape_of: Callable[[NkiTensor], Shape] | None = None,
+    *,
+    on_chip: bool = True,
+    single: bool = False,
+) -> list[Pair]:
     """Return the checked pairs of source and destination; `shape_of` a source is its destination's shape."""
     for operand, value in (("srcs", srcs), ("dsts", dsts)):
         if not isinstance(value, (list, tuple)) or not value or not all(isinstance(item, NkiTensor) for item in value):
-            raise wrong(what, f"{operand} is no list of tensors", operand, f"{operand} is a list of tensors", "NKI013",
-                         f"write {operand}=[tensor]")  # fmt: skip
+            raise wrong(
+                what,
+                f"{operand} is no list of tensors",
+                operand,
+                f"{operand} is a list of tensors",
+                "NKI013",
+                f"write {operand}=[tensor]",
+            )
     sources, destinations = cast(tuple[Tensors, Tensors], (srcs, dsts))
     if len(sources) != len(destinations):
         raise wrong(what, f"{len(sources)} sources and {len(destinations)} destinations", "dsts", "a dst for each src")
@@ -92,13 +105,25 @@ def pairs_of(what: str, srcs: object, dsts: object, shape_of: Callable[[NkiTenso
     pairs: list[Pair] = list(zip(sources, destinations, strict=True))
     for src, dst in pairs:
         if src._dtype is not dst._dtype:
-            raise wrong(what, f"src is {src._dtype.name} and dst is {dst._dtype.name}", "dsts", "dst has src's dtype",
-                         "NKI207", "cast before or after")  # fmt: skip
+            raise wrong(
+                what,
+                f"src is {src._dtype.name} and dst is {dst._dtype.name}",
+                "dsts",
+                "dst has src's dtype",
+                "NKI207",
+                "cast before or after",
+            )
     for src, dst in pairs:
         wanted = src._shape if shape_of is None else shape_of(src)
         if dst._shape != wanted:
-            raise wrong(what, f"src is {src._shape} and dst is {dst._shape}", "dsts", f"dst is {wanted}", "NKI203",
-                         "allocate dst in that shape")  # fmt: skip
+            raise wrong(
+                what,
+                f"src is {src._shape} and dst is {dst._shape}",
+                "dsts",
+                f"dst is {wanted}",
+                "NKI203",
+                "allocate dst in that shape",
+            )
     return pairs
 
 
@@ -106,8 +131,12 @@ def channels(what: str, channel_ids: Iterable[int], srcs: Channels, dsts: Channe
     """Return the pairs of source and destination of all channels, checked."""
     numbers = list(channel_ids)
     if numbers != list(range(len(srcs))) or len(srcs) != len(dsts) or len(srcs) > CHANNELS:
-        raise wrong(what, f"channels {numbers} of {len(srcs)} sources and {len(dsts)} destinations",
-                     "channel_ids", "a source and a destination for each channel; those are 0, 1, 2, 3")  # fmt: skip
+        raise wrong(
+            what,
+            f"channels {numbers} of {len(srcs)} sources and {len(dsts)} destinations",
+            "channel_ids",
+            "a source and a destination for each channel; those are 0, 1, 2, 3",
+        )
     return [pair for src, dst in zip(srcs, dsts, strict=True) for pair in pairs_of(what, src, dst, single=True)]
 
 
@@ -129,8 +158,13 @@ def divided(what: str, src: NkiTensor, dim: int, by: int) -> Shape:
     """Return the shape of one of `by` equal parts along a dimension."""
     size = src._shape[dim]
     if size % by:
-        raise wrong(what, f"dimension {dim} of src {tuple(src._shape)} is split over {by} ranks", "srcs",
-                     "the ranks' parts have one size", "NKI203")  # fmt: skip
+        raise wrong(
+            what,
+            f"dimension {dim} of src {tuple(src._shape)} is split over {by} ranks",
+            "srcs",
+            "the ranks' parts have one size",
+            "NKI203",
+        )
     return (*src._shape[:dim], size // by, *src._shape[dim + 1 :])
 
 
@@ -165,8 +199,13 @@ def this_rank() -> Rank:
 def group_of(what: str, replica_group: object) -> Group:
     """The ranks that this one exchanges data with, itself among them."""
     if not isinstance(replica_group, ReplicaGroup):
-        raise wrong(what, f"replica_group is a {type(replica_group).__name__}", "replica_group",
-                     "replica_group is a ReplicaGroup", help_text="write ReplicaGroup([[0, 1]])")  # fmt: skip
+        raise wrong(
+            what,
+            f"replica_group is a {type(replica_group).__name__}",
+            "replica_group",
+            "replica_group is a ReplicaGroup",
+            help_text="write ReplicaGroup([[0, 1]])",
+        )
     mine = this_rank().number
     for group in replica_group.replica_groups:
         if mine in group:
@@ -175,24 +214,39 @@ def group_of(what: str, replica_group: object) -> Group:
 
 
 def _missing_ranks(what: str, message: str) -> NkiError:
-    return wrong(what, message, "replica_group", "all ranks of a collective are in the launch", "NKI240",
-                  "run all ranks: nki_lab.run_ranks(kernel, [arguments of rank 0, of rank 1, ...])")  # fmt: skip
+    return wrong(
+        what,
+        message,
+        "replica_group",
+        "all ranks of a collective are in the launch",
+        "NKI240",
+        "run all ranks: nki_lab.run_ranks(kernel, [arguments of rank 0, of rank 1, ...])",
+    )
 
 
 # -- what is done ------------------------------------------------------------------------------------------------------
 
 
-def run(what: str, pairs: Sequence[tuple[NkiTensor, NkiTensor | None]], group: Group, priority: object,
-        name: str | None, combine: Combine) -> None:  # fmt: skip
+def run(
+    what: str,
+    pairs: Sequence[tuple[NkiTensor, NkiTensor | None]],
+    group: Group,
+    priority: object,
+    name: str | None,
+    combine: Combine,
+) -> None:
     """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None)."""
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
     builder.note(
-        diagnose("NKI242", f"{what} is timed as the copy of what arrives",
-                 limit="links between chips, and waits for other ranks, are not modelled",
-                 help="add what the collective takes on your system to the estimate"),
+        diagnose(
+            "NKI242",
+            f"{what} is timed as the copy of what arrives",
+            limit="links between chips, and waits for other ranks, are not modelled",
+            help="add what the collective takes on your system to the estimate",
+        ),
         builder.site(),
-    )  # fmt: skip
+    )
     sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
     found: Tensors | None
     if len(group) == 1 and (builder.reader is None or len(sources) == len(into)):
@@ -211,8 +265,14 @@ def check_priority(what: str, builder: Builder, priority: object) -> None:
     if priority is None:
         return
     if priority not in (0, 1, 2, 3) or builder.arch.generation < 4:
-        raise wrong(what, f"priority is {priority!r} on {builder.arch.name}", "priority",
-                     "priority is 0..3, from NeuronCore-v4", "NKI222", "leave priority out")  # fmt: skip
+        raise wrong(
+            what,
+            f"priority is {priority!r} on {builder.arch.name}",
+            "priority",
+            "priority is 0..3, from NeuronCore-v4",
+            "NKI222",
+            "leave priority out",
+        )
 
 
 def exchanged(what: str, builder: Builder, group: Group, tensors: Tensors) -> tuple[list[list[Array]], int]:
@@ -226,8 +286,14 @@ def exchanged(what: str, builder: Builder, group: Group, tensors: Tensors) -> tu
             what, f"the group {list(group)} has ranks that are not in this launch of {rank.group.size}"
         )
     if builder.grid and builder.grid[0] > 1:
-        raise wrong(what, f"each rank runs on {builder.grid[0]} physical cores", "replica_group",
-                    "ranks of one physical core exchange data", "NKI240", "launch them without a grid")  # fmt: skip
+        raise wrong(
+            what,
+            f"each rank runs on {builder.grid[0]} physical cores",
+            "replica_group",
+            "ranks of one physical core exchange data",
+            "NKI240",
+            "launch them without a grid",
+        )
     builder.program.observed = True
     mine = [np.array(builder.read(tensor)) for tensor in tensors]
     given = rank.group.exchange(rank.number, group, f"{what} {[(item.shape, str(item.dtype)) for item in mine]}", mine)

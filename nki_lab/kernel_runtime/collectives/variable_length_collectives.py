@@ -18,9 +18,15 @@ _CHIP: Final = 4
 
 
 def all_gather_v(
-    srcs: Tensors, dsts: Tensors, replica_group: ReplicaGroup, metadata_tensor: object,
-    recv_counts_known: bool = False, has_rdispls: bool = False, priority: object = None, name: str | None = None,
-) -> None:  # fmt: skip
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: object,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: object = None,
+    name: str | None = None,
+) -> None:
     """dst = a part of each rank's src, as long as the rank's metadata say; not modelled, calling it is NKI010."""
     what = "all_gather_v"
     _check(what, srcs, dsts, metadata_tensor, has_rdispls, priority)
@@ -28,9 +34,14 @@ def all_gather_v(
         raise wrong(what, "has_rdispls is True", "has_rdispls", "displacements of results are not supported")
     grid = current(f"nki.collectives.{what}").grid
     if grid != (2,):
-        raise wrong(what, f"the launch grid is {grid or 1}", "replica_group",
-                    "a rank is a logical core of two physical ones", "NKI016",
-                    "launch the kernel as kernel[2]")  # fmt: skip
+        raise wrong(
+            what,
+            f"the launch grid is {grid or 1}",
+            "replica_group",
+            "a rank is a logical core of two physical ones",
+            "NKI016",
+            "launch the kernel as kernel[2]",
+        )
     sizes = {len(group) for group in replica_group.replica_groups}
     if sizes != {_CHIP}:
         raise wrong(
@@ -43,9 +54,15 @@ def all_gather_v(
 
 
 def all_to_all_v(
-    srcs: Tensors, dsts: Tensors, replica_group: ReplicaGroup, metadata_tensor: object,
-    recv_counts_known: bool = False, has_rdispls: bool = False, priority: object = None, name: str | None = None,
-) -> None:  # fmt: skip
+    srcs: Tensors,
+    dsts: Tensors,
+    replica_group: ReplicaGroup,
+    metadata_tensor: object,
+    recv_counts_known: bool = False,
+    has_rdispls: bool = False,
+    priority: object = None,
+    name: str | None = None,
+) -> None:
     """Parts of src to all ranks, as long as the metadata say; not modelled, calling it is NKI010."""
     what = "all_to_all_v"
     _check(what, srcs, dsts, metadata_tensor, has_rdispls, priority)

@@ -41,8 +41,13 @@ def of_call(error: Exception, callee: Callable[..., object]) -> Diagnostic | Non
 def no_member(kind: type[Enum], name: str) -> Diagnostic:
     """Diagnose a member that an enumeration of nki.isa does not have."""
     members = list(kind.__members__)
-    return diagnose("NKI006", f"nisa.{kind.__name__} has no {name}", operand=name,
-                    limit=f"members: {', '.join(members)}", help=did_you_mean(name, members))  # fmt: skip
+    return diagnose(
+        "NKI006",
+        f"nisa.{kind.__name__} has no {name}",
+        operand=name,
+        limit=f"members: {', '.join(members)}",
+        help=did_you_mean(name, members),
+    )
 
 
 def is_enumeration(kind: object) -> TypeGuard[type[Enum]]:
@@ -100,13 +105,24 @@ def _finding(callee: Callable[..., object], name: str, words: str) -> Diagnostic
     if keyword := _KEYWORD.match(words):
         given = keyword[1]
         if given in _REMOVED:
-            return diagnose("NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit,
-                            help=_REMOVED[given])  # fmt: skip
-        return diagnose("NKI002", f"{name}: got an unexpected keyword argument {given!r}", operand=given, limit=limit,
-                        help=did_you_mean(given, parameters) or _names(parameters))  # fmt: skip
+            return diagnose(
+                "NKI602", f"{name}: argument {given} was removed", operand=given, limit=limit, help=_REMOVED[given]
+            )
+        return diagnose(
+            "NKI002",
+            f"{name}: got an unexpected keyword argument {given!r}",
+            operand=given,
+            limit=limit,
+            help=did_you_mean(given, parameters) or _names(parameters),
+        )
     if missing := _MISSING.match(words):
-        return diagnose("NKI003", f"{name}: argument {missing[1]} is missing", operand=missing[1], limit=limit,
-                        help=f"pass {missing[1]}=")  # fmt: skip
+        return diagnose(
+            "NKI003",
+            f"{name}: argument {missing[1]} is missing",
+            operand=missing[1],
+            limit=limit,
+            help=f"pass {missing[1]}=",
+        )
     if _OTHER.match(words):
         return diagnose("NKI002", f"{name}: {words}", limit=limit, help=_names(parameters))
     return None

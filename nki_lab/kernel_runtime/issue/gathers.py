@@ -32,9 +32,12 @@ def problems(use: Use) -> Iterator[Problem]:
         yield from _short(use, name, view)
         if use.engine == "scalar" and use.instruction.operands[name].role == "out" and use.space(name) != SBUF:
             yield Problem(
-                "NKI208", f"the scalar engine cannot scatter {name} in PSUM", name,
-                "the Scalar Engine scatters into SBUF only", "scatter into a tile in SBUF, or on the Vector Engine",
-            )  # fmt: skip
+                "NKI208",
+                f"the scalar engine cannot scatter {name} in PSUM",
+                name,
+                "the Scalar Engine scatters into SBUF only",
+                "scatter into a tile in SBUF, or on the Vector Engine",
+            )
     for name, view in gathered.items():
         if _start(view.index) >= 0:
             yield from _placement(use, name, view)
@@ -66,16 +69,22 @@ def _placement(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
     start = _start(view.index)
     if start % _QUADRANT:
         yield Problem(
-            "NKI226", f"the index of {name} starts at partition {start}", name,
-            f"index tensors start at a multiple of {_QUADRANT} partitions", "place the index at a quadrant's beginning",
-        )  # fmt: skip
+            "NKI226",
+            f"the index of {name} starts at partition {start}",
+            name,
+            f"index tensors start at a multiple of {_QUADRANT} partitions",
+            "place the index at a quadrant's beginning",
+        )
         return
     if use.instruction.operands[name].role == "in":
         if _start(view) not in (-1, start):
             yield Problem(
-                "NKI226", f"{name} starts at partition {view.start_partition} and its index at {start}", name,
-                "a gathered operand and its index start at one partition", f"place the index at {view.start_partition}",
-            )  # fmt: skip
+                "NKI226",
+                f"{name} starts at partition {view.start_partition} and its index at {start}",
+                name,
+                "a gathered operand and its index start at one partition",
+                f"place the index at {view.start_partition}",
+            )
         return
     source = next(key for key, item in use.instruction.operands.items() if item.role == "in" and item.indirect)
     other = use.types.get(source)
@@ -85,6 +94,9 @@ def _placement(use: Use, name: str, view: ViewType) -> Iterator[Problem]:
     wanted, what = (_start(other), source) if direct else (_start(other.index), f"the index of {source}")
     if wanted not in (-1, start):
         yield Problem(
-            "NKI226", f"the index of {name} starts at partition {start} and {what} at {wanted}", name,
-            "the index of a scattered result starts where the input does", f"place the index at {wanted}",
-        )  # fmt: skip
+            "NKI226",
+            f"the index of {name} starts at partition {start} and {what} at {wanted}",
+            name,
+            "the index of a scattered result starts where the input does",
+            f"place the index at {wanted}",
+        )

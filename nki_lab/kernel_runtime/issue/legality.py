@@ -102,8 +102,15 @@ def fixed_names(instruction: Instruction) -> tuple[str, ...]:
     return _groups(instruction)[1]
 
 
-def _refusal(instruction: Instruction, code: str, message: str, operand: str, types: Mapping[str, ViewType | None],
-             limit: str, help_text: str) -> NkiError:  # fmt: skip
+def _refusal(
+    instruction: Instruction,
+    code: str,
+    message: str,
+    operand: str,
+    types: Mapping[str, ViewType | None],
+    limit: str,
+    help_text: str,
+) -> NkiError:
     view = types.get(operand)
     note = f"{operand}: {describe(view)}" if view is not None else ""
     needs = _NEEDS.search(message)
@@ -260,10 +267,14 @@ def _enum(instruction: Instruction, operand: Operand, value: object, notes: list
         member = next((item for item in wanted if spelled in (item.value, item.name)), None)
         if member is not None:
             notes.append(
-                diagnose("NKI606", f"{instruction.name}: {operand.name}={value!r} stands for {show_value(member)}",
-                         operand=operand.name, limit=f"{operand.name} is a member of nisa.{wanted.__name__}",
-                         help=f"write nisa.{show_value(member)}")
-            )  # fmt: skip
+                diagnose(
+                    "NKI606",
+                    f"{instruction.name}: {operand.name}={value!r} stands for {show_value(member)}",
+                    operand=operand.name,
+                    limit=f"{operand.name} is a member of nisa.{wanted.__name__}",
+                    help=f"write nisa.{show_value(member)}",
+                )
+            )
             return member
     raise _bad_attribute(instruction, operand, value, f"a member of nisa.{wanted.__name__}")
 
@@ -310,30 +321,67 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
     if memory not in operand.spaces:
         names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
         allowed = " or ".join(names[space] for space in operand.spaces)
-        raise _refusal(instruction, "NKI201", f"{operand.name} is in {names[memory]}, it must be in {allowed}",
-                       operand.name, types, f"{operand.name} in {allowed}", _space_help(memory, operand))  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI201",
+            f"{operand.name} is in {names[memory]}, it must be in {allowed}",
+            operand.name,
+            types,
+            f"{operand.name} in {allowed}",
+            _space_help(memory, operand),
+        )
     if operand.dtypes and view.dtype not in operand.dtypes:
         allowed = ", ".join(dtype.name for dtype in operand.dtypes)
-        raise _refusal(instruction, "NKI202", f"{operand.name} is {view.dtype.name}", operand.name, types,
-                       f"{operand.name} is one of {allowed}", "cast it with nisa.tensor_copy into a tile of that dtype",
-                       )  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI202",
+            f"{operand.name} is {view.dtype.name}",
+            operand.name,
+            types,
+            f"{operand.name} is one of {allowed}",
+            "cast it with nisa.tensor_copy into a tile of that dtype",
+        )
     if view.dtype.since > arch.generation:
         have = next((name for name, known in TARGETS.items() if known.generation >= view.dtype.since), "")
-        raise _refusal(instruction, "NKI221", f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
-                       operand.name, types, f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
-                       f"choose target={have!r}, or one of {_dtypes_of(operand, arch)}")  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI221",
+            f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
+            operand.name,
+            types,
+            f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
+            f"choose target={have!r}, or one of {_dtypes_of(operand, arch)}",
+        )
     if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
-        raise _refusal(instruction, "NKI309", f"{operand.name} is gathered by indirect() on {arch.name}", operand.name,
-                       types, "tensor indirection: compute engines of NeuronCore-v4",
-                       "gather rows from HBM with nisa.dma_copy and vector_offset")  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI309",
+            f"{operand.name} is gathered by indirect() on {arch.name}",
+            operand.name,
+            types,
+            "tensor indirection: compute engines of NeuronCore-v4",
+            "gather rows from HBM with nisa.dma_copy and vector_offset",
+        )
     if view.indirect not in (None, "scalar") and not operand.indirect:  # any address may be a base and a register
-        raise _refusal(instruction, "NKI309", f"{operand.name} is addressed at run time ({view.indirect})",
-                       operand.name, types, f"{operand.name} is a view with a static address",
-                       "move the selected data into a tile with nisa.dma_copy first")  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI309",
+            f"{operand.name} is addressed at run time ({view.indirect})",
+            operand.name,
+            types,
+            f"{operand.name} is a view with a static address",
+            "move the selected data into a tile with nisa.dma_copy first",
+        )
     if view.on_chip and view.partition_step != 1 and instruction.engines != ("dma",):
-        raise _refusal(instruction, "NKI219", f"{operand.name} takes every {view.partition_step}. partition",
-                       operand.name, types, "an operand covers consecutive partitions",
-                       "gather the rows with nisa.dma_copy first")  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI219",
+            f"{operand.name} takes every {view.partition_step}. partition",
+            operand.name,
+            types,
+            "an operand covers consecutive partitions",
+            "gather the rows with nisa.dma_copy first",
+        )
 
 
 def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
@@ -344,18 +392,30 @@ def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch:
     rows = (
         f"partitions {view.start_partition} to {end - 1}" if view.start_partition else f"{view.partitions} partitions"
     )
-    raise _refusal(instruction, "NKI204", f"{name} spans {rows}, the memory has {arch.pmax}", name, {name: view},
-                   f"start partition + partitions <= pmax ({arch.pmax})", "tile the partition dimension by 128",
-                   )  # fmt: skip
+    raise _refusal(
+        instruction,
+        "NKI204",
+        f"{name} spans {rows}, the memory has {arch.pmax}",
+        name,
+        {name: view},
+        f"start partition + partitions <= pmax ({arch.pmax})",
+        "tile the partition dimension by 128",
+    )
 
 
 def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType]) -> None:
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
         if view.dtype.kind == "packed":
-            raise _refusal(instruction, "NKI202", f"{name} is {view.dtype.name}, four numbers an element", name, types,
-                           "packed dtypes are moved without a cast, or multiplied by the MX instructions",
-                           "convert with nisa.quantize_mx, or reinterpret the tile with .view()")  # fmt: skip
+            raise _refusal(
+                instruction,
+                "NKI202",
+                f"{name} is {view.dtype.name}, four numbers an element",
+                name,
+                types,
+                "packed dtypes are moved without a cast, or multiplied by the MX instructions",
+                "convert with nisa.quantize_mx, or reinterpret the tile with .view()",
+            )
 
 
 def _space_help(memory: str, operand: Operand) -> str:
@@ -387,9 +447,15 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         )
     rank = len(view.free_shape)
     if rank > 4:
-        raise _refusal(instruction, "NKI205", f"{name} has {rank} free dimensions that cannot be merged", name, types,
-                       "access patterns have at most 4 free dimensions", "split the instruction over the outermost one",
-                       )  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI205",
+            f"{name} has {rank} free dimensions that cannot be merged",
+            name,
+            types,
+            "access patterns have at most 4 free dimensions",
+            "split the instruction over the outermost one",
+        )
     if any(abs(step) >= _STEP_END for step in view.free_strides):
         notes.append(
             diagnose(
@@ -403,9 +469,15 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         )
     most = arch.psum_operand_fmax if view.space.value == "psum" else arch.sbuf_operand_fmax
     if view.free_size > most and engine != "tensor":
-        raise _refusal(instruction, "NKI220", f"{name} has {view.free_size} elements per partition", name, types,
-                       f"elements per partition <= {most} in {view.space.value.upper()}",
-                       "split the instruction along the free dimension")  # fmt: skip
+        raise _refusal(
+            instruction,
+            "NKI220",
+            f"{name} has {view.free_size} elements per partition",
+            name,
+            types,
+            f"elements per partition <= {most} in {view.space.value.upper()}",
+            "split the instruction along the free dimension",
+        )
 
 
 def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
@@ -427,9 +499,15 @@ def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> di
             continue
         sizes = _sizes(view, len(letters))
         if sizes is None:
-            raise _refusal(instruction, "NKI203", f"{name} has shape {tuple(view.shape)}", name, types,
-                           f"{name} is [{', '.join(letters)}]",
-                           f"{name}: {instruction.operands[name].doc}")  # fmt: skip
+            raise _refusal(
+                instruction,
+                "NKI203",
+                f"{name} has shape {tuple(view.shape)}",
+                name,
+                types,
+                f"{name} is [{', '.join(letters)}]",
+                f"{name}: {instruction.operands[name].doc}",
+            )
         for letter, size in zip(letters, sizes, strict=True):
             want = int(letter) if letter.isdigit() else dims.setdefault(letter, size)
             if want == size:
@@ -448,27 +526,42 @@ def _sizes(view: ViewType, letters: int) -> tuple[int, ...] | None:
     return (*shape[: letters - 1], math.prod(shape[letters - 1 :]))
 
 
-def _mismatch(instruction: Instruction, types: Mapping[str, ViewType | None], name: str, letter: str, size: int,
-              want: int, other: str) -> NkiError:  # fmt: skip
+def _mismatch(
+    instruction: Instruction,
+    types: Mapping[str, ViewType | None],
+    name: str,
+    letter: str,
+    size: int,
+    want: int,
+    other: str,
+) -> NkiError:
     view = types[name]
     letters = instruction.operands[name].dims
     assert view is not None
     meaning = {"P": "partitions", "F": "elements per partition", "E": "elements"}.get(letter, f"{letter} =")
     if letter.isdigit():
-        return _refusal(instruction, "NKI203", f"{name} is {tuple(view.shape)}, it must have {letter} element(s) "
-                        "per partition", name, types, f"{name} is [{', '.join(letters)}]",
-                        f"{name}: {instruction.operands[name].doc}")  # fmt: skip
+        return _refusal(
+            instruction,
+            "NKI203",
+            f"{name} is {tuple(view.shape)}, it must have {letter} element(s) per partition",
+            name,
+            types,
+            f"{name} is [{', '.join(letters)}]",
+            f"{name}: {instruction.operands[name].doc}",
+        )
     first = types[other]
     assert first is not None
     have = f"{meaning} {size}" if meaning.endswith("=") else f"{size} {meaning}"
     need = f"{meaning} {want}" if meaning.endswith("=") else f"{want}"
     return _refusal(
-        instruction, "NKI203",
+        instruction,
+        "NKI203",
         f"{name} {tuple(view.shape)} has {have}, {other} {tuple(first.shape)} has {need}",
-        name, types,
+        name,
+        types,
         f"{other}[{', '.join(instruction.operands[other].dims)}] and {name}[{', '.join(letters)}] share {letter}",
         "slice or allocate the operands with the same sizes; nothing broadcasts",
-    )  # fmt: skip
+    )
 
 
 def _engine(instruction: Instruction, use: Use) -> str:
@@ -477,8 +570,15 @@ def _engine(instruction: Instruction, use: Use) -> str:
         return "dma"
     if isinstance(asked, enums.engine) and asked is not enums.engine.unknown:
         if asked.name not in instruction.engines:
-            raise _refusal(instruction, "NKI208", f"engine.{asked.name} cannot run it", "engine", use.types,
-                           f"engine is {', '.join(instruction.engines)} or unknown", "leave engine= out")  # fmt: skip
+            raise _refusal(
+                instruction,
+                "NKI208",
+                f"engine.{asked.name} cannot run it",
+                "engine",
+                use.types,
+                f"engine is {', '.join(instruction.engines)} or unknown",
+                "leave engine= out",
+            )
         chosen = asked.name
     else:
         chosen = instruction.engine(use)
@@ -488,11 +588,15 @@ def _engine(instruction: Instruction, use: Use) -> str:
             continue
         written = instruction.operands[name].role == "out"
         if use.space(name) not in (reach.write if written else reach.read):
-            raise _refusal(instruction, "NKI208",
-                           f"the {chosen} engine cannot {'write' if written else 'read'} {name} in "
-                           f"{use.space(name).upper()}", name, use.types,
-                           f"the {chosen} engine reaches {', '.join(s.upper() for s in reach.read)}",
-                           "leave engine= out, or move the tile to a memory that the engine reaches")  # fmt: skip
+            raise _refusal(
+                instruction,
+                "NKI208",
+                f"the {chosen} engine cannot {'write' if written else 'read'} {name} in {use.space(name).upper()}",
+                name,
+                use.types,
+                f"the {chosen} engine reaches {', '.join(s.upper() for s in reach.read)}",
+                "leave engine= out, or move the tile to a memory that the engine reaches",
+            )
     return chosen
 
 
@@ -505,5 +609,12 @@ def _check_limits(instruction: Instruction, use: Use) -> None:
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
-            raise _refusal(instruction, limit.code, message, limit.operand, use.types,
-                           f"{limit.text} ({limit.right_text} = {right})", limit.help)  # fmt: skip
+            raise _refusal(
+                instruction,
+                limit.code,
+                message,
+                limit.operand,
+                use.types,
+                f"{limit.text} ({limit.right_text} = {right})",
+                limit.help,
+            )

@@ -133,10 +133,15 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
         tolerated = instruction.tolerated.get(keyword)
         if tolerated is not None and builder is not None:
             builder.note(
-                diagnose("NKI604", f"{instruction.name}: argument {keyword} is not part of the current signature",
-                         operand=keyword, limit=instruction.signature(), help=f"drop it: {tolerated}"),
+                diagnose(
+                    "NKI604",
+                    f"{instruction.name}: argument {keyword} is not part of the current signature",
+                    operand=keyword,
+                    limit=instruction.signature(),
+                    help=f"drop it: {tolerated}",
+                ),
                 builder.site(),
-            )  # fmt: skip
+            )
             continue
         if keyword in _REMOVED:
             raise coded_error(

@@ -70,12 +70,18 @@ def missing(module: str, name: str, names: Iterable[str]) -> Diagnostic:
     remedy = REMOVED.get(module, {}).get(name)
     if remedy is None:
         return unknown_name(module, name, names)
-    return diagnose("NKI603", f"{module}.{name} was removed", operand=name,
-                    limit=f"the names of {module} in NKI 0.6", help=remedy)  # fmt: skip
+    return diagnose(
+        "NKI603", f"{module}.{name} was removed", operand=name, limit=f"the names of {module} in NKI 0.6", help=remedy
+    )
 
 
 def unknown_name(module: str, name: str, names: Iterable[str]) -> Diagnostic:
     """Return NKI006 with the nearest names."""
     short = {"nki.language": "nl", "nki.isa": "nisa"}.get(module, module)
-    return diagnose("NKI006", f"{module} has no {name}", operand=name, limit=f"the names of {module} in NKI 0.6",
-                    help=did_you_mean(name, names) or f"dir({short}) lists them")  # fmt: skip
+    return diagnose(
+        "NKI006",
+        f"{module} has no {name}",
+        operand=name,
+        limit=f"the names of {module} in NKI 0.6",
+        help=did_you_mean(name, names) or f"dir({short}) lists them",
+    )

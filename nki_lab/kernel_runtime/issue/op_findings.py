@@ -11,9 +11,17 @@ from nki_lab.kernel_runtime.tensor import Buffer
 
 
 def finding_at(
-    program: Program, op: int, code: str, message: str, *, operand: str = "", note: str = "", limit: str = "",
-    remedy: str = "", related: Iterable[Related] = (),
-) -> Diagnostic:  # fmt: skip
+    program: Program,
+    op: int,
+    code: str,
+    message: str,
+    *,
+    operand: str = "",
+    note: str = "",
+    limit: str = "",
+    remedy: str = "",
+    related: Iterable[Related] = (),
+) -> Diagnostic:
     """Return a diagnostic at an op, whose message begins with the name of its instruction."""
     text = f"{instruction_name(program, op)}: {message}"
     item = diagnose(code, text, operand=operand, note=note, limit=limit, help=remedy, related=related)

@@ -148,8 +148,15 @@ def all(x: NkiTensor, axis: Axis, dtype: object = None) -> NkiTensor:
     return operations.reduction("logical_and", _tile(x, "all"), axis, dtype)
 
 
-def rms_norm(x: NkiTensor, w: NkiTensor, axis: Axis, n: int, epsilon: float = 1e-6, dtype: object = None,
-             compute_dtype: object = None) -> NkiTensor:  # fmt: skip
+def rms_norm(
+    x: NkiTensor,
+    w: NkiTensor,
+    axis: Axis,
+    n: int,
+    epsilon: float = 1e-6,
+    dtype: object = None,
+    compute_dtype: object = None,
+) -> NkiTensor:
     """x / sqrt(sum(x * x) / n + epsilon) * w over trailing free dimensions, in a new SBUF tile."""
     inner = F32 if compute_dtype is None else dtype_of(compute_dtype)
     squares = operations.reduction("add", operations.binary("multiply", _tile(x, "rms_norm"), x, F32), axis, F32, True)

@@ -33,10 +33,15 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     register = builder.register()
     if isinstance(x, NkiTensor):
         builder.note(
-            diagnose("NKI606", "register_alloc: x is a tensor, which is loaded", operand="x",
-                     limit="x is an integer constant, or left out", help="write nisa.register_load(register, tensor)"),
+            diagnose(
+                "NKI606",
+                "register_alloc: x is a tensor, which is loaded",
+                operand="x",
+                limit="x is an integer constant, or left out",
+                help="write nisa.register_load(register, tensor)",
+            ),
             builder.site(),
-        )  # fmt: skip
+        )
         instruction_function("register_load")(register, x)
     elif x is not None:
         instruction_function("register_move")(register, x)
@@ -65,8 +70,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
     try:
         result = body_fun(register)
         if result is not None:
-            raise _refused("NKI115", f"the body of nl.fori_loop returns {_described(result)}", "it returns nothing",
-                            "write results into a tensor from before the loop")  # fmt: skip
+            raise _refused(
+                "NKI115",
+                f"the body of nl.fori_loop returns {_described(result)}",
+                "it returns nothing",
+                "write results into a tensor from before the loop",
+            )
         _close(builder, region)
     finally:
         abandon(builder, region)
@@ -74,9 +83,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, step: Any = 1) -> None:
 
 def _require_body(body_fun: Any, what: str) -> None:
     if not callable(body_fun):
-        raise _refused("NKI115", f"{what}: body_fun is {_described(body_fun)}",
-                        "body_fun is a function of one register",
-                        f"define the body as a function and pass that: {what}(..., body)")  # fmt: skip
+        raise _refused(
+            "NKI115",
+            f"{what}: body_fun is {_described(body_fun)}",
+            "body_fun is a function of one register",
+            f"define the body as a function and pass that: {what}(..., body)",
+        )
 
 
 def while_loop(init: Any, body_fun: Any) -> None:
@@ -88,8 +100,12 @@ def while_loop(init: Any, body_fun: Any) -> None:
     _require_body(body_fun, "nl.while_loop")
     site = builder.site()
     if not isinstance(init, VirtualRegister):
-        raise _refused("NKI116", f"nl.while_loop: init is {_described(init)}", "init is a register",
-                         "nisa.register_alloc(1) gives a register that holds 1")  # fmt: skip
+        raise _refused(
+            "NKI116",
+            f"nl.while_loop: init is {_described(init)}",
+            "init is a register",
+            "nisa.register_alloc(1) gives a register that holds 1",
+        )
     builder.require_own(init)
     register = builder.register(_parameter(body_fun))
     first = Register(init.id)
@@ -101,9 +117,12 @@ def while_loop(init: Any, body_fun: Any) -> None:
         if getattr(body_fun, "lost", False):  # the evaluator does not know what the body returns
             result = register
         if not isinstance(result, VirtualRegister):
-            raise _refused("NKI115", f"the body of nl.while_loop returns {_described(result)}",
-                            "it returns one register",
-                            "return the register that decides whether another iteration follows")  # fmt: skip
+            raise _refused(
+                "NKI115",
+                f"the body of nl.while_loop returns {_described(result)}",
+                "it returns one register",
+                "return the register that decides whether another iteration follows",
+            )
         builder.require_own(result)
         region.upper = Register(result.id)
         _close(builder, region)
@@ -207,9 +226,19 @@ def _spelled(test: Any) -> str:
 
 
 def _open(
-    builder: Builder, kind: Literal["for", "while"], site: int, register: VirtualRegister, lower: Register | int,
-    upper: Register | int, step: int, *, what: str, variable: str | None = None, name: str = "", key: Any = (),
-) -> Region:  # fmt: skip
+    builder: Builder,
+    kind: Literal["for", "while"],
+    site: int,
+    register: VirtualRegister,
+    lower: Register | int,
+    upper: Register | int,
+    step: int,
+    *,
+    what: str,
+    variable: str | None = None,
+    name: str = "",
+    key: Any = (),
+) -> Region:
     """Begin a region with the next op."""
     builder.sync()
     program = builder.program
@@ -223,11 +252,20 @@ def _open(
         raise error_of(placed(item, program.sites[site]))
     within = builder.place()[1]
     region = Region(
-        len(program.regions), kind, builder.loops[-1].region.id if builder.loops else -1, len(program), site,
-        register=register.id, lower=lower, upper=upper, step=step,
-        variable=register.name if variable is None else variable, name=name, within=within,
+        len(program.regions),
+        kind,
+        builder.loops[-1].region.id if builder.loops else -1,
+        len(program),
+        site,
+        register=register.id,
+        lower=lower,
+        upper=upper,
+        step=step,
+        variable=register.name if variable is None else variable,
+        name=name,
+        within=within,
         buffers=(len(program.buffers),) * 2,
-    )  # fmt: skip
+    )
     program.regions.append(region)
     builder.loops.append(OpenLoop(region, builder.iterations.enter(), key))
     return region
@@ -293,14 +331,21 @@ def _bounds(what: str, builder: Builder, lower: Any, upper: Any, step: Any) -> B
         value = None if isinstance(bound, bool | NkiTensor) else integer_of(bound)
         if value is None:
             remedy = "load a tensor's value: nisa.register_load(nisa.register_alloc(), tensor)"
-            raise _refused("NKI116", f"{what}: {name} is {_described(bound)}", "bounds are integers or registers",
-                             remedy if isinstance(bound, NkiTensor) else "")  # fmt: skip
+            raise _refused(
+                "NKI116",
+                f"{what}: {name} is {_described(bound)}",
+                "bounds are integers or registers",
+                remedy if isinstance(bound, NkiTensor) else "",
+            )
         parts.append(value)
     size = None if isinstance(step, bool | NkiTensor | VirtualRegister) else integer_of(step)
     if size is None or size < 1:
-        raise _refused("NKI116", f"{what}: step is {_described(step)}",
-                         "step is a positive integer known at compile time",
-                         "count up from the lower bound, by a constant")  # fmt: skip
+        raise _refused(
+            "NKI116",
+            f"{what}: step is {_described(step)}",
+            "step is a positive integer known at compile time",
+            "count up from the lower bound, by a constant",
+        )
     return parts[0], parts[1], size
 
 

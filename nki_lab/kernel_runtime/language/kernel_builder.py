@@ -54,8 +54,9 @@ class GridBuilder(KernelBuilder):
         self.grid, self.program_ids = grid, ids
         self._next = 0
 
-    def allocate(self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None,
-                 kind: str = "temp") -> NkiTensor:  # fmt: skip
+    def allocate(
+        self, shape: Any, dtype: Any, space: Any, *, name: str = "", address: Any = None, kind: str = "temp"
+    ) -> NkiTensor:
         """A fresh tensor; in shared HBM, from the second program on, the one that the first program declared."""
         made = super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
         if space is not MemoryRegion.shared_hbm or kind != "temp" or not self.grid:

@@ -69,8 +69,17 @@ def language_names() -> dict[str, Any]:
 def instruction_names() -> dict[str, Any]:
     """Everything `import nki.isa` gives, by name."""
     own: dict[str, Any] = {name: instruction_function(name) for name in TABLE}
-    own |= _by_name((enums.engine, enums.reduce_cmd, enums.dge_mode, enums.oob_mode, enums.matmul_perf_mode,
-                     enums.nc_version, enums.dma_engine))  # fmt: skip
+    own |= _by_name(
+        (
+            enums.engine,
+            enums.reduce_cmd,
+            enums.dge_mode,
+            enums.oob_mode,
+            enums.matmul_perf_mode,
+            enums.nc_version,
+            enums.dma_engine,
+        )
+    )
     own |= {f"{name}_engine": enums.engine[name] for name in ("tensor", "vector", "scalar", "gpsimd", "unknown")}
     return own | _by_name((NkiInstruction, get_nc_sub_version, get_nc_version, control.register_alloc))
 

@@ -44,8 +44,12 @@ def ndarray(
     """
     made = (local.builder or current("nl.ndarray")).allocate(shape, dtype, buffer, name=name, address=address)
     if len(made._shape) < 2 and made._buffer.on_chip:
-        _accepted(f"nl.ndarray: shape is {made._shape} on the chip", "shape", "tensors on the chip are two-dimensional",
-                  f"write ({made._shape[0]}, 1), or (1, {made._shape[0]}) for one partition")  # fmt: skip
+        _accepted(
+            f"nl.ndarray: shape is {made._shape} on the chip",
+            "shape",
+            "tensors on the chip are two-dimensional",
+            f"write ({made._shape[0]}, 1), or (1, {made._shape[0]}) for one partition",
+        )
     return made
 
 
@@ -79,8 +83,13 @@ def _rows(tensor: NkiTensor) -> NkiTensor:
     return tensor if len(tensor._shape) == 2 else tensor.flatten_dims(1, len(tensor._shape) - 1)
 
 
-def full(shape: Sequence[int], fill_value: Number | float, dtype: object, buffer: object = sbuf, name: str = "",
-         ) -> NkiTensor:  # fmt: skip
+def full(
+    shape: Sequence[int],
+    fill_value: Number | float,
+    dtype: object,
+    buffer: object = sbuf,
+    name: str = "",
+) -> NkiTensor:
     """A new tensor filled with `fill_value`."""
     tensor = ndarray(shape, dtype, buffer, name)
     fill(tensor, fill_value)
@@ -183,8 +192,12 @@ def transpose(x: NkiTensor, dtype: object = None) -> NkiTensor:
     _tensor(x, "nl.transpose", "x")
     rows, columns = x._shape[0], int(np.prod(x._shape[1:], dtype=int))
     if len(x._shape) > 2:
-        _accepted(f"nl.transpose: x is {tuple(x._shape)}, its free dimensions are taken as one", "x",
-                  "x is two-dimensional", f"write x.reshape({(rows, columns)})")  # fmt: skip
+        _accepted(
+            f"nl.transpose: x is {tuple(x._shape)}, its free dimensions are taken as one",
+            "x",
+            "x is two-dimensional",
+            f"write x.reshape({(rows, columns)})",
+        )
     source = x if x._buffer.space is not psum else copy(x)
     result = builder.allocate((columns, rows), x._dtype, psum)
     isa("nc_transpose")(result, source)
@@ -197,8 +210,12 @@ def matmul(x: NkiTensor, y: NkiTensor, transpose_x: bool = False) -> NkiTensor:
     _tensor(x, "nl.matmul", "x")
     _tensor(y, "nl.matmul", "y")
     if not transpose_x:
-        _accepted("nl.matmul: transpose_x is False", "transpose_x", "a known issue: the official compiler fails",
-                  "pass x as [contraction, rows], with transpose_x=True")  # fmt: skip
+        _accepted(
+            "nl.matmul: transpose_x is False",
+            "transpose_x",
+            "a known issue: the official compiler fails",
+            "pass x as [contraction, rows], with transpose_x=True",
+        )
     stationary = x if transpose_x else transpose(x)
     result = builder.allocate((stationary._shape[1], y._shape[1]), F32, psum)
     isa("nc_matmul")(result, stationary, y)
@@ -501,8 +518,12 @@ def device_print(print_prefix: str, tensor: NkiTensor) -> None:
     if not isinstance(print_prefix, str):
         raise _bad_value("nl.device_print", "print_prefix", print_prefix, "a string known at compile time")
     if _tensor(tensor, "nl.device_print", "tensor")._buffer.space is psum:
-        _accepted("nl.device_print: tensor is in PSUM", "tensor", "tensor is in SBUF or HBM",
-                  "copy it to SBUF with nisa.tensor_copy first")  # fmt: skip
+        _accepted(
+            "nl.device_print: tensor is in PSUM",
+            "tensor",
+            "tensor is in SBUF or HBM",
+            "copy it to SBUF with nisa.tensor_copy first",
+        )
     if builder.has_values:
         print(f"{print_prefix} {builder.read(tensor)}")
     elif builder.reader is not None:  # nothing has a value yet where the cores have met: its shape is printed

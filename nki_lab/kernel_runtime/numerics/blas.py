@@ -38,8 +38,18 @@ def _sgemm() -> Callable[..., object] | None:
     function = _function("scipy_cblas_sgemm64_")
     if function is not None:
         size, scalar, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
-        function.argtypes = [*[ctypes.c_int] * 3, *[size] * 3,
-                             scalar, pointer, size, pointer, size, scalar, pointer, size]  # fmt: skip
+        function.argtypes = [
+            *[ctypes.c_int] * 3,
+            *[size] * 3,
+            scalar,
+            pointer,
+            size,
+            pointer,
+            size,
+            scalar,
+            pointer,
+            size,
+        ]
         function.restype = None
     return function
 
@@ -59,8 +69,22 @@ def accumulate(left: Array, right: Array, out: Array, *, add: bool) -> None:
     if function is not None and None not in pitches and min(out.shape) > 0:
         k, m = left.shape
         n = right.shape[1]
-        function(_ROW_MAJOR, _TRANSPOSE, _NO_TRANSPOSE, m, n, k, 1.0, left.ctypes.data, pitches[0], right.ctypes.data,
-                 pitches[1], 1.0 if add else 0.0, out.ctypes.data, pitches[2])  # fmt: skip
+        function(
+            _ROW_MAJOR,
+            _TRANSPOSE,
+            _NO_TRANSPOSE,
+            m,
+            n,
+            k,
+            1.0,
+            left.ctypes.data,
+            pitches[0],
+            right.ctypes.data,
+            pitches[1],
+            1.0 if add else 0.0,
+            out.ctypes.data,
+            pitches[2],
+        )
         return
     for row in range(0, out.shape[0], _BLOCK):
         for column in range(0, out.shape[1], _BLOCK):

@@ -122,9 +122,13 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
     return frozenset(
         buffer.id
         for buffer in {tensor._buffer for tensor in program.outputs}
-        if not buffer.on_chip and buffer.dtype is BF16 and buffer.kind == "output"
-        and usage.first_read[buffer.id] == NEVER and usage.writes[buffer.id] and plain[usage.writers(buffer.id)].all()
-    )  # fmt: skip
+        if not buffer.on_chip
+        and buffer.dtype is BF16
+        and buffer.kind == "output"
+        and usage.first_read[buffer.id] == NEVER
+        and usage.writes[buffer.id]
+        and plain[usage.writers(buffer.id)].all()
+    )
 
 
 def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, Submatrix]:

@@ -93,8 +93,13 @@ class Slab:
         return _roots(self.levels)
 
 
-def find_slabs(program: Program, usage: BufferUsage, add: Mapping[int, Added], elided: Mapping[int, Submatrix],
-         shadowed: NDArray[np.bool_]) -> list[Slab]:  # fmt: skip
+def find_slabs(
+    program: Program,
+    usage: BufferUsage,
+    add: Mapping[int, Added],
+    elided: Mapping[int, Submatrix],
+    shadowed: NDArray[np.bool_],
+) -> list[Slab]:
     """Return the slabs of a complete program; matmuls in none of them stay as they are.
 
     `add` resolves each matmul's accumulation, `elided` the tiles of elided loads, `shadowed` the buffers in float32.
@@ -106,8 +111,9 @@ def find_slabs(program: Program, usage: BufferUsage, add: Mapping[int, Added], e
     return [slab for members in groups.values() for slab in _grids(members, usage, program.options.slab_bytes)]
 
 
-def _chains(program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix],
-            shadowed: NDArray[np.bool_]) -> Iterable[Chain]:  # fmt: skip
+def _chains(
+    program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix], shadowed: NDArray[np.bool_]
+) -> Iterable[Chain]:
     operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
     chains: dict[int, Chain] = {}
     views, numbers, variants = program.views, program.access_view, program.op_variant
@@ -225,8 +231,13 @@ class Root(NamedTuple):
         return self.flat.itemsize < 4
 
 
-def multiply(slab: Slab, levels: list[Level], roots: Mapping[int, Root], grid: NDArray[np.float32],
-             workspace: NDArray[np.float32]) -> None:  # fmt: skip
+def multiply(
+    slab: Slab,
+    levels: list[Level],
+    roots: Mapping[int, Root],
+    grid: NDArray[np.float32],
+    workspace: NDArray[np.float32],
+) -> None:
     """Compute a slab into its grid, by its levels or `fused` ones.
 
     Narrow roots are widened level by level, in `workspace`, of `workspace_size` elements: so they stay in the cache.
@@ -245,8 +256,9 @@ def workspace_size(slab: Slab, levels: list[Level]) -> int:
     return sum(slab.shape) * max(level.depth for level in levels)
 
 
-def _operand(root: Root, place: Submatrix, rows: int, columns: int,
-             workspace: NDArray[np.float32]) -> NDArray[np.float32]:  # fmt: skip
+def _operand(
+    root: Root, place: Submatrix, rows: int, columns: int, workspace: NDArray[np.float32]
+) -> NDArray[np.float32]:
     size = root.flat.itemsize
     matrix = np.ndarray((rows, columns), root.flat.dtype, root.flat, place.offset * size, (place.pitch * size, size))
     return to_shadow(matrix, root.dtype, workspace.reshape(rows, columns)) if root.narrow else matrix

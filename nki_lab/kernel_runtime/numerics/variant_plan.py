@@ -127,17 +127,21 @@ class VariantPlan:
         # Numbers in the place of tiles, in the precision of the computation; None for absent operands.
         number = np.float32 if self.compute == "float32" else lambda value: value
         values = {
-            name: variant.use.value(name) for name, operand in instruction.operands.items()
+            name: variant.use.value(name)
+            for name, operand in instruction.operands.items()
             if operand.is_tensor and name not in variant.names
-        }  # fmt: skip
+        }
         self.empty: dict[str, Any] = {name: None if value is None else number(value) for name, value in values.items()}
         laid = all(item.strides is not None for item in self.presented)
         indirect = any(view.indirect for view in types)
         self.direct = laid and not indirect and all(map(self._as_is, kinds, self.dtypes))
         self.casts = (
-            self.compute == "float32" and instruction.role == "copy" and variant.names == ("dst", "src")
-            and self.rounds[0] is not None and self.presented[0].shape == self.presented[1].shape
-        )  # fmt: skip
+            self.compute == "float32"
+            and instruction.role == "copy"
+            and variant.names == ("dst", "src")
+            and self.rounds[0] is not None
+            and self.presented[0].shape == self.presented[1].shape
+        )
         self.stores = (
             precise and kinds == (NATIVE, SHADOW) and laid and copies_as_it_is(variant) and self.dtypes[0] is BF16
         )
@@ -176,8 +180,9 @@ class VariantPlan:
         """Whether an output shares memory with another operand that is not the very same view."""
         return any(bounds[i].flat is bounds[j].flat and views[i] is not views[j] for i, j in self.pairs)
 
-    def steps(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
-              resolver: Resolver) -> list[Step]:  # fmt: skip
+    def steps(
+        self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch, resolver: Resolver
+    ) -> list[Step]:
         """Return the calls that execute one op."""
         if not self.direct or self.clashes(views, bounds):
             return [(self._general, (views, bounds, state, scratch, resolver))]
@@ -214,8 +219,9 @@ class VariantPlan:
         )
         return (np.copyto, (narrow.view(np.uint16), wide.view(_HALVES)["upper"]))
 
-    def _general(self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch,
-                 resolver: Resolver) -> None:  # fmt: skip
+    def _general(
+        self, views: list[View], bounds: list[Bound], state: State, scratch: Scratch, resolver: Resolver
+    ) -> None:
         ins, outs = self.empty.copy(), self.empty.copy()
         written: list[tuple[int, Array]] = []
         valid: Array | None = None

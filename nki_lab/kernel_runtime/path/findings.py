@@ -65,8 +65,10 @@ def _crossing(program: Program) -> Iterator[Diagnostic]:
         inside[region.first : region.end] = region.id
     for op, before in program.user_edges:
         if inside[op] != inside[before]:
-            names = [program.op_names.get(row) or program.variants[program.op_variant[row]].instruction.name
-                     for row in (op, before)]  # fmt: skip
+            names = [
+                program.op_names.get(row) or program.variants[program.op_variant[row]].instruction.name
+                for row in (op, before)
+            ]
             item = diagnose(
                 "NKI404",
                 f"{names[0]} waits for {names[1]}, and a device loop lies between them",

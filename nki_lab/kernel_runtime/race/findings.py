@@ -51,8 +51,10 @@ def _unordered(program: Program, code: str, conflicts: list[Conflict]) -> Diagno
         message = f"core {late} writes bytes of {tensor} that core {early} may not have read yet"
     else:
         message = f"core {late} reads bytes of {tensor} that core {early} may not have written yet"
-    others = [_related(program, item.early[0], f"core {_cores(program, item)[0]} {_verb(item.early_writes)} them here")
-              for item in conflicts[:_MOST_OTHERS]]  # fmt: skip
+    others = [
+        _related(program, item.early[0], f"core {_cores(program, item)[0]} {_verb(item.early_writes)} them here")
+        for item in conflicts[:_MOST_OTHERS]
+    ]
     return _conflict(program, code, first, message, _LIMIT, _remedy(program, first), others)
 
 
@@ -81,15 +83,19 @@ def other_tensor(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Di
         between = _between(program, found)
         about = " and ".join(dict.fromkeys(title(view.buffer) for view in program.views_of(between)))
         yield _conflict(
-            program, "NKI409", found,
+            program,
+            "NKI409",
+            found,
             f"core {late} {_verb(found.late_writes)} bytes of {title(buffer)} that core {early} "
             f"{_verb(found.early_writes)}, and {instruction_name(program, between)} at line "
             f"{program.site_of(between).line} is about {about}",
             "a barrier orders the accesses of its tensor, an exchange those of its tiles",
             f"name the tensor that both cores access: nisa.core_barrier({buffer.name or '...'}, (0, 1))",
-            [_related(program, found.early[0], f"core {early} {_verb(found.early_writes)} them here"),
-             _related(program, between, "the cores meet here")],
-        )  # fmt: skip
+            [
+                _related(program, found.early[0], f"core {early} {_verb(found.early_writes)} them here"),
+                _related(program, between, "the cores meet here"),
+            ],
+        )
 
 
 def _conflict(
@@ -99,10 +105,16 @@ def _conflict(
     buffer, (op, number) = _buffer(program, found), found.late
     operands = zip(program.variant_of(op).names, program.views_of(op), strict=True)
     return finding_at(
-        program, op, code, message, operand=next((name for name, view in operands if view.id == number), ""),
+        program,
+        op,
+        code,
+        message,
+        operand=next((name for name, view in operands if view.id == number), ""),
         note=_bytes(overlap_of(*(program.views[view] for _, view in (found.early, found.late))), buffer.shape),
-        limit=limit, remedy=remedy, related=[*related, *_allocation(program, buffer)],
-    )  # fmt: skip
+        limit=limit,
+        remedy=remedy,
+        related=[*related, *_allocation(program, buffer)],
+    )
 
 
 def _between(program: Program, found: Conflict) -> int:
@@ -134,10 +146,16 @@ def in_one_transfer(program: Program, transfers: Iterable[Transfer]) -> Iterator
             message = f"writes bytes of {tensor} that it also reads"
             remedy = "copy to another tensor, and from there back"
         yield finding_at(
-            program, found.op, code, message, operand="dst", note=note, remedy=remedy,
+            program,
+            found.op,
+            code,
+            message,
+            operand="dst",
+            note=note,
+            remedy=remedy,
             limit="the DMA engines of a core move the rows of a transfer at the same time",
             related=_allocation(program, target.buffer),
-        )  # fmt: skip
+        )
 
 
 def _bytes(found: Overlap | None, shape: tuple[int, ...]) -> str:

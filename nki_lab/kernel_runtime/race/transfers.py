@@ -34,11 +34,18 @@ def self_overlapping(program: Program) -> Iterator[Transfer]:
 
 def _suspects(program: Program) -> Column:
     """DMAs that read and write one tensor, and the first of each kind that writes bytes twice."""
-    twice = np.array([item.engine == "dma" and any(
-        writes_twice(kind.shape, kind.strides)
-        for name, is_out in zip(item.names, item.outs, strict=True)
-        if is_out and (kind := item.use.types[name]) is not None
-    ) for item in program.variants], bool)  # fmt: skip
+    twice = np.array(
+        [
+            item.engine == "dma"
+            and any(
+                writes_twice(kind.shape, kind.strides)
+                for name, is_out in zip(item.names, item.outs, strict=True)
+                if is_out and (kind := item.use.types[name]) is not None
+            )
+            for item in program.variants
+        ],
+        bool,
+    )
     variant = np.frombuffer(program.op_variant, np.uint32)
     accesses = access_columns(program, indices=False)
     rows = np.flatnonzero(program.ops_where(lambda item: item.engine == "dma")[accesses.op])

@@ -131,9 +131,13 @@ def _digest(recording: Recording) -> Digest:
             group = "dma" if lane.kind == "dma" else lane.name
             work[group] = work.get(group, 0) + spent
     return Digest(
-        makespan=recording.makespan, path=path, lanes=_lanes(recording, path, own, held, launch),
-        lines=_lines(recording, path, by_site), work=_sorted(work), waits=_sorted(waits),
-    )  # fmt: skip
+        makespan=recording.makespan,
+        path=path,
+        lanes=_lanes(recording, path, own, held, launch),
+        lines=_lines(recording, path, by_site),
+        work=_sorted(work),
+        waits=_sorted(waits),
+    )
 
 
 def path_of(recording: Recording, launch: int = 0) -> Path:
@@ -157,10 +161,17 @@ def path_of(recording: Recording, launch: int = 0) -> Path:
     throttled = np.minimum(duration - own_work(duration, column["pace"]), until - start)
     setup = np.minimum(column["setup"], start - begin)
     return Path(
-        row=row, lane=column["lane"], begin=begin, work=until - start - throttled, rest=start - begin - setup,
-        setup=setup, throttled=throttled,
-        stall=column["stall"], setup_stall=column["setup_stall"], throttle_reason=column["held"],
-    )  # fmt: skip
+        row=row,
+        lane=column["lane"],
+        begin=begin,
+        work=until - start - throttled,
+        rest=start - begin - setup,
+        setup=setup,
+        throttled=throttled,
+        stall=column["stall"],
+        setup_stall=column["setup_stall"],
+        throttle_reason=column["held"],
+    )
 
 
 def is_by_result(stall: str) -> bool:
@@ -228,11 +239,17 @@ def _lanes(recording: Recording, path: Path, own: Array, held: Array, launch: in
         reasons = {name: time for name, time in _sorted(reasons).items() if time}
         out.append(
             LaneTime(
-                number=lane.number, name=lane.name, kind=lane.kind, core=lane.core, rows=end - first, busy=busy,
-                critical=min(busy, int(critical[lane.number])), waits=reasons,
+                number=lane.number,
+                name=lane.name,
+                kind=lane.kind,
+                core=lane.core,
+                rows=end - first,
+                busy=busy,
+                critical=min(busy, int(critical[lane.number])),
+                waits=reasons,
                 empty=recording.makespan - busy - sum(reasons.values()),
             )
-        )  # fmt: skip
+        )
     return tuple(out)
 
 
@@ -256,11 +273,15 @@ def _lines(recording: Recording, path: Path, by_site: Array) -> tuple[LineTime, 
         np.add.at(waits, (mine, reason), time)
     out = [
         LineTime(
-            file=paths[file], line=place, function=functions[members[0]],
+            file=paths[file],
+            line=place,
+            function=functions[members[0]],
             text=listings[file][place - 1].strip() if 0 < place <= len(listings[file]) else "",
-            rows=int(by_site[0, members].sum()), busy=int(by_site[1, members].sum()), work=int(work[number]),
+            rows=int(by_site[0, members].sum()),
+            busy=int(by_site[1, members].sum()),
+            work=int(work[number]),
             waits=_named(names, waits[number]),
         )
         for number, ((file, place), members) in enumerate(places.items())
-    ]  # fmt: skip
+    ]
     return tuple(sorted(out, key=lambda item: (-item.critical, -item.busy, item.file, item.line)))

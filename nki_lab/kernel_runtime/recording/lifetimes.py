@@ -64,8 +64,12 @@ def in_steps(table: Callable[[str], Columns], step_of: Array) -> dict[str, Array
     writer[has_writer] = rows["lane"][order[first_write[used][has_writer]]]
     iteration = rows["iteration"][order[first[used]]] if len(used) else used
     return {
-        "first": first[used], "last": last[used], "written": written[used], "writer": writer, "iteration": iteration,
-    }  # fmt: skip
+        "first": first[used],
+        "last": last[used],
+        "written": written[used],
+        "writer": writer,
+        "iteration": iteration,
+    }
 
 
 def _filled(count: int, *values: int) -> list[Array]:

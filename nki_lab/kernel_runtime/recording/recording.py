@@ -267,17 +267,24 @@ class Recording:
             detail=self.names[int(ops["detail"][value["op"]])],
             lane=lane.name,
             core=lane.core,
-            start=value["start"], duration=value["duration"], ready=value["ready"],
-            wait=int(self._tables["lane_rows"]["wait"][self._place(number)]), stall=self.stalls[value["stall"]],
-            setup=value["setup"], setup_stall=self.stalls[value["setup_stall"]],
-            efficiency=value["pace"] / schema.FULL_EFFICIENCY, throttle_reason=self.stalls[value["held"]],
+            start=value["start"],
+            duration=value["duration"],
+            ready=value["ready"],
+            wait=int(self._tables["lane_rows"]["wait"][self._place(number)]),
+            stall=self.stalls[value["stall"]],
+            setup=value["setup"],
+            setup_stall=self.stalls[value["setup_stall"]],
+            efficiency=value["pace"] / schema.FULL_EFFICIENCY,
+            throttle_reason=self.stalls[value["held"]],
             file=self._tables["sources"].texts("path")[int(sites["source"][site])] if site >= 0 else "",
             line=int(sites["line"][site]) if site >= 0 else 0,
             function=self.names[int(sites["function"][site])] if site >= 0 else "",
             iteration=self.iteration(number),
-            critical_pred=value["after"], work=value["work"], bytes=value["bytes"],
+            critical_pred=value["after"],
+            work=value["work"],
+            bytes=value["bytes"],
             confidence=CONFIDENCES[value["confidence"]],
-        )  # fmt: skip
+        )
 
     def iteration(self, row: int) -> tuple[tuple[str, int], ...]:
         """Return the loop iterations around a row, outermost first: variable and value."""

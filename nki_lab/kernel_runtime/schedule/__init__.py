@@ -255,17 +255,23 @@ def verify(found: Schedule) -> None:
 
     ops = len(found)
     start, pred = found.start, found.pred.astype(np.int64)
-    require(len(start) == ops + 1 and not start[0] and start[-1] == len(pred) == len(found.kind),
-            "columns of different length")  # fmt: skip
-    require((np.diff(start) >= 0).all() and (pred < ops).all() and (found.kind < len(EDGE_KINDS)).all(),
-            "an edge that leads nowhere")  # fmt: skip
+    require(
+        len(start) == ops + 1 and not start[0] and start[-1] == len(pred) == len(found.kind),
+        "columns of different length",
+    )
+    require(
+        (np.diff(start) >= 0).all() and (pred < ops).all() and (found.kind < len(EDGE_KINDS)).all(),
+        "an edge that leads nowhere",
+    )
     op = np.repeat(np.arange(ops), np.diff(start))
     require((found.lane[op] != found.lane[pred]).all(), "an edge inside a lane")
     require((np.diff(op * ops + pred) > 0).all(), "edges out of order, or twice")
     require(len(found.order) == len(found.lanes), f"{len(found.lanes)} lanes and {len(found.order)} orders")
     for number, (lane, row) in enumerate(zip(found.lanes, found.order, strict=True)):
-        require(np.array_equal(np.sort(row), np.flatnonzero(found.lane == number)),
-                f"{lane.name} does not run each of its ops once")  # fmt: skip
+        require(
+            np.array_equal(np.sort(row), np.flatnonzero(found.lane == number)),
+            f"{lane.name} does not run each of its ops once",
+        )
     order = [row.astype(np.int64) for row in found.order]
     later = np.concatenate([op, *(row[1:] for row in order)])
     earlier = np.concatenate([pred, *(row[:-1] for row in order)])

@@ -83,9 +83,14 @@ def timing_of(
     start, duration, ready, busy, setup, critical_pred = (
         np.array(column, np.int64)
         for column in (
-            columns.start, columns.duration, columns.ready, columns.busy, columns.setup, columns.critical_pred,
+            columns.start,
+            columns.duration,
+            columns.ready,
+            columns.busy,
+            columns.setup,
+            columns.critical_pred,
         )
-    )  # fmt: skip
+    )
     stall, setup_reason, throttle_reason = (
         np.frombuffer(bytes(column), np.uint8)
         for column in (columns.stall, columns.setup_reason, columns.throttle_reason)
@@ -105,18 +110,36 @@ def timing_of(
         )
         lanes.append(
             LaneTime(
-                name=lane.name, kind=lane.kind, core=lane.core, ops=len(rows), busy=int(busy[rows].sum()),
-                stalls=stalls, empty=makespan - int(ends[-1]),
+                name=lane.name,
+                kind=lane.kind,
+                core=lane.core,
+                ops=len(rows),
+                busy=int(busy[rows].sum()),
+                stalls=stalls,
+                empty=makespan - int(ends[-1]),
             )
-        )  # fmt: skip
+        )
     path = path_of(columns, launch, teardown, makespan)
     confidence = np.array([cost.confidence for cost in costs], np.uint8)[variant]
     return Timing(
-        start=start, duration=duration, ready=ready, wait=wait, setup=setup, busy=busy, critical_pred=critical_pred,
-        work=_counts([cost.work for cost in costs], variant), bytes=_counts([cost.bytes for cost in costs], variant),
-        stall=stall, setup_reason=setup_reason, throttle_reason=throttle_reason, confidence=confidence,
-        makespan=makespan, lanes=tuple(lanes), path=path, trust=_trust(program, path, confidence),
-    )  # fmt: skip
+        start=start,
+        duration=duration,
+        ready=ready,
+        wait=wait,
+        setup=setup,
+        busy=busy,
+        critical_pred=critical_pred,
+        work=_counts([cost.work for cost in costs], variant),
+        bytes=_counts([cost.bytes for cost in costs], variant),
+        stall=stall,
+        setup_reason=setup_reason,
+        throttle_reason=throttle_reason,
+        confidence=confidence,
+        makespan=makespan,
+        lanes=tuple(lanes),
+        path=path,
+        trust=_trust(program, path, confidence),
+    )
 
 
 def _counts(values: list[int], variant: NDArray[np.int64]) -> NDArray[np.uint32]:

@@ -64,11 +64,12 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         name = variant.instruction.name
         raise error_of(
             diagnose(
-                "NKI010", f"{name} has no cost: {declared.reason}",
+                "NKI010",
+                f"{name} has no cost: {declared.reason}",
                 limit="the time of a kernel is known where the cost of each of its instructions is",
                 help=f"leave {name} out of what is timed, or run the kernel without timing",
             )
-        )  # fmt: skip
+        )
     cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
     work = variant.instruction.work(variant.use)
@@ -76,11 +77,18 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
         route = variant.instruction.dma_route(variant.use)
         time, trigger = picoseconds(cost.fixed_ns), _trigger(arch, route, cost)
         return VariantCost(
-            interval=time, latency=time, bytes=cost.bytes, work=work, confidence=confidence,
-            engines=_engines(arch, variant), hbm_bytes=_hbm_bytes(variant), generator=route.trigger,
+            interval=time,
+            latency=time,
+            bytes=cost.bytes,
+            work=work,
+            confidence=confidence,
+            engines=_engines(arch, variant),
+            hbm_bytes=_hbm_bytes(variant),
+            generator=route.trigger,
             spaced=cost.descriptor_bytes >= arch.dma_short_descriptor_bytes,
-            trigger=trigger, start_latency=_start_latency(arch, route, variant, trigger),
-        )  # fmt: skip
+            trigger=trigger,
+            start_latency=_start_latency(arch, route, variant, trigger),
+        )
     clock = arch.ghz(variant.engine)
     return VariantCost(
         interval=picoseconds(cost.interval / clock),

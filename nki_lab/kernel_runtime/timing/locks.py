@@ -32,9 +32,14 @@ class Locks:
     """
 
     def __init__(
-        self, program: Program, schedule: Schedule, costs: list[VariantCost], options: Options,
-        allocation: Allocation | None, core: int,
-    ) -> None:  # fmt: skip
+        self,
+        program: Program,
+        schedule: Schedule,
+        costs: list[VariantCost],
+        options: Options,
+        allocation: Allocation | None,
+        core: int,
+    ) -> None:
         self._program = program
         self._allocation = allocation
         self._banks: dict[int, tuple[object, ...]] = {}

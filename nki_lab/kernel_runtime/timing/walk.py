@@ -46,8 +46,13 @@ _DATA: Final = 2
 _CORE: Final = EDGE_KINDS.index("core")
 
 
-def walk(program: Program, schedule: Schedule, options: Options | None = None,
-         allocation: Allocation | None = None, costs: Sequence[VariantCost] | None = None) -> Timing:  # fmt: skip
+def walk(
+    program: Program,
+    schedule: Schedule,
+    options: Options | None = None,
+    allocation: Allocation | None = None,
+    costs: Sequence[VariantCost] | None = None,
+) -> Timing:
     """Times of a scheduled program, with reasons and the critical path.
 
     `options` are the program's own unless given, and `costs` what its variants declare: others tell what would be. The
@@ -95,9 +100,13 @@ class _LaneState:
 
 class _Walk:
     def __init__(
-        self, program: Program, schedule: Schedule, options: Options, allocation: Allocation | None,
+        self,
+        program: Program,
+        schedule: Schedule,
+        options: Options,
+        allocation: Allocation | None,
         costs: list[VariantCost],
-    ) -> None:  # fmt: skip
+    ) -> None:
         arch = program.arch
         self.costs = costs
         self.columns = Columns(len(program))
@@ -124,10 +133,16 @@ class _Walk:
         self._triggers: dict[tuple[str, int], Trigger] = {}
         locks = [Locks(program, schedule, self.costs, options, allocation, core) for core in range(program.cores)]
         self._lanes = [
-            _LaneState(number, lane.core, locks[lane.core], schedule.order[number].data, self.launch,
-                       data_from(lane.name, lane.kind))
+            _LaneState(
+                number,
+                lane.core,
+                locks[lane.core],
+                schedule.order[number].data,
+                self.launch,
+                data_from(lane.name, lane.kind),
+            )
             for number, lane in enumerate(schedule.lanes)
-        ]  # fmt: skip
+        ]
         self._equip(program, schedule, options)
 
     def _equip(self, program: Program, schedule: Schedule, options: Options) -> None:

@@ -234,8 +234,19 @@ def _converted(kind: type[np.generic]) -> OnNumbers:
 
 
 for _name in (
-    "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool_",
-):  # fmt: skip
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "bool_",
+):
     _enter(_name, None, _converted(getattr(np, _name)))
 
 
