@@ -19,6 +19,7 @@ from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.kernel_runtime import vocabulary
 from nki_lab.kernel_runtime.recording import schema
+from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 from nki_lab.widgets import MIME
 from nki_lab.wire import header_types
 from nki_lab.wire.message import MAGIC, VERSION
@@ -76,7 +77,7 @@ def constants() -> dict[str, tuple[str, object, str]]:
         "UNSURE": ("", formatting.UNSURE, "If more than this share of a time is unsure, it is called `ABOUT`."),
         "UNSURE_KINDS": ("readonly Confidence[]", formatting.UNSURE_KINDS, ""),
         "ABOUT": ("", formatting.ABOUT, ""),
-        "SENTENCES": ("", dict(formatting.SENTENCES), "What holds a run back, with places for names and shares."),
+        "NO_INSTRUCTIONS": ("", SENTENCES["empty"], "Stands for an empty run."),
         "LABEL_COLOURS": ("", LABELS, "What is written on a colour: dark or light, whichever reads better."),
         "PACE": ("", schema.FULL_EFFICIENCY, "The pace of a row whose duration is all its own work."),
         "MIME": ("", MIME, "What notebooks keep a run under."),

@@ -16,6 +16,7 @@ import type {
   PathTime,
   Rows,
   Run,
+  Sentence,
   Site,
   Source,
   Span,
@@ -55,6 +56,7 @@ export class LoadedRun implements Run {
   readonly capacity: Run['capacity'];
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
+  readonly bottlenecks: readonly Sentence[];
   readonly lines: readonly LineShare[];
 
   private readonly names: readonly string[];
@@ -88,6 +90,7 @@ export class LoadedRun implements Run {
     this.capacity = header.capacity;
     this.path = header.path;
     this.laneTimes = header.lane_times;
+    this.bottlenecks = header.bottlenecks ?? [];
     const whole = Math.max(header.makespan, 1);
     this.lines = header.lines.map(line => ({ ...line, share: line.critical / whole }));
     this.names = header.names;

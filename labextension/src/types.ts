@@ -13,12 +13,14 @@ import type {
   LaneTime,
   LineTime,
   Memory,
+  Part,
   PathTime,
   Role,
+  Sentence,
   Source,
 } from './_generated/schema';
 
-export type { Finding, Hue, LaneTime, PathTime, Source };
+export type { Finding, Hue, LaneTime, Part, PathTime, Sentence, Source };
 
 /** An engine or a DMA queue, in drawing order. */
 export interface Lane {
@@ -202,6 +204,8 @@ export interface Run {
   /** Sums of the whole run, as the message's header has them (`path`, `lane_times`). */
   readonly path: PathTime;
   readonly laneTimes: readonly LaneTime[];
+  /** What holds the run back, the most important first. */
+  readonly bottlenecks: readonly Sentence[];
   /** True if `step` is loaded. */
   has(step: number): boolean;
   /** True if every row between two times is loaded; else bars are not to be had there and `buckets` are spread evenly

@@ -1,36 +1,36 @@
 import { describe, expect, it } from 'vitest';
 
-import { headline } from '../src/headline';
+import { headline, said } from '../src/headline';
 import type { Run } from '../src/types';
 import * as words from '../src/words';
 import { shellRun } from './shell_runs';
 
-const said = (run: Run): string =>
+const text = (run: Run): string =>
   headline(run)
-    .map(parts => parts.map(part => part.text).join(''))
+    .map(parts => parts.map(part => said(run, part).text).join(''))
     .join(' ');
 
 describe('the headline', () => {
-  it('names the largest part of the critical path, and who waits for it', () => {
-    expect(said(shellRun())).toBe('DMA is on the critical path 48\u00a0% of the time. Tensor waits for k.');
+  it('is the first sentences of the message, with the tile that a step waits for', () => {
+    expect(text(shellRun())).toBe('DMA is on the critical path 48\u00a0% of the time. Tensor waits for k.');
   });
 
-  it('names the wait where that is larger, and the line that costs most', () => {
-    const path = { work: { tensor: 400_000 }, waits: { 'dma trigger': 600_000 } };
-    expect(said(shellRun({ header: { path } }))).toBe(
-      'The critical path waits 60\u00a0% of the time for DMA descriptors to be made. Line 4 costs most: 60\u00a0%.',
-    );
+  it('keeps the words of the message where the step is not loaded', () => {
+    const parts = [{ text: 'Tensor waits for ' }, { text: 'data from DMA', waiting: 70 }, { text: '.' }];
+    expect(text(shellRun({ header: { bottlenecks: [{ parts }] } }))).toBe('Tensor waits for data from DMA.');
   });
 
-  it('has something to say of nothing', () => {
-    expect(said(shellRun({ rows: [], header: { makespan: 0, lines: [] } }))).toBe('No instruction was recorded.');
+  it('is empty in a message of an earlier version', () => {
+    expect(text(shellRun({ header: { bottlenecks: undefined } }))).toBe('');
   });
 
-  it('links to the step that waits', () => {
-    const link = headline(shellRun())
+  it('shows a tile as code', () => {
+    const run = shellRun();
+    const part = headline(run)
       .flat()
-      .find(part => part.code);
-    expect(link).toMatchObject({ text: 'k', step: 1 });
+      .find(part => part.waiting !== undefined);
+    expect(part).toMatchObject({ waiting: 1 });
+    expect(said(run, part!)).toEqual({ text: 'k', code: true });
   });
 });
 

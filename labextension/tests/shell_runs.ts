@@ -35,6 +35,11 @@ export function shellRun(given: RunGiven = {}): LoadedRun {
       findings: [FINDING],
       makespan: 1_000_000,
       path: { work: { dma: 480_000, tensor: 400_000 }, waits: { launch: 120_000 } },
+      bottlenecks: [
+        { parts: [{ text: 'DMA', hue: 'dma' }, { text: ' is on the critical path ' }, { share: 0.48 }, { text: ' of the time.' }] },
+        { parts: [{ text: 'Tensor', hue: 'tensor' }, { text: ' waits for ' }, { text: 'data from DMA', waiting: 1 }, { text: '.' }] },
+        { parts: [{ text: 'Line 4', source: 0, line: 4 }, { text: ' costs most: ' }, { share: 0.6 }, { text: '.' }] },
+      ], // prettier-ignore
       lines: [
         { source: 0, line: 4, critical: 600_000, busy: 400_000, rows: 2, lane: 0 },
         { source: 0, line: 3, critical: 200_000, busy: 200_000, rows: 2, lane: 2 },

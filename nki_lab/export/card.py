@@ -32,7 +32,7 @@ def card(recording: Recording, png: bytes, note: str = "") -> str:
     if "fault" in summary:
         parts.append("up to the fault")
     head = f"<b>{escape(str(summary.get('kernel') or 'kernel'))}</b> {escape(' · '.join(filter(None, parts)))}"
-    sentences = " ".join(formatting.held_back(times))
+    sentences = " ".join(formatting.held_back(recording))
     peaks = [
         f"{space} {formatting.size(peak)}{f' of {formatting.size(capacity)}' if capacity else ''}"
         for space, peak, capacity in capacities(summary)

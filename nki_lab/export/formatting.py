@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Any, Final
 
-from nki_lab.kernel_runtime.recording.digest import Digest, LaneTime
-from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, KINDS, STALL_OF
+from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.bottlenecks import Part, bottlenecks
+from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
 
 THIN: Final = "\u202f"
 """Stands between thousands: a narrow space that does not break."""
@@ -32,19 +32,6 @@ UNSURE: Final = 0.25
 
 UNSURE_KINDS: Final = ("inferred", "guess")
 ABOUT: Final = "about "
-SENTENCES: Final = MappingProxyType(
-    {
-        "empty": "No instruction was recorded.",
-        "instant": "No instruction takes any time.",
-        "nothing": "Nothing is on the critical path.",
-        "works": "{what} is on the critical path {share} of the time.",
-        "path_waits": "The critical path waits {share} of the time for {what}.",
-        "lane_waits": "{lane} waits {share} of the time for {what}.",
-        "waits_for": "{lane} waits for {what}.",
-        "line": "{line} costs most: {share}.",
-    }
-)
-"""Sentences about bottlenecks, with places for names and shares."""
 
 
 def duration(picoseconds: int) -> str:
@@ -91,50 +78,21 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def lane_name(lane: LaneTime, cores: int = 1) -> str:
-    """An engine or a queue by name, with its core where there are several."""
-    first, space, rest = lane.name.partition(" ")
-    name = f"{KINDS.get(first, first)}{space}{rest}"
-    return f"{name}, core {lane.core}" if cores > 1 else name
-
-
-def reason(name: str) -> str:
-    """Return the cause of a wait: "data from Vector", "DMA transfers to start"."""
-    return STALL_OF[name].label if name in STALL_OF else name
-
-
 def file_name(file: str) -> str:
     """Return the short form of a source file: its name, or "a cell" for one of a notebook, whose file has a number."""
     path = PurePath(file)
     return "a cell" if path.parent.name.startswith("ipykernel_") else path.name
 
 
-def held_back(times: Digest) -> list[str]:
+def held_back(recording: Recording) -> list[str]:
     """Return the bottlenecks of a run as sentences, the most important first."""
-    if not times.makespan:
-        return [SENTENCES["instant"]]
-    out = [_largest(times)]
-    if times.lines and times.lines[0].critical:
-        line = times.lines[0]
-        where = f"Line {line.line} of {file_name(line.file)}"
-        out.append(SENTENCES["line"].format(line=where, share=share(ratio(line.critical, times.makespan))))
-    engines = [lane for lane in times.lanes if lane.kind == "engine" and lane.busy and lane.waits]
-    if engines:
-        lane = max(engines, key=lambda item: next(iter(item.waits.values())))
-        name, time = next(iter(lane.waits.items()))
-        part = share(ratio(time, times.makespan))
-        out.append(SENTENCES["lane_waits"].format(lane=lane_name(lane), share=part, what=reason(name)))
-    return out
+    return ["".join(map(_text, sentence)) for sentence in bottlenecks(recording)]
 
 
-def _largest(times: Digest) -> str:
-    """The largest part of the critical path."""
-    work = next(iter(times.work.items()), ("", 0))
-    wait = next(iter(times.waits.items()), ("", 0))
-    part = share(ratio(max(work[1], wait[1]), times.makespan))
-    if work[1] >= wait[1]:
-        return SENTENCES["works"].format(what=KINDS.get(work[0], work[0]), share=part)
-    return SENTENCES["path_waits"].format(what=reason(wait[0]), share=part)
+def _text(part: Part) -> str:
+    if part.share is not None:
+        return share(part.share)
+    return f"{part.text} of {file_name(part.file)}" if part.file else part.text
 
 
 def confidence(summary: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:

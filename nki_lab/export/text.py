@@ -14,7 +14,7 @@ from nki_lab.export.formatting import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
 from nki_lab.kernel_runtime.recording.digest import Digest, digest, own_work
-from nki_lab.kernel_runtime.vocabulary import KINDS
+from nki_lab.kernel_runtime.vocabulary import KINDS, reason
 
 LINES: Final = 10
 """The number of causes, of instructions and of lines in their lists, the longest times first."""
@@ -60,7 +60,7 @@ def _head(recording: Recording, times: Digest) -> Iterator[str]:
         yield f"with {', '.join(f'{option}={value!r}' for option, value in options.items())}"
     if sure := formatting.confidence_text(summary):
         yield f"critical path: {sure}"
-    yield from formatting.held_back(times)
+    yield from formatting.held_back(recording)
 
 
 def _numbers(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _lanes(times: Digest) -> str:
 
 def _causes(times: Digest) -> str:
     found = [(f"{KINDS.get(name, name)} works", time) for name, time in times.work.items()]
-    found += [(f"waits for {formatting.reason(name)}", time) for name, time in times.waits.items()]
+    found += [(f"waits for {reason(name)}", time) for name, time in times.waits.items()]
     found.sort(key=lambda item: -item[1])
     lines = [(what, duration(time), share(ratio(time, times.makespan))) for what, time in found[:LINES]]
     return table(("critical path", "time", "share"), lines, left=(0,))

@@ -137,3 +137,15 @@ def kind_of_lane(name: str, kind: str) -> str:
 def kind_of_stall(name: str) -> str:
     """The kind that a reason to wait names; `NO_KIND` where only the row that waits could tell."""
     return STALL_OF[name].kind or NO_KIND if name in STALL_OF else NO_KIND
+
+
+def lane_label(name: str, core: int = 0, cores: int = 1) -> str:
+    """An engine or a queue by name, "DMA q0 sync", with its core where there are several."""
+    first, space, rest = name.partition(" ")
+    label = f"{KINDS.get(first, first)}{space}{rest}"
+    return f"{label}, core {core}" if cores > 1 else label
+
+
+def reason(name: str) -> str:
+    """Return the cause of a wait: "data from Vector", "DMA transfers to start"."""
+    return STALL_OF[name].label if name in STALL_OF else name

@@ -56,7 +56,7 @@ class Messages:
     def _whole(self) -> tuple[Header, Tables]:
         names = Names(self.recording)
         fault = int(self._steps.step_of[self._fault]) if 0 <= self._fault < len(self) else -1
-        return header(self.recording, names, fault), tables(self._steps, names)
+        return header(self.recording, names, fault, self._steps.step_of), tables(self._steps, names)
 
     def opening(self) -> bytes:
         """Everything but the rows, with sums of every lane in their place."""

@@ -75,11 +75,32 @@ class LineTime(TypedDict):
     lane: int
 
 
+class Part(TypedDict):
+    """A part of a sentence: `text`, or a `share` of 1 in its place.
+
+    Where the text names a lane, `hue` is its kind. `waiting` is the step that waits for what the text names, `line` the
+    line of the source file `source`.
+    """
+
+    text: NotRequired[str]
+    share: NotRequired[float]
+    hue: NotRequired[str]
+    waiting: NotRequired[int]
+    source: NotRequired[int]
+    line: NotRequired[int]
+
+
+class Sentence(TypedDict):
+    """A sentence about what holds the run back."""
+
+    parts: list[Part]
+
+
 class Header(TypedDict):
     """The words and single numbers of a message about a whole run.
 
-    `fault` is the step at which the run failed, -1: it did not. Stretches of the table `zoom`, where there is one, are
-    2 to the power `zoom_shift` picoseconds wide.
+    `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
+    Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
     """
 
     kernel: str
@@ -97,4 +118,5 @@ class Header(TypedDict):
     path: PathTime
     lane_times: list[LaneTime]
     lines: list[LineTime]
+    bottlenecks: NotRequired[list[Sentence]]
     zoom_shift: NotRequired[int]

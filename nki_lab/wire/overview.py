@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 import numpy as np
 
 from nki_lab.isa.arch import TARGETS
-from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording import Recording, bottlenecks
 from nki_lab.kernel_runtime.recording.columns import Array, whole
 from nki_lab.kernel_runtime.recording.digest import Digest, digest
 from nki_lab.kernel_runtime.recording.lifetimes import in_steps
-from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime
+from nki_lab.wire.header_types import Capacity, Finding, Header, LineTime, Part
 from nki_lab.wire.rows import Steps, Tables
 
 TABLES: Final = {
@@ -63,8 +63,9 @@ def _assigned(recording: Recording, site: int) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def header(recording: Recording, names: Names, fault: int) -> Header:
-    """Return the texts and single numbers of a run. `fault` is the step at which it failed, -1: it did not."""
+def header(recording: Recording, names: Names, fault: int, step_of: Array) -> Header:
+    """Return the texts and single numbers of a run. `fault` is the step at which it failed, -1: it did not; `step_of`
+    has the step of each row."""
     summary = {name: value for name, value in recording.summary.items() if name != "diagnostics"}
     recorded = recording.summary.get("diagnostics")
     sources = recording.table("sources")
@@ -86,12 +87,27 @@ def header(recording: Recording, names: Names, fault: int) -> Header:
         "summary": summary,
         "findings": list(cast("Iterable[Finding]", recorded if isinstance(recorded, Iterable) else ())),
         "path": {"work": times.work, "waits": times.waits},
+        "bottlenecks": [
+            {"parts": [_part(part, sources.texts("path"), step_of) for part in sentence]}
+            for sentence in bottlenecks.bottlenecks(recording)
+        ],
         "lane_times": [
             {"busy": lane.busy, "critical": lane.critical, "waits": lane.waits, "empty": lane.empty, "rows": lane.rows}
             for lane in times.lanes
         ],
         "lines": _lines(recording, times),
     }
+
+
+def _part(part: bottlenecks.Part, paths: Sequence[str], step_of: Array) -> Part:
+    out: Part = {"text": part.text} if part.share is None else {"share": part.share}
+    if part.kind:
+        out["hue"] = part.kind
+    if part.row >= 0:
+        out["waiting"] = int(step_of[part.row])
+    if part.line:
+        out |= {"source": paths.index(part.file), "line": part.line}
+    return out
 
 
 def capacity(target: str) -> Capacity:

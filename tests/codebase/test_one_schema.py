@@ -10,6 +10,7 @@ from pathlib import Path
 from nki_lab.export import formatting
 from nki_lab.export.colours import COLOURS, LABELS
 from nki_lab.kernel_runtime import vocabulary
+from nki_lab.kernel_runtime.recording.bottlenecks import SENTENCES
 
 LITERAL = re.compile(r"'((?:[^'\\\n]|\\.)*)'|\"((?:[^\"\\\n]|\\.)*)\"|`((?:[^`\\]|\\.)*)`")
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:'\"`])//[^\n]*", re.DOTALL)
@@ -32,7 +33,7 @@ def labels() -> set[str]:
     """Every label of the schema that is not the name of a member as well."""
     stalls = {text for stall in vocabulary.STALLS for text in (stall.label, stall.short)}
     edges = {edge.label for edge in vocabulary.DEPENDENCES}
-    tables = (vocabulary.KINDS, vocabulary.ROLE_LABELS, vocabulary.MEMORIES, formatting.SENTENCES)
+    tables = (vocabulary.KINDS, vocabulary.ROLE_LABELS, vocabulary.MEMORIES, SENTENCES)
     others = {text for table in tables for text in table.values()}
     members = {*vocabulary.STALL_REASONS, *vocabulary.EDGE_KINDS}
     return (stalls | edges | others | {vocabulary.DATA_FROM, formatting.THIN, formatting.ABOUT}) - members

@@ -136,7 +136,7 @@ def test_any_recording_has_a_page(recording: Recording) -> None:
 def test_a_run_without_instructions_has_a_page() -> None:
     page = check(html(Recording({}, {"kernel": "empty", "target": "trn2"})))
     assert page.header["steps"] == 0
-    assert "No instruction takes any time." in page.text
+    assert "No instruction was recorded." in page.text
 
 
 def test_a_failed_run_says_where_it_stopped() -> None:

@@ -39,7 +39,6 @@ with precise=False
 critical path: 25 % documented · 75 guess
 Tensor is on the critical path 68 % of the time.
 Line 3 of matmul.py costs most: 70 %.
-Tensor waits 30 % of the time for data from DMA.
 
 SBUF  1 KiB of 224 KiB in the fullest partition
 HBM   2 KiB read; MFU 12 %

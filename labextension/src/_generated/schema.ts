@@ -139,17 +139,8 @@ export const UNSURE_KINDS: readonly Confidence[] = ['inferred', 'guess'];
 
 export const ABOUT = 'about ';
 
-/** What holds a run back, with places for names and shares. */
-export const SENTENCES = {
-  empty: 'No instruction was recorded.',
-  instant: 'No instruction takes any time.',
-  nothing: 'Nothing is on the critical path.',
-  works: '{what} is on the critical path {share} of the time.',
-  path_waits: 'The critical path waits {share} of the time for {what}.',
-  lane_waits: '{lane} waits {share} of the time for {what}.',
-  waits_for: '{lane} waits for {what}.',
-  line: '{line} costs most: {share}.',
-} as const;
+/** Stands for an empty run. */
+export const NO_INSTRUCTIONS = 'No instruction was recorded.';
 
 /** What is written on a colour: dark or light, whichever reads better. */
 export const LABEL_COLOURS = ['#101216', '#ffffff'] as const;
@@ -276,10 +267,30 @@ export interface LineTime {
 }
 
 /**
+ * A part of a sentence: `text`, or a `share` of 1 in its place.
+ *
+ * Where the text names a lane, `hue` is its kind. `waiting` is the step that waits for what the text names, `line` the
+ * line of the source file `source`.
+ */
+export interface Part {
+  readonly text?: string;
+  readonly share?: number;
+  readonly hue?: string;
+  readonly waiting?: number;
+  readonly source?: number;
+  readonly line?: number;
+}
+
+/** A sentence about what holds the run back. */
+export interface Sentence {
+  readonly parts: readonly Part[];
+}
+
+/**
  * The words and single numbers of a message about a whole run.
  *
- * `fault` is the step at which the run failed, -1: it did not. Stretches of the table `zoom`, where there is one, are 2
- * to the power `zoom_shift` picoseconds wide.
+ * `fault` is the step at which the run failed, -1: it did not. Messages of older versions have no `bottlenecks`.
+ * Stretches of the table `zoom`, where there is one, are 2 to the power `zoom_shift` picoseconds wide.
  */
 export interface Header {
   readonly kernel: string;
@@ -297,5 +308,6 @@ export interface Header {
   readonly path: PathTime;
   readonly lane_times: readonly LaneTime[];
   readonly lines: readonly LineTime[];
+  readonly bottlenecks?: readonly Sentence[];
   readonly zoom_shift?: number;
 }

@@ -2,12 +2,11 @@
 import { ABOUT, MEMORY_LABELS } from '../_generated/schema';
 import { el, uniqueId } from '../dom';
 import * as format from '../format';
-import { headline } from '../headline';
-import type { Part } from '../headline';
+import { headline, said } from '../headline';
 import { icon } from '../icons';
 import { toLine } from '../lines';
 import { rest, rove } from '../roving';
-import type { Context, Finding, Run, State, View } from '../types';
+import type { Context, Finding, Part, Run, State, View } from '../types';
 import * as words from '../words';
 import { hasPlace, ranked, severityIcon, toFinding } from './findings';
 
@@ -146,21 +145,18 @@ function sentence(context: Context): Node[] {
 }
 
 function partNode({ store, run }: Context, part: Part): Node {
-  const { step, line } = part;
-  if (step !== undefined || line !== undefined) {
+  const { waiting, source, line } = part;
+  const { text, code } = said(run, part);
+  if (waiting !== undefined || line !== undefined) {
     const go = (): void => {
       store.set({ tab: 'explore' });
-      if (step !== undefined) store.select(step);
-      else if (line) toLine(run, store, line);
+      if (waiting !== undefined) store.select(waiting);
+      else if (source !== undefined && line !== undefined) toLine(run, store, { source, line });
     };
-    return el(
-      'button',
-      { type: 'button', class: part.code ? 'nki-link nki-code' : 'nki-link', on: { click: go } },
-      part.text,
-    );
+    return el('button', { type: 'button', class: code ? 'nki-link nki-code' : 'nki-link', on: { click: go } }, text);
   }
-  if (part.hue) return el('b', { class: 'nki-hue-text', style: { '--hue': `var(--nki-${part.hue})` } }, part.text);
-  return document.createTextNode(part.text);
+  if (part.hue) return el('b', { class: 'nki-hue-text', style: { '--hue': `var(--nki-${part.hue})` } }, text);
+  return document.createTextNode(text);
 }
 
 function chips(context: Context): HTMLElement | null {

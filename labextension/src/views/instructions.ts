@@ -1,5 +1,5 @@
 /** All instructions as a table: filtered, sorted, with the selection in sight. */
-import { SENTENCES } from '../_generated/schema';
+import { NO_INSTRUCTIONS } from '../_generated/schema';
 import { el, setAttribute, setText, uniqueId } from '../dom';
 import { HELP, SYNTAX, parseFilter } from '../filter';
 import * as format from '../format';
@@ -224,7 +224,7 @@ class Instructions implements InstructionsView {
     setText(this.said, `${amount}, ${BY[this.sort.column]}`);
     const { first, fits } = this.virtual.inSight();
     const last = Math.max(Math.min(first + fits, count), first + 1);
-    const none = total ? 'No instruction matches.' : SENTENCES.empty;
+    const none = total ? 'No instruction matches.' : NO_INSTRUCTIONS;
     setText(this.foot, problem || (count ? `${format.range(first + 1, last)} of ${format.count(count)}` : none));
     this.foot.classList.toggle('nki-problem', problem !== '');
     this.virtual.element.setAttribute('aria-rowcount', String(count + 1));

@@ -1,0 +1,97 @@
+"""The sentences that say what holds a run back; reports and pages show the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from nki_lab.kernel_runtime.recording.columns import whole
+from nki_lab.kernel_runtime.recording.digest import Digest, digest
+from nki_lab.kernel_runtime.recording.recording import Recording
+from nki_lab.kernel_runtime.vocabulary import DATA_FROM, KINDS, NO_KIND, kind_of_lane, kind_of_stall, lane_label, reason
+
+SENTENCES: Final = {
+    "empty": "No instruction was recorded.",
+    "instant": "No instruction takes any time.",
+    "nothing": "Nothing is on the critical path.",
+    "works": "{what} is on the critical path {share} of the time.",
+    "path_waits": "The critical path waits {share} of the time for {what}.",
+    "waits_for": "{lane} waits for {what}.",
+    "line": "{line} costs most: {share}.",
+}
+"""Sentences with places for parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a sentence: plain `text`, or a `share` of 1 in place of text.
+
+    `kind` is the kind of lane that the text names. `row` is the instruction that waits for what the text names, `file`
+    and `line` the line of source.
+    """
+
+    text: str = ""
+    share: float | None = None
+    kind: str = ""
+    row: int = -1
+    file: str = ""
+    line: int = 0
+
+
+Sentence = tuple[Part, ...]
+
+
+def bottlenecks(recording: Recording) -> tuple[Sentence, ...]:
+    """Return the sentences, the most important first; at least one.
+
+    The largest part of the critical path is named first. Where that is work, the lane follows that waits longest on
+    the path for the results of it; then the line of source that costs most of the path.
+    """
+    times = digest(recording)
+    if not len(recording):
+        return (_sentence("empty"),)
+    if not times.makespan:
+        return (_sentence("instant"),)
+    out = []
+    work, wait = (next(iter(parts.items()), ("", 0)) for parts in (times.work, times.waits))
+    if max(work[1], wait[1]) == 0:
+        return (_sentence("nothing"),)
+    share = Part(share=max(work[1], wait[1]) / times.makespan)
+    if work[1] >= wait[1]:
+        kind = work[0] if work[0] in KINDS else NO_KIND
+        out.append(_sentence("works", what=Part(text=KINDS.get(work[0], work[0]), kind=kind), share=share))
+        out += _waiting(recording, times, work[0])
+    else:
+        out.append(_sentence("path_waits", what=Part(text=reason(wait[0]), kind=kind_of_stall(wait[0])), share=share))
+    if times.lines and times.lines[0].critical:
+        line = times.lines[0]
+        where = Part(text=f"Line {line.line}", file=line.file, line=line.line)
+        out.append(_sentence("line", line=where, share=Part(share=line.critical / times.makespan)))
+    return tuple(out)
+
+
+def _sentence(name: str, **places: Part) -> Sentence:
+    """A sentence with parts in its places."""
+    pieces = SENTENCES[name].replace("{", "}").split("}")
+    return tuple(places[piece] if at % 2 else Part(text=piece) for at, piece in enumerate(pieces) if piece)
+
+
+def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:
+    """Name the lane and the line of source that wait longest on the critical path for the results of a kind of lane."""
+    path, name = times.path, DATA_FROM + kind
+    if name not in recording.stalls:
+        return []
+    waits = np.flatnonzero((path.stall == recording.stalls.index(name)) & (path.rest > 0))
+    if not len(waits):
+        return []
+    row, rest = path.row[waits], path.rest[waits]
+    site = whole(recording.rows["site"])[row].astype(np.int64) + 1
+    groups, group = np.unique(path.lane[waits] * (int(site.max()) + 1) + site, return_inverse=True)
+    mine = group == np.bincount(group, weights=rest, minlength=len(groups)).argmax()
+    longest = int(row[mine][rest[mine].argmax()])
+    lane = recording.lanes[int(recording.rows["lane"][longest])]
+    label = lane_label(lane.name, lane.core, len({item.core for item in recording.lanes}))
+    what = Part(text=reason(name), row=longest)
+    return [_sentence("waits_for", lane=Part(text=label, kind=kind_of_lane(lane.name, lane.kind)), what=what)]
