@@ -1,13 +1,13 @@
-/** The passes of loops: which values a loop takes around a step, and how to get to the same place in another pass. */
+/** The iterations of loops around a step, and how to get to the same place in another one. */
 import { firstFrom } from './lines';
-import type { LoopPass, Run } from './types';
+import type { LoopIteration, Run } from './types';
 
 /** A loop around a step, or where no loops are known the steps of its line. */
 export interface Level {
   readonly name: string;
-  /** "i = 3", "pass 5". */
+  /** "i = 3", "iteration 5". */
   readonly label: string;
-  /** Passes, within the same passes of the loops around it. */
+  /** Iterations, within the same iterations of the loops around it. */
   readonly count: number;
   /** Which of them this is, from 0. */
   readonly place: number;
@@ -21,7 +21,7 @@ interface Node {
 export interface Loops {
   /** The loops around a step, outermost first. */
   levels(step: number): readonly Level[];
-  /** The step in pass `place` of loop `level`, at the same line if there is one; -1: none. */
+  /** The step in iteration `place` of loop `level`, at the same line if there is one; -1: none. */
   move(step: number, level: number, place: number): number;
 }
 
@@ -31,13 +31,13 @@ export function createLoops(run: Run): Loops {
   const build = (): Map<string, Node> => {
     const found = new Map<string, Set<number>>();
     const seen = new Set<number>();
-    const { first, count, iteration } = run.rows;
+    const { first, count, iteration: iterations } = run.rows;
     for (let place = 0; place < count; place += 1) {
-      const pass = iteration[place];
-      if (pass < 0 || seen.has(pass)) continue;
-      seen.add(pass);
+      const iteration = iterations[place];
+      if (iteration < 0 || seen.has(iteration)) continue;
+      seen.add(iteration);
       let around = '';
-      for (const { loop, value } of run.passes(first + place)) {
+      for (const { loop, value } of run.iterations(first + place)) {
         const key = `${around}/${loop}`;
         const values = found.get(key) ?? new Set();
         values.add(value);
@@ -51,7 +51,7 @@ export function createLoops(run: Run): Loops {
   const valuesOf = (step: number): readonly (readonly number[])[] => {
     nodes ??= build();
     let around = '';
-    return run.passes(step).map(({ loop, value }) => {
+    return run.iterations(step).map(({ loop, value }) => {
       const key = `${around}/${loop}`;
       around = `${key}=${value}`;
       return nodes?.get(key)?.values ?? [value];
@@ -63,7 +63,7 @@ export function createLoops(run: Run): Loops {
       if (!run.has(step)) return [];
       if (!isInLoop(step)) return lineLevel(run, step);
       const values = valuesOf(step);
-      return run.passes(step).map(({ loop, value }, level) => ({
+      return run.iterations(step).map(({ loop, value }, level) => ({
         name: loop,
         label: `${loop} = ${value}`,
         count: values[level].length,
@@ -73,7 +73,9 @@ export function createLoops(run: Run): Loops {
     move(step, level, place) {
       if (!isInLoop(step)) return lineSteps(run, step)[place] ?? -1;
       const value = valuesOf(step)[level][place];
-      const wanted = run.passes(step).map((pass, at) => (at === level ? { loop: pass.loop, value } : pass));
+      const wanted = run
+        .iterations(step)
+        .map((iteration, at) => (at === level ? { loop: iteration.loop, value } : iteration));
       return nearest(run, step, wanted, level);
     },
   };
@@ -89,24 +91,24 @@ function lineLevel(run: Run, step: number): readonly Level[] {
   const steps = lineSteps(run, step);
   if (steps.length < 2) return [];
   const place = firstFrom(steps, step);
-  return [{ name: 'line', label: `pass ${place + 1}`, count: steps.length, place }];
+  return [{ name: 'line', label: `iteration ${place + 1}`, count: steps.length, place }];
 }
 
-/** The step that agrees with the most of the wanted passes, the first `level + 1` of them in any case. */
-function nearest(run: Run, step: number, wanted: readonly LoopPass[], level: number): number {
-  const { first, count, iteration, site } = run.rows;
+/** The step that agrees with the most of the wanted iterations, the first `level + 1` of them in any case. */
+function nearest(run: Run, step: number, wanted: readonly LoopIteration[], level: number): number {
+  const { first, count, iteration: iterations, site } = run.rows;
   const here = site[step - first];
   const scores = new Map<number, number>();
   let best = -1;
   let most = 0;
   for (let place = 0; place < count; place += 1) {
-    const pass = iteration[place];
-    if (pass < 0) continue;
-    let score = scores.get(pass);
+    const iteration = iterations[place];
+    if (iteration < 0) continue;
+    let score = scores.get(iteration);
     if (score === undefined) {
-      const agreed = agreement(run.passes(first + place), wanted);
+      const agreed = agreement(run.iterations(first + place), wanted);
       score = agreed > level ? agreed : 0;
-      scores.set(pass, score);
+      scores.set(iteration, score);
     }
     if (!score) continue;
     const full = 2 * score + (site[place] === here ? 1 : 0);
@@ -118,11 +120,11 @@ function nearest(run: Run, step: number, wanted: readonly LoopPass[], level: num
   return best;
 }
 
-/** How many of the passes agree, from the outside in. */
-function agreement(passes: readonly LoopPass[], wanted: readonly LoopPass[]): number {
+/** How many of the iterations agree, from the outside in. */
+function agreement(iterations: readonly LoopIteration[], wanted: readonly LoopIteration[]): number {
   let same = 0;
-  while (same < passes.length && same < wanted.length) {
-    if (passes[same].loop !== wanted[same].loop || passes[same].value !== wanted[same].value) break;
+  while (same < iterations.length && same < wanted.length) {
+    if (iterations[same].loop !== wanted[same].loop || iterations[same].value !== wanted[same].value) break;
     same += 1;
   }
   return same;

@@ -11,7 +11,7 @@ import type {
   Lane,
   LaneTime,
   LineShare,
-  LoopPass,
+  LoopIteration,
   Op,
   PathTime,
   Rows,
@@ -61,7 +61,7 @@ export class LoadedRun implements Run {
 
   private readonly names: readonly string[];
   private readonly ops: { readonly name: Numbers; readonly detail: Numbers; readonly unit: Numbers | null };
-  private readonly passTable: Record<'parent' | 'loop' | 'value', Numbers>;
+  private readonly iterationTable: Record<'parent' | 'loop' | 'value', Numbers>;
   private readonly memory: Memory;
   private readonly sites: Sites;
   private readonly zoom: ZoomSums | null;
@@ -100,14 +100,14 @@ export class LoadedRun implements Run {
       // Notebooks keep messages of earlier versions, which have none.
       unit: message.has('ops', 'work_unit') ? message.column('ops', 'work_unit') : null,
     };
-    this.passTable = {
+    this.iterationTable = {
       parent: message.column('iterations', 'parent'),
       loop: message.column('iterations', 'loop'),
       value: message.column('iterations', 'value'),
     };
     this.sites = new Sites(message, header.names, header.sources);
     this.siteLines = this.sites.lines();
-    this.memory = new Memory(message, header.names, iteration => this.passesFrom(iteration));
+    this.memory = new Memory(message, header.names, innermost => this.iterationsFrom(innermost));
     this.zoom = message.has('zoom') ? new ZoomSums(message, this.lanes.length, header.zoom_shift ?? 0) : null;
     this.replace(message);
   }
@@ -195,14 +195,14 @@ export class LoadedRun implements Run {
     return this.site(this.rows.site[this.at(step)]);
   }
 
-  passes(step: number): readonly LoopPass[] {
-    return this.passesFrom(this.rows.iteration[this.at(step)]);
+  iterations(step: number): readonly LoopIteration[] {
+    return this.iterationsFrom(this.rows.iteration[this.at(step)]);
   }
 
-  private passesFrom(iteration: number): LoopPass[] {
-    const { parent, loop, value } = this.passTable;
-    const out: LoopPass[] = [];
-    for (let place = iteration; place >= 0; place = parent[place]!)
+  private iterationsFrom(innermost: number): LoopIteration[] {
+    const { parent, loop, value } = this.iterationTable;
+    const out: LoopIteration[] = [];
+    for (let place = innermost; place >= 0; place = parent[place]!)
       out.unshift({ loop: this.names[loop[place]], value: value[place] });
     return out;
   }

@@ -83,7 +83,9 @@ export function faultBanner(context: Context): HTMLElement | null {
   const site = run.has(run.fault) ? run.siteOf(run.fault) : null;
   const source = finding ? sourceOf(run, finding) : (site?.source ?? -1);
   const line = finding && finding.line > 0 ? finding.line : (site?.line ?? 0);
-  const passes = run.has(run.fault) ? run.passes(run.fault).map(pass => `${pass.loop} = ${pass.value}`) : [];
+  const iterations = run.has(run.fault)
+    ? run.iterations(run.fault).map(iteration => `${iteration.loop} = ${iteration.value}`)
+    : [];
   const where = el('p', {});
   if (line > 0 && source >= 0) {
     const link = el(
@@ -91,7 +93,7 @@ export function faultBanner(context: Context): HTMLElement | null {
       { type: 'button', class: 'nki-link', on: { click: () => toLine(run, store, { source, line }) } },
       `Line ${line}`,
     );
-    replace(where, link, passes.length ? `, ${passes.join(', ')}` : '');
+    replace(where, link, iterations.length ? `, ${iterations.join(', ')}` : '');
   }
   if (finding?.help) where.append(where.hasChildNodes() ? ' · ' : '', finding.help);
   if (finding) where.append(' ', el('span', { class: 'nki-code nki-banner-code' }, finding.code));

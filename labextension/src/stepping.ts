@@ -48,7 +48,8 @@ export function createStepping(run: Run): Stepping {
     }
     return -1;
   };
-  const depth = (step: number): number => (run.rows.iteration[step - run.rows.first] < 0 ? 0 : run.passes(step).length);
+  const depth = (step: number): number =>
+    run.rows.iteration[step - run.rows.first] < 0 ? 0 : run.iterations(step).length;
   const binding = (edges: ReturnType<Run['predecessors']>): number =>
     edges.length ? (edges.find(edge => edge.binding) ?? edges[0]).step : -1;
 

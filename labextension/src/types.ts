@@ -54,7 +54,7 @@ export interface Rows {
   readonly op: Uint32Array;
   /** -1: none. */
   readonly site: Int32Array;
-  /** Innermost loop pass; -1: none. */
+  /** Innermost iteration of a loop; -1: none. */
   readonly iteration: Int32Array;
   /** First place in `accesses`; the end is the next row's; one longer than `count`. */
   readonly access: Uint32Array;
@@ -139,7 +139,7 @@ export interface Site {
   readonly function: string;
 }
 
-export interface LoopPass {
+export interface LoopIteration {
   readonly loop: string;
   readonly value: number;
 }
@@ -217,7 +217,7 @@ export interface Run {
   site(id: number): Site | null;
   siteOf(step: number): Site | null;
   /** Loops around a step, outermost first. */
-  passes(step: number): readonly LoopPass[];
+  iterations(step: number): readonly LoopIteration[];
   accesses(step: number): readonly Access[];
   /** The loaded accesses of a buffer; the first call takes time in proportion to all of them. */
   uses(buffer: number): Uses;

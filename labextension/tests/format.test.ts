@@ -85,7 +85,7 @@ describe('counts', () => {
 
   it('takes the right number of the noun', () => {
     expect(format.plural(1, 'instruction')).toBe('1 instruction');
-    expect(format.plural(2, 'pass', 'passes')).toBe('2 passes');
+    expect(format.plural(2, 'iteration', 'iterations')).toBe('2 iterations');
   });
 });
 

@@ -22,7 +22,7 @@ function told(run: LoadedRun, buckets: number): unknown {
       ]),
     ),
     ops: steps.map(step => run.op(step)),
-    passes: steps.map(step => run.passes(step).map(pass => [pass.loop, pass.value])),
+    iterations: steps.map(step => run.iterations(step).map(iteration => [iteration.loop, iteration.value])),
     accesses: steps.map(step => run.accesses(step).map(access => [access.view, access.role])),
     predecessors: steps.map(step => run.predecessors(step)),
     successors: steps.map(step => run.successors(step)),

@@ -33,11 +33,11 @@ describe('rows', () => {
   test('have an instruction, a place, loops and operands', () => {
     const run = runOf({ rows: ROWS });
     expect(run.op(1)).toEqual({ name: 'nc_matmul', detail: 'fp32', workUnit: '' });
-    expect(run.passes(1)).toEqual([
+    expect(run.iterations(1)).toEqual([
       { loop: 'i', value: 1 },
       { loop: 'j', value: 3 },
     ]);
-    expect(run.passes(0)).toEqual([]);
+    expect(run.iterations(0)).toEqual([]);
     expect(run.accesses(1)).toEqual([
       { view: 1, role: 'write' },
       { view: 0, role: 'read' },
@@ -218,13 +218,13 @@ describe('words', () => {
 
 describe('buffers', () => {
   test('copies of a name are told apart by their loops, or numbered', () => {
-    const pass = (i: number, j: number): { loop: string; value: number }[] => [
+    const iteration = (i: number, j: number): { loop: string; value: number }[] => [
       { loop: 'i', value: i },
       { loop: 'j', value: j },
     ];
-    expect(tellApart([pass(0, 2), pass(0, 3)])).toEqual(['2', '3']);
-    expect(tellApart([pass(0, 0), pass(0, 1), pass(1, 0)])).toEqual(['0, 0', '0, 1', '1, 0']);
-    expect(tellApart([pass(4, 0), pass(4, 0)])).toEqual(['0', '1']);
+    expect(tellApart([iteration(0, 2), iteration(0, 3)])).toEqual(['2', '3']);
+    expect(tellApart([iteration(0, 0), iteration(0, 1), iteration(1, 0)])).toEqual(['0, 0', '0, 1', '1, 0']);
+    expect(tellApart([iteration(4, 0), iteration(4, 0)])).toEqual(['0', '1']);
     expect(tellApart([[], []])).toEqual(['0', '1']);
   });
 

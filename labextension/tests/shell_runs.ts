@@ -12,7 +12,7 @@ export const SOURCE = [
   '',
 ].join('\n');
 
-/** Passes: 0 is i=0, 1 is i=1; 2 is i=1 with j=7. Sites: 0 is line 3, 1 is line 4. Names as in NAMES. */
+/** Iterations: 0 is i=0, 1 is i=1; 2 is i=1 with j=7. Sites: 0 is line 3, 1 is line 4. Names as in NAMES. */
 const ROWS: readonly RowGiven[] = [
   { lane: 2, start: 0, duration: 100_000, site: 0, iteration: 0, accesses: [[0, 1]] },
   { lane: 0, start: 120_000, duration: 200_000, wait: 120_000, stall: 1, after: 0, site: 1, iteration: 0, critical: 1, accesses: [[1, 1], [0, 0]], edges: [[0, 0]] },

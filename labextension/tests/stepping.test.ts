@@ -50,7 +50,7 @@ describe('stepping', () => {
 describe('loops', () => {
   const loops = createLoops(run);
 
-  it('tell the passes around a step', () => {
+  it('tell the iterations around a step', () => {
     expect(loops.levels(0)).toEqual([{ name: 'i', label: 'i = 0', count: 2, place: 0 }]);
     expect(loops.levels(3)).toEqual([
       { name: 'i', label: 'i = 1', count: 2, place: 1 },
@@ -58,14 +58,14 @@ describe('loops', () => {
     ]);
   });
 
-  it('lead to the same line in another pass', () => {
+  it('lead to the same line in another iteration', () => {
     expect(loops.move(0, 0, 1)).toBe(2);
     expect(loops.move(2, 0, 0)).toBe(0);
     expect(loops.move(3, 0, 0)).toBe(1);
   });
 
   it('are the steps of a line where no loop is known', () => {
-    expect(loops.levels(4)).toEqual([{ name: 'line', label: 'pass 3', count: 3, place: 2 }]);
+    expect(loops.levels(4)).toEqual([{ name: 'line', label: 'iteration 3', count: 3, place: 2 }]);
     expect(loops.move(4, 0, 0)).toBe(1);
   });
 });

@@ -128,7 +128,7 @@ describe('one selection', () => {
     expect(store?.state.selected).toBe(-1);
   });
 
-  it('moves to another pass with a loop slider', () => {
+  it('moves to another iteration with a loop slider', () => {
     const { store } = show(shellRun());
     const pips = root.querySelector('.nki-pips');
     pips?.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true, cancelable: true }));

@@ -8,7 +8,7 @@ import { lower, upper } from './search';
 const BLOCK = 64; // lifetimes, or changes of use, of which one extreme is kept
 const NEVER = -1;
 
-interface Pass {
+interface Iteration {
   readonly loop: string;
   readonly value: number;
 }
@@ -23,7 +23,7 @@ export class Memory {
   constructor(
     message: Message,
     private readonly names: readonly string[],
-    private readonly passesOf: (iteration: number) => readonly Pass[],
+    private readonly iterationsOf: (iteration: number) => readonly Iteration[],
   ) {
     const tables = new Map<string, Numbers>();
     for (const table of ['views', 'patterns', 'dims', 'buffers', 'lifetimes', 'usage'] as const)
@@ -132,21 +132,21 @@ export class Memory {
       if (mine === undefined) copies.set(key, [id]);
       else mine.push(id);
     }
-    const passes = this.firstPasses(count);
+    const iterations = this.firstIterations(count);
     const labels = names.map((name, id) => (name === '' ? `tile ${id + 1}` : name));
     for (const ids of copies.values()) {
       if (ids.length === 1 || names[ids[0]] === '') continue;
-      const indices = tellApart(ids.map(id => passes[id] ?? []));
+      const indices = tellApart(ids.map(id => iterations[id] ?? []));
       ids.forEach((id, place) => (labels[id] = `${names[id]}[${indices[place]}]`));
     }
     return labels;
   }
 
-  private firstPasses(count: number): (readonly Pass[] | undefined)[] {
-    const out = new Array<readonly Pass[] | undefined>(count);
+  private firstIterations(count: number): (readonly Iteration[] | undefined)[] {
+    const out = new Array<readonly Iteration[] | undefined>(count);
     const buffers = this.column('lifetimes.buffer');
     for (let place = 0; place < buffers.length; place++)
-      out[buffers[place]] = this.passesOf(this.value('lifetimes.iteration', place));
+      out[buffers[place]] = this.iterationsOf(this.value('lifetimes.iteration', place));
     return out;
   }
 
@@ -209,14 +209,14 @@ class Living {
   }
 }
 
-/** An index for each pass, of the loops whose values differ; numbers from 0 where those are not enough. */
-export function tellApart(passes: readonly (readonly Pass[])[]): string[] {
-  const depth = Math.max(...passes.map(pass => pass.length));
+/** An index for each iteration, of the loops whose values differ; numbers from 0 where those are not enough. */
+export function tellApart(iterations: readonly (readonly Iteration[])[]): string[] {
+  const depth = Math.max(...iterations.map(iteration => iteration.length));
   const chosen: number[] = [];
   for (let level = 0; level < depth; level++)
-    if (passes.some(pass => pass[level]?.value !== passes[0][level]?.value)) chosen.push(level);
-  const indices = passes.map(pass => chosen.map(level => pass[level]?.value ?? '–').join(', '));
-  return new Set(indices).size === passes.length ? indices : passes.map((_, number) => String(number));
+    if (iterations.some(iteration => iteration[level]?.value !== iterations[0][level]?.value)) chosen.push(level);
+  const indices = iterations.map(iteration => chosen.map(level => iteration[level]?.value ?? '–').join(', '));
+  return new Set(indices).size === iterations.length ? indices : iterations.map((_, number) => String(number));
 }
 
 function blockMaxima(values: Numbers): Float64Array {

@@ -111,9 +111,9 @@ function facts(context: Context, step: number): HTMLElement {
   if (rows.bytes[place] > 0) add('Moves', moves(run, place));
   if (rows.work[place] > 0) add('Work', workOf(run, step));
   const site = run.siteOf(step);
-  const passes = run.passes(step);
-  if (site) add('Source', sourceLink(context, site), passes.length ? ` · ${passText(run, step)}` : '');
-  else if (passes.length) add('Pass', passText(run, step));
+  const iterations = run.iterations(step);
+  if (site) add('Source', sourceLink(context, site), iterations.length ? ` · ${iterationText(run, step)}` : '');
+  else if (iterations.length) add('Iteration', iterationText(run, step));
   if (rows.critical[place]) add('Path', 'on the critical path');
   return list;
 }
@@ -157,10 +157,10 @@ function workOf(run: Run, step: number): string {
   return `${format.count(run.rows.work[step - run.rows.first])} ${run.op(step).workUnit}`.trimEnd();
 }
 
-function passText(run: Run, step: number): string {
+function iterationText(run: Run, step: number): string {
   return run
-    .passes(step)
-    .map(pass => `${pass.loop} = ${pass.value}`)
+    .iterations(step)
+    .map(iteration => `${iteration.loop} = ${iteration.value}`)
     .join(', ');
 }
 
@@ -280,7 +280,7 @@ function asText(run: Run, step: number): string {
     lines.push(`waited: ${format.timeExact(rows.wait[place])} for ${words.waitedFor(run, step)}`);
   const site = run.siteOf(step);
   if (site) lines.push(`source: ${run.sources[site.source]?.path ?? ''}:${site.line}`);
-  for (const pass of run.passes(step)) lines.push(`${pass.loop}: ${pass.value}`);
+  for (const iteration of run.iterations(step)) lines.push(`${iteration.loop}: ${iteration.value}`);
   for (const access of run.accesses(step)) {
     const view = run.view(access.view);
     const buffer = run.buffers[view.buffer];

@@ -1,4 +1,4 @@
-/** The bar between all time above and this moment below: stepping, loop passes, speed. */
+/** The bar between all time above and this moment below: stepping, loop iterations, speed. */
 import type { Command, Commands } from '../commands';
 import { el, replace, setAttribute, setText } from '../dom';
 import * as format from '../format';
@@ -238,7 +238,11 @@ function drawLoop(element: HTMLElement, level: Level, go: (place: number) => voi
   const { label, count, place } = level;
   const said = `${label}, ${nth(place)} of ${format.count(count)}`;
   setText(name, level.name === 'line' ? `${label} of ${format.count(count)}` : label);
-  setAttribute(pips, 'aria-label', level.name === 'line' ? 'Pass of this line' : `Pass of loop ${level.name}`);
+  setAttribute(
+    pips,
+    'aria-label',
+    level.name === 'line' ? 'Iteration of this line' : `Iteration of loop ${level.name}`,
+  );
   setAttribute(pips, 'aria-valuemin', 1);
   setAttribute(pips, 'aria-valuemax', count);
   setAttribute(pips, 'aria-valuenow', place + 1);

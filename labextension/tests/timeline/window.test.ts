@@ -90,9 +90,9 @@ describe('a marked range', () => {
     expect(busiest(run, { from: 0, to: 100 })).toBe(TENSOR);
   });
 
-  test('names the loop pass that all of it lies in', () => {
-    expect(aggregates(run, { from: 290, to: 500 }, TENSOR).pass).toBe('i = 1');
-    expect(aggregates(run, { from: 290, to: 350 }, TENSOR).pass).toBe('i = 1, j = 3');
+  test('names the loop iteration that all of it lies in', () => {
+    expect(aggregates(run, { from: 290, to: 500 }, TENSOR).iteration).toBe('i = 1');
+    expect(aggregates(run, { from: 290, to: 350 }, TENSOR).iteration).toBe('i = 1, j = 3');
   });
 });
 

@@ -12,8 +12,8 @@ export interface Aggregates {
   /** Shares of the range by what was waited for, largest first. */
   readonly waits: readonly { readonly hue: Hue; readonly share: number }[];
   readonly bytes: number;
-  /** "i = 1, whole pass" or "". */
-  readonly pass: string;
+  /** "i = 1, whole iteration" or "". */
+  readonly iteration: string;
 }
 
 /** More rows than this of a lane are not looked at one by one. */
@@ -32,7 +32,7 @@ export function aggregates(run: Run, area: Span, lane: number): Aggregates {
     waiting: Math.min(1, sums.waiting[0] / length),
     waits: waitsByHue(run, area, lane),
     bytes: dmaBytes(run, area.from, area.to),
-    pass: passOf(run, area),
+    iteration: iterationOf(run, area),
   };
 }
 
@@ -70,12 +70,14 @@ export function busiest(run: Run, area: Span): number {
   return best;
 }
 
-/** The outermost loop pass that the whole range lies in, as far as its first and last row tell. */
-function passOf(run: Run, area: Span): string {
+/** The outermost iteration that the whole range lies in, as far as its first and last row tell. */
+function iterationOf(run: Run, area: Span): string {
   const first = run.stepAt(area.from) + 1;
   const last = run.stepAt(area.to);
   if (!run.has(first) || !run.has(last) || last < first) return '';
-  const ends = run.passes(last);
-  const common = run.passes(first).filter((pass, at) => ends[at]?.loop === pass.loop && ends[at].value === pass.value);
-  return common.map(pass => `${pass.loop} = ${pass.value}`).join(', ');
+  const ends = run.iterations(last);
+  const common = run
+    .iterations(first)
+    .filter((iteration, at) => ends[at]?.loop === iteration.loop && ends[at].value === iteration.value);
+  return common.map(iteration => `${iteration.loop} = ${iteration.value}`).join(', ');
 }

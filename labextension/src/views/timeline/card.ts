@@ -142,8 +142,8 @@ function operands(run: Run, name: string, accesses: readonly Access[]): HTMLElem
 function whereOf(run: Run, step: number): HTMLElement | null {
   const site = run.siteOf(step);
   if (site === null) return null;
-  const passes = run.passes(step).map(pass => `${pass.loop} = ${pass.value}`);
-  return fact('Source', [`line ${site.line}`, ...(passes.length > 0 ? [passes.join(', ')] : [])].join(' · '));
+  const iterations = run.iterations(step).map(iteration => `${iteration.loop} = ${iteration.value}`);
+  return fact('Source', [`line ${site.line}`, ...(iterations.length > 0 ? [iterations.join(', ')] : [])].join(' · '));
 }
 
 /** Several rows that are too narrow for bars of their own. */

@@ -99,7 +99,7 @@ function areaBar(context: Context, told: Aggregates, length: number): HTMLElemen
   const waits = told.waits.map(({ hue, share }) => `${engine(hue)} ${format.percentNumber(share)}`).join(' · ');
   const waiting = waits === '' ? [] : [' for ', el('b', {}, waits)];
   return [
-    el('b', { class: 'nki-tl-fact' }, told.pass || format.time(length)),
+    el('b', { class: 'nki-tl-fact' }, told.iteration || format.time(length)),
     fact('Instructions', format.count(told.instructions)),
     fact(`${told.label} busy`, format.percent(told.busy)),
     el(
