@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import CodeType, FrameType
@@ -297,9 +297,13 @@ def variable_at(frame: FrameType) -> str:
     return _target(steps, at + 1) if at < len(steps) and steps[at].opname == "FOR_ITER" else ""
 
 
-def _whiles(file: str) -> Iterator[ast.While]:
+def _whiles(file: str) -> Sequence[ast.While]:
+    """Return the `while` loops of a file, which are sought once."""
     module = module_at(file)
-    return (node for node in ast.walk(module.tree) if isinstance(node, ast.While)) if module is not None else iter(())
+    if module is None:
+        return ()
+    tree = module.tree
+    return module.once(ast.While, lambda: [node for node in ast.walk(tree) if isinstance(node, ast.While)])
 
 
 def while_at(file: str, *place: int) -> ast.While | None:
