@@ -140,8 +140,7 @@ def _usage(*loads: list[Load]) -> Usage:
             values = np.concatenate((np.zeros(1, np.int64), load.fullest))
             total += values[np.searchsorted(load.op, op, side="right")]
         columns.append(total)
-    changes = np.ones(len(op), bool)
-    changes[1:] = (columns[0][1:] != columns[0][:-1]) | (columns[1][1:] != columns[1][:-1])
+    changes = np.any(np.diff(columns, prepend=-1) != 0, axis=0)
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])
 
 

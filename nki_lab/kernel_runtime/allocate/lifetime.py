@@ -92,8 +92,7 @@ def load_of(
     order = np.argsort(position, kind="stable")
     ends = np.searchsorted(position[order], np.arange(len(steps)), side="right") - 1
     total = change[order].cumsum(axis=0)[ends]
-    kept = np.ones(len(steps), bool)
-    kept[1:] = (total[1:] != total[:-1]).any(axis=1)
+    kept = np.any(np.diff(total, axis=0, prepend=-1) != 0, axis=1)
     kept &= steps < max(int(times.last.max(initial=-1)) + 1, 1)
     return Load(steps[kept], total[kept])
 

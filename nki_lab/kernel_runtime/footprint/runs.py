@@ -83,8 +83,7 @@ def merge(owner: Column, piece: Column, owners: int) -> Table:
     """The table of (owner, piece) pairs with pieces that belong to the same owners made one."""
     order = np.argsort(piece, kind="stable")
     owner, piece = owner[order], piece[order]
-    edge = np.ones(len(piece), bool)
-    edge[1:] = piece[1:] != piece[:-1]
+    edge = np.diff(piece, prepend=-1) != 0
     first = np.flatnonzero(edge)
     group = np.cumsum(edge) - 1
     # Pieces with the same owners have the same sum of the owners' random words; two words make an accident of 2**-128.

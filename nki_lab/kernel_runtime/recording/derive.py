@@ -83,8 +83,7 @@ def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():
         columns[space] = np.concatenate(([0], level))[np.searchsorted(own, times, "right")]
-    changed = np.ones(len(times), bool)
-    changed[1:] = np.any([np.diff(columns[space]) != 0 for space in events], axis=0)
+    changed = np.any([np.diff(columns[space], prepend=-1) != 0 for space in events], axis=0)
     return {name: column[changed] for name, column in columns.items()}
 
 
