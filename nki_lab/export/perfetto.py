@@ -119,9 +119,8 @@ class _Trace:
             interned.event_categories.add(iid=number, name=name)
         for text, number in self._text.items():
             interned.debug_annotation_string_values.add(iid=number, str=text.encode())
-        functions = recording.texts("sites", "function")
         for number, ((file, line), function) in enumerate(
-            zip(source_lines(recording), functions, strict=True), start=1
+            zip(source_lines(recording), recording.texts("sites", "function"), strict=True), start=1
         ):
             interned.source_locations.add(iid=number, file_name=file, function_name=function, line_number=max(line, 0))
 
@@ -300,5 +299,4 @@ def dma_rate(recording: Recording) -> tuple[Array, Array]:
     change, active = np.zeros(len(times)), np.zeros(len(times), np.int64)
     np.add.at(change, place, np.concatenate((rate, -rate)))
     np.add.at(active, place, np.repeat([1, -1], len(begin)))
-    running = np.cumsum(active) > 0
-    return times, np.where(running, np.round(np.cumsum(change), 6), 0.0)
+    return times, np.where(np.cumsum(active) > 0, np.round(np.cumsum(change), 6), 0.0)

@@ -151,8 +151,7 @@ def _busy(line: Timeline) -> dict[str, float]:
             rows = rows[np.argsort(timing.start[rows], kind="stable")]
             start = timing.start[rows]
             ends = np.maximum.accumulate(start + timing.duration[rows])
-            covered = np.concatenate((start[:1], ends[:-1]))
-            busy["dma"] += int(np.maximum(ends - np.maximum(covered, start), 0).sum())
+            busy["dma"] += int(np.maximum(ends - np.maximum(np.concatenate((start[:1], ends[:-1])), start), 0).sum())
     return {name: picoseconds / _PICOSECONDS for name, picoseconds in busy.items()}
 
 
@@ -184,7 +183,6 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     """Return the tables of a recording."""
     program, timing, queues = line.program, line.timing, line.schedule
     edges = np.repeat(np.arange(len(program)), np.diff(queues.start))
-    duration = np.maximum(timing.duration, 1)
     rows = {
         "start": timing.start,
         "duration": timing.duration,
@@ -198,7 +196,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         "work": timing.work,
         "bytes": timing.bytes,
         "lane": queues.lane,
-        "pace": (timing.busy * FULL_EFFICIENCY // duration).clip(0, FULL_EFFICIENCY),
+        "pace": (timing.busy * FULL_EFFICIENCY // np.maximum(timing.duration, 1)).clip(0, FULL_EFFICIENCY),
         "stall": timing.stall,
         "setup_stall": timing.setup_reason,
         "held": timing.throttle_reason,
@@ -303,8 +301,7 @@ def _detail(variant: Variant) -> str:
 def _sources(program: Program) -> dict[str, dict[str, Any]]:
     files = {file: number for number, file in enumerate(dict.fromkeys(site.file for site in program.sites))}
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
-    texts = ["".join(lines_of(file)) for file in files]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
-        "sources": {"path": list(files), "text": texts},
+        "sources": {"path": list(files), "text": ["".join(lines_of(file)) for file in files]},
     }

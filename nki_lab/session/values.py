@@ -70,13 +70,12 @@ class RunValues:
     def replay(self) -> Replay:
         """The replay of the program."""
         options = self._timeline.program.options
-        taken = sum(array.nbytes for array in self._arrays.values())
         return Replay(
             self._timeline.program,
             self._arrays,
             self._allocation,
             interval=options.replay_instructions,
-            limit=max(0, options.replay_bytes - taken),
+            limit=max(0, options.replay_bytes - sum(array.nbytes for array in self._arrays.values())),
         )
 
     @property
@@ -131,8 +130,7 @@ class RunValues:
             partition, byte = buffer.address or (-1, -1)
             if allocation is not None and buffer.on_chip:
                 partition, byte = int(allocation.partition[buffer.id]), int(allocation.byte[buffer.id])
-            placed = buffer.on_chip and partition >= 0
-            memory = 2 * buffer.core + (buffer.space.value == "psum") if placed else -1
+            memory = 2 * buffer.core + (buffer.space.value == "psum") if buffer.on_chip and partition >= 0 else -1
             rows.append((memory, partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes))
         return np.array(rows, np.int64).reshape(-1, 5)
 

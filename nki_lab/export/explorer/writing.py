@@ -230,14 +230,13 @@ class _Profile:
         names = np.array([INSTRUCTION, TRANSFER])
         for low, high in pieces(len(edges), _ROWS):
             before, after = edges["before"][low:high], edges["row"][low:high]
-            end = rows["start"][before] + rows["duration"][before]
             yield {
                 "in_id": before,
                 "out_id": after,
                 "in_table": names[self._is_dma[rows["lane"][before]].astype(int)],
                 "out_table": names[self._is_dma[rows["lane"][after]].astype(int)],
                 "dependency_type": [DEPENDENCIES[kind] for kind in edges["kind"][low:high].tolist()],
-                "gap_time": rows["start"][after] // 1000 - end // 1000,
+                "gap_time": rows["start"][after] // 1000 - (rows["start"][before] + rows["duration"][before]) // 1000,
             }
 
     def tensors(self) -> Iterator[Batch]:

@@ -137,8 +137,7 @@ def _usage(*loads: list[Load]) -> Usage:
     for memory in loads:
         total = np.zeros(len(op), np.int64)
         for load in memory:
-            values = np.concatenate((np.zeros(1, np.int64), load.fullest))
-            total += values[np.searchsorted(load.op, op, side="right")]
+            total += np.concatenate((np.zeros(1, np.int64), load.fullest))[np.searchsorted(load.op, op, side="right")]
         columns.append(total)
     changes = np.any(np.diff(columns, prepend=-1) != 0, axis=0)
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])

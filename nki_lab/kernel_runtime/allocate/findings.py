@@ -78,8 +78,7 @@ def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]
     for pair in overlaps:
         for victim, writer in (pair, pair[::-1]):
             mine, other = (order[start[number] : start[number + 1]] for number in (victim, writer))
-            writes = columns.op[other[columns.is_out[other]]]
-            harm = _harm(columns.op[mine], columns.is_out[mine], writes)
+            harm = _harm(columns.op[mine], columns.is_out[mine], columns.op[other[columns.is_out[other]]])
             if harm is None:
                 continue
             write, read = harm
@@ -97,8 +96,7 @@ def _harm(ops: Column, is_out: NDArray[np.bool_], writes: Column) -> tuple[int, 
     """
     if not is_out.any():
         return None
-    written = int(ops[is_out].min())
-    for write in writes[writes > written].tolist():
+    for write in writes[writes > int(ops[is_out].min())].tolist():
         row = int(np.searchsorted(ops, write, side="right"))
         if row == len(ops):
             return None

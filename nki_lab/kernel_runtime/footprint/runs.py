@@ -53,8 +53,7 @@ def progression(low: int, dims: Sequence[tuple[int, int]], width: int) -> Runs:
     # Where a coarse step is shorter than what finer ones reach, runs touch or overlap.
     new = np.ones(len(starts), bool)
     new[1:] = starts[1:] > starts[:-1] + width
-    last = np.append(np.flatnonzero(new)[1:] - 1, len(starts) - 1)
-    return Runs(starts[new], starts[last] + width)
+    return Runs(starts[new], starts[np.append(np.flatnonzero(new)[1:] - 1, len(starts) - 1)] + width)
 
 
 def classes(sets: Sequence[Runs]) -> Table:
@@ -68,8 +67,7 @@ def classes(sets: Sequence[Runs]) -> Table:
     owner = np.repeat(np.arange(len(sets)), [len(runs.start) for runs in sets])
     first = np.searchsorted(bounds, starts)
     length = np.searchsorted(bounds, stops) - first
-    piece = spread(first, length)
-    return merge(np.repeat(owner, length), piece, len(sets))
+    return merge(np.repeat(owner, length), spread(first, length), len(sets))
 
 
 def spread(first: Column, length: Column) -> Column:
@@ -93,9 +91,7 @@ def merge(owner: Column, piece: Column, owners: int) -> Table:
     _, label = np.unique(left * (right.max() + 1) + right, return_inverse=True)
     count = int(label.max()) + 1
     pairs = np.unique(owner * count + label[group])
-    member = pairs % count
-    start = np.searchsorted(pairs // count, np.arange(owners + 1))
-    return Table(count, start, member)
+    return Table(count, np.searchsorted(pairs // count, np.arange(owners + 1)), pairs % count)
 
 
 def _scattered(number: Column, seed: int) -> NDArray[np.uint64]:

@@ -68,13 +68,12 @@ def accumulate(left: Array, right: Array, out: Array, *, add: bool) -> None:
     pitches = (_pitch(left), _pitch(right), _pitch(out))
     if function is not None and None not in pitches and min(out.shape) > 0:
         k, m = left.shape
-        n = right.shape[1]
         function(
             _ROW_MAJOR,
             _TRANSPOSE,
             _NO_TRANSPOSE,
             m,
-            n,
+            right.shape[1],
             k,
             1.0,
             left.ctypes.data,

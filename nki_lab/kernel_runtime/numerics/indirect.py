@@ -166,8 +166,7 @@ class Resolver:
     def _moved(self, view: View, use: Accessor) -> int | None:
         """Return the offset of a view that a run-time scalar moves; None where that is outside and skipped."""
         index = self._index(view).reshape(-1)[:1]
-        inside = self._inside(view, index, use)
-        return view.offset + int(index[0]) * _indirect(view).stride if inside is None else None
+        return view.offset + int(index[0]) * _indirect(view).stride if self._inside(view, index, use) is None else None
 
     def _places(self, view: View, use: Accessor) -> tuple[Array, Array | None]:
         """Return element numbers of the view in its buffer, and the rows that lie inside it."""
@@ -219,8 +218,7 @@ def _indirect(view: View) -> Indirect:
 
 def _whole(bound: Bound, view: View) -> Array:
     """Return the buffer as one dimension of the view's elements; indexed buffers are bound densely."""
-    size = view.buffer.nbytes // view.type.dtype.nbytes
-    return strided(bound, view.type.dtype, 0, (size,), (1,))
+    return strided(bound, view.type.dtype, 0, (view.buffer.nbytes // view.type.dtype.nbytes,), (1,))
 
 
 def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:

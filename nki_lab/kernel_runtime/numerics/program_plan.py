@@ -62,8 +62,7 @@ def plan_program(program: Program, add: Mapping[int, Added], shadowed: Mask) -> 
 def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
     usage = BufferUsage(program)
     elided = _elided(program, usage, shadowed)
-    grouped = program.options.matmul_order != "tile"
-    found = find_slabs(program, usage, add, elided, shadowed) if grouped else []
+    found = find_slabs(program, usage, add, elided, shadowed) if program.options.matmul_order != "tile" else []
     remain = np.ones(len(program), bool)
     remain[usage.first_write[list(elided)]] = False
     remain[[op for item in found for op in item.ops]] = False

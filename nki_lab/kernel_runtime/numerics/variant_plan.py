@@ -133,8 +133,7 @@ class VariantPlan:
         }
         self.empty: dict[str, Any] = {name: None if value is None else number(value) for name, value in values.items()}
         laid = all(item.strides is not None for item in self.presented)
-        indirect = any(view.indirect for view in types)
-        self.direct = laid and not indirect and all(map(self._as_is, kinds, self.dtypes))
+        self.direct = laid and not any(view.indirect for view in types) and all(map(self._as_is, kinds, self.dtypes))
         self.casts = (
             self.compute == "float32"
             and instruction.role == "copy"

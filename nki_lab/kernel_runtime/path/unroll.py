@@ -240,8 +240,7 @@ class _MovedViews:
         known = self._storing.get(key) if values_known else number
         if known is None:
             old = self.variants[number]
-            attrs = {**old.use.attrs, **values_known}
-            use = Use(old.instruction, old.use.arch, old.use.types, attrs, old.use.dims)
+            use = Use(old.instruction, old.use.arch, old.use.types, {**old.use.attrs, **values_known}, old.use.dims)
             use.engine = old.use.engine
             known = self._storing[key] = len(self.variants)
             self.variants.append(Variant(known, old.instruction, use, old.names))

@@ -213,8 +213,7 @@ class Conflicts:
         sites = np.frombuffer(program.op_site, np.uint32)[events.op[rows]].astype(np.int64)
         key = (sites * program.cores + events.core[rows]) * 2 + events.writes[rows]
         order = np.lexsort((events.op[rows], key))
-        groups = np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)
-        for group in groups[: _MOST_PLACES * program.cores]:
+        for group in np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)[: _MOST_PLACES * program.cores]:
             for row in group[:_MOST_ACCESSES].tolist():
                 seen: set[int] = set()
                 for other in self._others(row, bounds):

@@ -326,8 +326,7 @@ class StoredColumn:
             whole = offsets[number] >= low and offsets[number + 1] <= high
             return least[number] if whole else int(self[max(low, offsets[number])])
 
-        find = bisect_left if side == "left" else bisect_right
-        number = first + find(range(first + 1, last), value, key=begin_of)
+        number = first + (bisect_left if side == "left" else bisect_right)(range(first + 1, last), value, key=begin_of)
         begin, end = max(low, offsets[number]), min(high, offsets[number + 1])
         chunk = table.chunk(self._name, number)[begin - offsets[number] : end - offsets[number]]
         return begin + place_in(chunk, value, side)

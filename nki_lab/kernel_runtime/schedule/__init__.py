@@ -104,8 +104,7 @@ def firm_edges(program: Program, allocation: Allocation) -> Edges:
 
     Two ops that synchronize wait for each other.
     """
-    straight = np.arange(len(program))
-    found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, straight)
+    found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, np.arange(len(program)))
     registers = np.array(program.flows, np.int64).reshape(-1, 2)
     synchronized = np.array(
         [*program.synchronizations, *(pair[::-1] for pair in program.synchronizations)], np.int64

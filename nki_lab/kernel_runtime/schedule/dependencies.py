@@ -113,8 +113,7 @@ def _output(events: _Events) -> Edges:
 
 def _anti(events: _Events, lane: Column) -> Edges:
     rows = np.flatnonzero((events.role != _WRITE) & (events.next_write >= 0))
-    writer = events.next_write[rows]
-    rows = rows[_last_of_each(writer, lane[events.op[rows]])]
+    rows = rows[_last_of_each(events.next_write[rows], lane[events.op[rows]])]
     return edges(events.op[events.next_write[rows]], events.op[rows], ANTI)
 
 
@@ -142,8 +141,7 @@ def _reuse(accesses: Accesses, cells: Cells, events: _Events, allocation: Alloca
     # Every pair (earlier, later) once for each last access, and that for each first access.
     pred = last[1][spread(last_row[earlier], before)]
     pair = np.repeat(np.arange(len(earlier)), before)
-    op = first[1][spread(first_row[later[pair]], after[pair])]
-    return edges(op, np.repeat(pred, after[pair]), REUSE)
+    return edges(first[1][spread(first_row[later[pair]], after[pair])], np.repeat(pred, after[pair]), REUSE)
 
 
 def _ends(accesses: Accesses, cells: Cells, events: _Events) -> tuple[tuple[Column, Column], tuple[Column, Column]]:

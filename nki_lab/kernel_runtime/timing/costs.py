@@ -144,8 +144,7 @@ def _start_latency(arch: Arch, route: Route, variant: Variant, trigger: int) -> 
     if route.descriptors == "hardware":
         return picoseconds(arch.dma_start_hardware_ns)
     written = variant.use.space(variant.names[variant.outs.index(True)])
-    latency = arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns
-    return trigger + picoseconds(latency)
+    return trigger + picoseconds(arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns)
 
 
 def _stationary(variant: Variant) -> int:

@@ -41,8 +41,7 @@ class PowerRamp:
         if self.hot:
             duration = work
         else:
-            whole = self._WHOLE * span
-            duration = work * whole // (self.floor * span + (self._WHOLE - self.floor) * warmth)
+            duration = work * (self._WHOLE * span) // (self.floor * span + (self._WHOLE - self.floor) * warmth)
         self.warmth = min(span, warmth + duration)
         self.hot = self.hot or self.warmth == span
         self.idle_since = start + duration

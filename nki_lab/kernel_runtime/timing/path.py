@@ -43,8 +43,7 @@ def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path
     if teardown:
         steps.extend((-1, 0, teardown, LAUNCH))
     end = makespan - teardown
-    count = len(columns.start)
-    row = int(np.argmax(np.array(columns.ready, np.int64))) if count else -1
+    row = int(np.argmax(np.array(columns.ready, np.int64))) if len(columns.start) else -1
     while row >= 0:
         end = _step(columns, row, end, launch, steps)
         row = columns.critical_pred[row]

@@ -60,8 +60,7 @@ def walk(
     banks of their own. NKI010 for an instruction without cost.
     """
     chosen = program.options if options is None else options
-    known = costs_of(program) if costs is None else list(costs)
-    state = _Walk(program, schedule, chosen, allocation, known)
+    state = _Walk(program, schedule, chosen, allocation, costs_of(program) if costs is None else list(costs))
     state.run()
     return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
 
@@ -256,8 +255,7 @@ class _Walk:
         lane.setup = 0
         if avail > free:
             time, lane.critical_pred = avail, lane.cause
-            late = self.columns.ready[lane.cause] > free
-            lane.stall = self._reason(lane) if late else SEMAPHORE
+            lane.stall = self._reason(lane) if self.columns.ready[lane.cause] > free else SEMAPHORE
         else:
             time, lane.critical_pred, lane.stall = free, lane.last, NONE
         if cost.table is not None and cost.table != lane.table and self._table_load:
@@ -317,8 +315,7 @@ class _Walk:
         assert queue is not None  # only queues ask
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        trigger = self._trigger(cost, lane)
-        served, cause, waited = trigger.serve(time, lane.avail, lane.cause, cost.trigger)
+        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.trigger)
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
