@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.export.files import replacing
-from nki_lab.export.findings import source_lines
+from nki_lab.export.findings import queues, source_lines
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
@@ -286,11 +286,11 @@ def dma_rate(recording: Recording) -> tuple[Array, Array]:
 
     A transfer moves its bytes evenly over its duration.
     """
-    queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
+    dma = queues(recording)
     begins, ends, rates = ([np.zeros(0, np.int64)] for _ in range(3))
     for low, high in pieces(len(recording)):
         start, duration, moved = (recording.rows[name][low:high] for name in ("start", "duration", "bytes"))
-        chosen = np.isin(recording.rows["lane"][low:high], queues) & (duration > 0) & (moved > 0)
+        chosen = np.isin(recording.rows["lane"][low:high], dma) & (duration > 0) & (moved > 0)
         begins.append(start[chosen])
         ends.append((start + duration)[chosen])
         rates.append(1000 * moved[chosen] / duration[chosen])

@@ -245,12 +245,8 @@ def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
 
 def _roles(program: Program) -> Array:
     accesses = access_columns(program, indices=False)
-    accumulating = program.variants_where(lambda item: item.instruction.accumulates(item.use))
-    variants = np.frombuffer(program.op_variant, np.uint32)
-    role = accesses.is_out.astype(np.uint8)
-    if len(role):
-        role[accesses.is_out & accumulating[variants[accesses.op]]] = 2
-    return role
+    accumulating = program.ops_where(lambda item: item.instruction.accumulates(item.use))
+    return np.where(accesses.is_out & accumulating[accesses.op], 2, accesses.is_out).astype(np.uint8)
 
 
 class _Patterns:

@@ -24,8 +24,7 @@ class BufferUsage:
         buffers = len(program.buffers)
         op, _, buffer, is_out = access_columns(program)
         self._op, self._buffer, self._is_out = op, buffer, is_out
-        matmul = program.variants_where(lambda item: item.instruction.contraction is not None)
-        by_matmul = matmul[np.frombuffer(program.op_variant, np.uint32)[op]] if len(op) else np.zeros(0, bool)
+        by_matmul = program.ops_where(lambda item: item.instruction.contraction is not None)[op]
         self.writes = np.bincount(buffer[is_out], minlength=buffers)
         self.foreign_reads = np.bincount(buffer[~is_out & ~by_matmul], minlength=buffers)
 

@@ -117,7 +117,7 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
     seen_otherwise = any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip)
     if not program.options.precise or seen_otherwise:
         return frozenset()
-    plain = program.variants_where(copies_as_it_is)[np.frombuffer(program.op_variant, np.uint32)]
+    plain = program.ops_where(copies_as_it_is)
     return frozenset(
         buffer.id
         for buffer in {tensor._buffer for tensor in program.outputs}
@@ -132,8 +132,8 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
 
 def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, Submatrix]:
     """Return the loads whose tile can be a part of its source: written once, whole, read by matmuls only."""
-    candidates = program.variants_where(copies_as_it_is)
-    if not candidates.any():
+    ops = np.flatnonzero(program.ops_where(copies_as_it_is))
+    if not len(ops):
         return {}
     buffers, views = program.buffers, program.views
     tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~usage.is_output & shadowed
@@ -142,7 +142,6 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, S
     sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
     of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
     full = np.fromiter((view.full for view in views), bool, len(views))
-    ops = np.flatnonzero(candidates[np.frombuffer(program.op_variant, np.uint32)])
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]

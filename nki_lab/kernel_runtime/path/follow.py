@@ -82,7 +82,7 @@ def endless(program: Program, region: Region, limit: int) -> Diagnostic:
 
 def ops_of(program: Program, variants: Iterable[int]) -> list[int]:
     """Return the ops of some variants, in program order."""
-    return np.flatnonzero(np.isin(np.frombuffer(program.op_variant, np.uint32), list(variants))).tolist()
+    return np.flatnonzero(np.isin(program.variant_column(), list(variants))).tolist()
 
 
 def register_writes(program: Program) -> list[tuple[int, int, Variant]]:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.ir import Program, Region
 from nki_lab.kernel_runtime.issue.source_location import placed
@@ -103,7 +103,7 @@ def check_trip_counts(program: Program, trip_counts: Mapping[Any, Any]) -> None:
 
 
 def _refused(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI012", f"trip_counts: {message}", operand="trip_counts", limit=limit, help=remedy))
+    return coded_error("NKI012", f"trip_counts: {message}", operand="trip_counts", limit=limit, help=remedy)
 
 
 def _unknown(program: Program, region: Region) -> Diagnostic:

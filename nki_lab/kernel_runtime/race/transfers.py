@@ -46,7 +46,7 @@ def _suspects(program: Program) -> Column:
         ],
         bool,
     )
-    variant = np.frombuffer(program.op_variant, np.uint32)
+    variant = program.variant_column()
     accesses = access_columns(program, indices=False)
     rows = np.flatnonzero(program.ops_where(lambda item: item.engine == "dma")[accesses.op])
     key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
@@ -62,13 +62,11 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
     declared = variant.instruction.cost
     if isinstance(declared, Unmodelled):
         name = variant.instruction.name
-        raise error_of(
-            diagnose(
-                "NKI010",
-                f"{name} has no cost: {declared.reason}",
-                limit="the time of a kernel is known where the cost of each of its instructions is",
-                help=f"leave {name} out of what is timed, or run the kernel without timing",
-            )
+        raise coded_error(
+            "NKI010",
+            f"{name} has no cost: {declared.reason}",
+            limit="the time of a kernel is known where the cost of each of its instructions is",
+            help=f"leave {name} out of what is timed, or run the kernel without timing",
         )
     cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)

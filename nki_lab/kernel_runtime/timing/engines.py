@@ -56,9 +56,7 @@ def reused_tiles(
     It does when the last op that loaded a tile loaded the same view, and nothing wrote to that tensor in between. An op
     without a stationary tile, as a barrier on this engine, leaves the array as it is.
     """
-    position = np.array([cost.stationary for cost in costs], np.int64)[
-        np.frombuffer(program.op_variant, np.uint32)[order]
-    ]
+    position = np.array([cost.stationary for cost in costs], np.int64)[program.variant_column()[order]]
     loading = np.flatnonzero(position >= 0)
     rows = order[loading].astype(np.int64)
     places = np.frombuffer(program.op_access, np.uint32)[rows] + position[loading]
