@@ -92,9 +92,8 @@ def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., 
     from nki_lab.isa.spelling import did_you_mean
 
     kernels = [key for key, value in scope.items() if isinstance(value, Kernel)]
-    near = did_you_mean(name, kernels)
     limit = f"kernels: {', '.join(kernels) or 'none'}"
-    raise coded_error("NKI102", f"{script} has no kernel {name}", help=near, limit=limit)
+    raise coded_error("NKI102", f"{script} has no kernel {name}", help=did_you_mean(name, kernels), limit=limit)
 
 
 def trip_count_of(text: str) -> tuple[str, int]:

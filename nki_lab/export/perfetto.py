@@ -239,17 +239,17 @@ class _Trace:
     def _write_counters(self) -> None:
         recording = self._recording
         usage = recording.table("usage")
-        kind = self._protos.TrackEvent.TYPE_COUNTER
         for number, column in enumerate(("sbuf", "psum")):
             track = self._counter(number, f"{column.upper()} in use, fullest partition", "")
             for low, high in pieces(len(usage), _BATCH):
-                for time, value in zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True):
-                    self._flush_full_batch()
-                    self._event(time, kind, track).counter_value = value
+                self._count(track, usage["time"][low:high], usage[column][low:high], "counter_value")
         track = self._counter(2, "DMA", "GB/s")
-        for time, rate in zip(*(column.tolist() for column in dma_rate(recording)), strict=True):
+        self._count(track, *dma_rate(recording), "double_counter_value")
+
+    def _count(self, track: int, times: Array, values: Array, field: str) -> None:
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
             self._flush_full_batch()
-            self._event(time, kind, track).double_counter_value = rate
+            setattr(self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track), field, value)
 
     def _counter(self, number: int, name: str, unit: str) -> int:
         track = self._track(self._counter_track + number, name, _BASE + 1, len(self._recording.lanes) + 2 + number)

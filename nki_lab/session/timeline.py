@@ -113,7 +113,6 @@ def _summary(line: Timeline) -> Summary:
     transposes = sum(count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program))
     # Operations that the Tensor Engines could have done.
     peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
-    moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
     traffic = arch.mbu_bytes_per_ns * nanoseconds
     in_sbuf, in_psum = _peak_use(line)
     return Summary(
@@ -132,7 +131,7 @@ def _summary(line: Timeline) -> Summary:
         psum_occupied_bytes_per_partition=in_psum,
         mfu=flops / peak if peak else 0.0,
         hfu=(flops + transposes) / peak if peak else 0.0,
-        mbu=moved / traffic if traffic else 0.0,
+        mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
         confidence=dict(timing.trust),
     )
 

@@ -96,7 +96,9 @@ class RunValues:
         """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
         timing = self._timeline.timing
         now = timing.start[self._order[step]] if step < len(self._order) else timing.makespan
-        writers = self._writers(buffer.id)
+        # Also through tensors that lie over it, ascending.
+        op, start = self._writes
+        writers = np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
         ended = np.flatnonzero(timing.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
         until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
@@ -105,11 +107,6 @@ class RunValues:
     @cached_property
     def _order(self) -> NDArray[np.int64]:
         return np.argsort(self._timeline.timing.start, kind="stable")
-
-    def _writers(self, buffer: int) -> NDArray[np.int64]:
-        """Return the ops that write bytes of a buffer, also through tensors that lie over it, ascending."""
-        op, start = self._writes
-        return np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer)]))
 
     @cached_property
     def _writes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

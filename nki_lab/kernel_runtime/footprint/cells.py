@@ -105,9 +105,8 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
     length = np.ones(len(store), np.int64)
     pieces: list[tuple[int, Table]] = []
     cells = np.ones(len(edges), np.int64)
-    several = np.flatnonzero(np.diff(edges, append=len(store)) > 1)
     memo: dict[tuple[object, ...], Table] = {}
-    for row in several.tolist():
+    for row in np.flatnonzero(np.diff(edges, append=len(store)) > 1).tolist():
         low = int(edges[row])
         high = int(edges[row + 1]) if row + 1 < len(edges) else len(store)
         buffer = program.buffers[int(store[low])]

@@ -71,13 +71,15 @@ def endless(program: Program, region: Region, limit: int) -> Diagnostic:
     """Return NKI011 at a device loop that has used up the budget of instructions."""
     name = region.variable or region.name
     called = "" if not name else f" over {name}" if region.kind == "for" else f" on {name}"
-    item = diagnose(
-        "NKI011",
-        f"the device loop{called} has executed {limit} instructions and has not ended",
-        limit="instructions <= max_instructions",
-        help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
+    return placed(
+        diagnose(
+            "NKI011",
+            f"the device loop{called} has executed {limit} instructions and has not ended",
+            limit="instructions <= max_instructions",
+            help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
+        ),
+        program.sites[region.site],
     )
-    return placed(item, program.sites[region.site])
 
 
 def ops_of(program: Program, variants: Iterable[int]) -> list[int]:

@@ -110,10 +110,12 @@ def _unknown(program: Program, region: Region) -> Diagnostic:
     line, *names = names_of(program, region)
     name = repr(names[0]) if names else line
     what = f"loop over {names[0]}" if names and region.kind == "for" else f"loop on {names[0]}" if names else "loop"
-    item = diagnose(
-        "NKI801",
-        f"the iterations of the device {what} at line {line} depend on data: the kernel has no times",
-        limit="times are known where the number of iterations is",
-        help=f"pass trip_counts={{{name}: 16}}, or run the kernel on data",
+    return placed(
+        diagnose(
+            "NKI801",
+            f"the iterations of the device {what} at line {line} depend on data: the kernel has no times",
+            limit="times are known where the number of iterations is",
+            help=f"pass trip_counts={{{name}: 16}}, or run the kernel on data",
+        ),
+        program.sites[region.site],
     )
-    return placed(item, program.sites[region.site])

@@ -222,9 +222,8 @@ class _MovedViews:
             view = program.views[number]
             indirect = view.indirect
             assert indirect is not None
-            inside = indirect.lowest <= value <= indirect.highest
             known = number
-            if inside:  # what lies outside is skipped, or was refused
+            if indirect.lowest <= value <= indirect.highest:  # what lies outside is skipped, or was refused
                 known = len(self.views)
                 offset = view.offset + value * indirect.stride
                 self.views.append(View(known, view.buffer, offset, view.type, None, False))

@@ -74,11 +74,10 @@ def _again(variant: Variant) -> bool:
 
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
-    adds = program.ops_where(_again)
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
-    again = np.flatnonzero(is_out & adds[op])
+    again = np.flatnonzero(is_out & program.ops_where(_again)[op])
     ops = max(len(program), 1)
     key = (cells.cell * ops + op) * 4 + role
     key = np.unique(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))

@@ -103,8 +103,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
 
 def _engines(arch: Arch, variant: Variant) -> int:
     """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
-    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
-    onchip = [view for view in views if view.on_chip]
+    onchip = _views(variant, on_chip=True)
     if not onchip:
         return (1 << arch.dma_engines) - 1
     view = onchip[0]
@@ -117,8 +116,12 @@ def _engines(arch: Arch, variant: Variant) -> int:
 
 def _hbm_bytes(variant: Variant) -> int:
     """Bytes of all operands in HBM."""
+    return sum(view.partitions * view.free_size * view.dtype.nbytes for view in _views(variant, on_chip=False))
+
+
+def _views(variant: Variant, *, on_chip: bool) -> list[ViewType]:
     views: list[ViewType] = [variant.use.types[name] for name in variant.names]
-    return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
+    return [view for view in views if view.on_chip == on_chip]
 
 
 def _trigger(arch: Arch, route: Route, cost: Cost) -> int:

@@ -295,10 +295,9 @@ class _Walk:
         if lane.setup:
             columns.setup[op] = lane.setup
             columns.setup_reason[op] = lane.setup_reason
-        visible = time + duration + cost.latency - cost.interval
         lane.free = time + duration
         lane.last = op
-        self._visible(op, visible)
+        self._visible(op, time + duration + cost.latency - cost.interval)
         self._next(lane)
 
     def _visible(self, op: int, time: int) -> None:
