@@ -11,8 +11,6 @@ from nki_lab.session.arguments import Input
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
     """The inputs whose memory some instruction writes."""
-    if not len(program):
-        return []
     ids = {item.tensor._buffer.id: item for item in inputs}
     rows = program.variant_column()
     first = np.frombuffer(program.op_access, np.uint32)

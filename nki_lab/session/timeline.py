@@ -66,7 +66,36 @@ class Timeline:
     @cached_property
     def summary(self) -> Summary:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
-        return _summary(self)
+        program, timing, arch = self.program, self.timing, self.program.arch
+        counts = summarise(program)
+        nanoseconds = timing.makespan / _PICOSECONDS
+        flops = counts.get("flops", 0)
+        transposes = sum(
+            count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program)
+        )
+        # Operations that the Tensor Engines could have done.
+        peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
+        traffic = arch.mbu_bytes_per_ns * nanoseconds
+        in_sbuf, in_psum = _peak_use(self)
+        return Summary(
+            counts,
+            makespan_ns=nanoseconds,
+            engine_busy_ns=_busy(self),
+            critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
+            critical_wait_ns={
+                STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
+            },
+            stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+            launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
+            sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
+            psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
+            sbuf_occupied_bytes_per_partition=in_sbuf,
+            psum_occupied_bytes_per_partition=in_psum,
+            mfu=flops / peak if peak else 0.0,
+            hfu=(flops + transposes) / peak if peak else 0.0,
+            mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
+            confidence=dict(timing.trust),
+        )
 
     def record(self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1) -> Recording:
         """Return the run as tables, with the `diagnostics` of the session.
@@ -103,37 +132,6 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
         while len(_recent) > _KEPT:
             _recent.popitem(last=False)
     return known
-
-
-def _summary(line: Timeline) -> Summary:
-    program, timing, arch = line.program, line.timing, line.program.arch
-    counts = summarise(program)
-    nanoseconds = timing.makespan / _PICOSECONDS
-    flops = counts.get("flops", 0)
-    transposes = sum(count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program))
-    # Operations that the Tensor Engines could have done.
-    peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
-    traffic = arch.mbu_bytes_per_ns * nanoseconds
-    in_sbuf, in_psum = _peak_use(line)
-    return Summary(
-        counts,
-        makespan_ns=nanoseconds,
-        engine_busy_ns=_busy(line),
-        critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
-        critical_wait_ns={
-            STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
-        },
-        stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
-        launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
-        sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
-        psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
-        sbuf_occupied_bytes_per_partition=in_sbuf,
-        psum_occupied_bytes_per_partition=in_psum,
-        mfu=flops / peak if peak else 0.0,
-        hfu=(flops + transposes) / peak if peak else 0.0,
-        mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
-        confidence=dict(timing.trust),
-    )
 
 
 def _busy(line: Timeline) -> dict[str, float]:

@@ -139,6 +139,4 @@ def _join(a: Rect, b: Rect) -> Rect | None:
         return (a[0], a[1], min(a[2], b[2]), max(a[3], b[3]))
     if a[2] == b[2] and a[3] == b[3] and a[0] <= b[1] and b[0] <= a[1]:
         return (min(a[0], b[0]), max(a[1], b[1]), a[2], a[3])
-    if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3]:
-        return a
-    return None
+    return a if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3] else None

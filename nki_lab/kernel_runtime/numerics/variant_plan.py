@@ -157,9 +157,7 @@ class VariantPlan:
         return name, shape, strides, steps, kind, into, self.rounds[position]
 
     def _as_is(self, kind: int, dtype: DType) -> bool:
-        if self.compute == "float32":
-            return kind == SHADOW
-        return kind in (SHADOW, NATIVE) or dtype.kind != "float"
+        return kind == SHADOW if self.compute == "float32" else kind in (SHADOW, NATIVE) or dtype.kind != "float"
 
     def _rounding(self, position: int, precise: bool) -> DType | None:
         dtype, outs = self.dtypes[position], self.variant.outs

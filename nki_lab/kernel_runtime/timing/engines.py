@@ -72,8 +72,6 @@ def _written_between(
     program: Program, accesses: Accesses, views: NDArray[np.int64], rows: NDArray[np.int64], again: NDArray[np.int64]
 ) -> list[int]:
     """The places of `again` whose tile was written to after the op before it in the lane."""
-    if not len(again):
-        return []
     writes: dict[int, NDArray[np.int64]] = {}
     found = []
     for place in again.tolist():

@@ -229,9 +229,7 @@ class _Walk:
         """Return the reason of the head's last edge to resolve."""
         if lane.cause < 0:
             return NONE
-        if lane.kind:
-            return OF_EDGE[lane.kind]
-        return self._lanes[self._lane_of[lane.cause]].data_reason
+        return OF_EDGE[lane.kind] if lane.kind else self._lanes[self._lane_of[lane.cause]].data_reason
 
     def _pump(self, lane: _LaneState) -> None:
         """Take ops as long as it is known when they start, and nothing can come in between."""
