@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.protocols import ValueSource
@@ -105,11 +105,11 @@ class RunValues:
         return (int(writers[place]) if place >= 0 else -1), until
 
     @cached_property
-    def _order(self) -> NDArray[np.int64]:
+    def _order(self) -> Column:
         return np.argsort(self._timeline.timing.start, kind="stable")
 
     @cached_property
-    def _writes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _writes(self) -> tuple[Column, Column]:
         """The writing ops sorted by buffer, and the index of each buffer's first one."""
         program = self._timeline.program
         accesses = access_columns(program)
@@ -118,7 +118,7 @@ class RunValues:
         return accesses.op[rows], np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
 
     @cached_property
-    def _boxes(self) -> NDArray[np.int64]:
+    def _boxes(self) -> Column:
         """The memory, partitions and bytes of buffers that may overlap: those that users placed, in physical memory
         all.
         """

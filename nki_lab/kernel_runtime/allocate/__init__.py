@@ -18,6 +18,7 @@ from nki_lab.kernel_runtime.allocate import findings
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
 from nki_lab.kernel_runtime.allocate.overlap import overlapping, sharing_bytes
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 
@@ -32,9 +33,9 @@ class Usage:
     found no room count as if at partition 0.
     """
 
-    op: NDArray[np.int64]
-    sbuf: NDArray[np.int64]
-    psum: NDArray[np.int64]
+    op: Column
+    sbuf: Column
+    psum: Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,8 +50,8 @@ class Allocation:
 
     partition: NDArray[np.int16]
     byte: NDArray[np.int32]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
+    first: Column
+    last: Column
     reuse: NDArray[np.int32]
     overlaps: NDArray[np.int32]
     diagnostics: tuple[Diagnostic, ...]

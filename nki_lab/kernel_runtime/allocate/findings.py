@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.allocate.lifetime import Column, Lifetimes, Load
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.op_findings import finding_at, origin, span_at, title
 from nki_lab.kernel_runtime.tensor import MemoryRegion
@@ -89,7 +89,7 @@ def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]
             break
 
 
-def _harm(ops: Column, is_out: NDArray[np.bool_], writes: Column) -> tuple[int, int] | None:
+def _harm(ops: Column, is_out: Mask, writes: Column) -> tuple[int, int] | None:
     """(write, read): one of `writes` comes after a victim was written, and the victim's next access is a later read.
 
     `ops` and `is_out` are the victim's accesses.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.tensor import Buffer
-
-Column = NDArray[np.int64]
 
 QUADRANTS: Final = 4
 QUADRANT: Final = 32

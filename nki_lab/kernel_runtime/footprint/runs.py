@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _MOST_RUNS: Final = 1 << 20  # of one set; beyond, the set is taken for everything between its ends
 

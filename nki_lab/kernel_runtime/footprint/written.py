@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint.rectangles import Rect
+from nki_lab.kernel_runtime.footprint.runs import Mask
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -67,7 +68,7 @@ class WrittenPart:
         """Whether any element of the view is written."""
         return self.state == _ALL or (self.state == _SOME and bool(self._strided(view).any()))
 
-    def mask(self, view: View) -> NDArray[np.bool_]:
+    def mask(self, view: View) -> Mask:
         """One truth value for each element of the view: whether all of it is written."""
         bits = self._strided(view)
         return np.array(bits if self.unit == 1 else bits.all(axis=-1), dtype=bool)

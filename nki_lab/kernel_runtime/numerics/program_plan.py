@@ -9,16 +9,14 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16
 from nki_lab.kernel_runtime.coverage import Added
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
-
-Mask = NDArray[np.bool_]
 
 _FEW: Final = 2
 _WIDE: Final = 4  # bytes of a float32
@@ -37,7 +35,7 @@ class ProgramPlan:
 
     written: Mask
     slabs: Mapping[int, Slab]
-    rows: NDArray[np.int64]
+    rows: Column
     elided: Mapping[int, Submatrix]
     elided_count: int
     narrow: frozenset[int]

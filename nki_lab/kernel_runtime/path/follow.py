@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spec import content_of
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written, registers_read
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import VirtualRegister
@@ -33,8 +33,8 @@ class Path:
     column are unknown too. `rows`: the instructions executed where the run failed on the way; -1: all.
     """
 
-    trips: NDArray[np.int64]
-    loaded: NDArray[np.int64]
+    trips: Column
+    loaded: Column
     rows: int = -1
 
     def key(self) -> tuple[bytes, bytes, int]:

@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
-
-Column = NDArray[np.int64]
 
 
 class Interval(NamedTuple):

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import overlap_of, progression
+from nki_lab.kernel_runtime.footprint import Column, overlap_of, progression
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.schedule.dependencies import (
     CORE,
@@ -54,11 +54,11 @@ class Schedule:
 
     lanes: tuple[Lane, ...]
     lane: NDArray[np.uint16]
-    start: NDArray[np.int64]
+    start: Column
     pred: NDArray[np.uint32]
     kind: NDArray[np.uint8]
     order: tuple[NDArray[np.uint32], ...]
-    lane_flow: NDArray[np.int64]
+    lane_flow: Column
     diagnostics: tuple[Diagnostic, ...]
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ def _circle(user: Edges, all_edges: Edges, ops: int) -> list[int]:
     return circle_in(all_edges.op, all_edges.pred, order, ops) if len(order) < ops else []
 
 
-def _of(found: Edges, rows: NDArray[np.bool_]) -> Edges:
+def _of(found: Edges, rows: Mask) -> Edges:
     return Edges(found.op[rows], found.pred[rows], found.kind[rows])
 
 
@@ -233,7 +233,7 @@ def _register_edges(program: Program, lane: Column, lanes: int) -> Edges:
     return _in_cores(program, edges(np.concatenate(op), np.concatenate(pred), FLOW))
 
 
-def semaphores(found: Schedule) -> NDArray[np.int64]:
+def semaphores(found: Schedule) -> Column:
     """Return rows (producer lane, consumer lane, waits), one for each pair of lanes that synchronize.
 
     The chip's queues synchronize through semaphores only, and NKI leaves them to the compiler: one for each pair is

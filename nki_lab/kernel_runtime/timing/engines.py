@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 
@@ -68,11 +69,9 @@ def reused_tiles(
     return list(again.tolist())
 
 
-def _written_between(
-    program: Program, accesses: Accesses, views: NDArray[np.int64], rows: NDArray[np.int64], again: NDArray[np.int64]
-) -> list[int]:
+def _written_between(program: Program, accesses: Accesses, views: Column, rows: Column, again: Column) -> list[int]:
     """The places of `again` whose tile was written to after the op before it in the lane."""
-    writes: dict[int, NDArray[np.int64]] = {}
+    writes: dict[int, Column] = {}
     found = []
     for place in again.tolist():
         buffer = program.views[int(views[place])].buffer.id

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
 
@@ -21,9 +22,9 @@ class Path:
     `waits` sums the waits by number of reason.
     """
 
-    row: NDArray[np.int64]
-    work: NDArray[np.int64]
-    wait: NDArray[np.int64]
+    row: Column
+    work: Column
+    wait: Column
     reason: NDArray[np.uint8]
 
     @property
