@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import findings
-from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs, lifetimes, load_of
 from nki_lab.kernel_runtime.allocate.overlap import overlapping, sharing_bytes
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
 from nki_lab.kernel_runtime.footprint import Column
@@ -71,7 +71,7 @@ def allocate(program: Program) -> Allocation:
     count = len(program.buffers)
     partition = np.full(count, -1, np.int16)
     byte = np.full(count, -1, np.int32)
-    reuse: list[tuple[int, int]] = []
+    reuse: Pairs = []
     found: list[Diagnostic] = []
     loads: dict[MemoryRegion, list[Load]] = {sbuf: [], psum: []}
     for (space, core), buffers in _memories(program).items():
@@ -117,7 +117,7 @@ def _memories(program: Program) -> dict[tuple[MemoryRegion, int], list[Buffer]]:
 
 
 def _memory(
-    addresses: AddressSpace, live: LiveBuffers, times: Lifetimes, overlaps: list[tuple[int, int]]
+    addresses: AddressSpace, live: LiveBuffers, times: Lifetimes, overlaps: Pairs
 ) -> tuple[Placing, Load, Load]:
     """Addresses in one memory, the bytes in use over time, and the bytes that no arrangement could do without."""
     where = [0 if buffer.address is None else buffer.address[0] for buffer in live.buffers]
@@ -144,5 +144,5 @@ def _usage(*loads: list[Load]) -> Usage:
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])
 
 
-def _pairs(rows: list[tuple[int, int]]) -> NDArray[np.int32]:
+def _pairs(rows: Pairs) -> NDArray[np.int32]:
     return np.array(sorted(rows), np.int32).reshape(-1, 2)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
@@ -67,7 +67,7 @@ def _spills(program: Program, live: LiveBuffers) -> bool:
     return program.dialect == "beta1" and all(buffer.address is None for buffer in live.buffers)
 
 
-def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:
+def clobbered(program: Program, times: Lifetimes, overlaps: Pairs) -> Iterator[Diagnostic]:
     """NKI317 for placed tensors of which one is written while the other holds a value that is read later."""
     if not overlaps:
         return

@@ -10,6 +10,9 @@ from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.tensor import Buffer
 
+Pairs = list[tuple[int, int]]
+"""Numbers of buffers, the earlier first; or begins and ends."""
+
 QUADRANTS: Final = 4
 QUADRANT: Final = 32
 """Partitions of a quadrant: accesses start at one, so two tensors never share one (Trainium architecture guide)."""
@@ -71,9 +74,7 @@ class Load(NamedTuple):
         return found
 
 
-def load_of(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
-) -> Load:
+def load_of(buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: Pairs) -> Load:
     """Return the bytes that `buffers` need over time. Bytes that placed tensors share count once."""
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
@@ -96,7 +97,7 @@ def load_of(
 
 
 def _shared_twice(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: Pairs
 ) -> tuple[Column, Column]:
     """Changes that take back the bytes which live placed tensors have in common."""
     involved = {number for pair in overlaps for number in pair}

@@ -80,6 +80,7 @@ class Stray(NamedTuple):
         )
 
 
+@dataclass(slots=True, eq=False)
 class Resolver:
     """Turns a view and its buffer's binding into elements.
 
@@ -88,13 +89,10 @@ class Resolver:
     `tolerant`.
     """
 
-    def __init__(
-        self, bound_of: Callable[[Buffer], Bound], values: Mapping[int, int | float], *, tolerant: bool = False
-    ) -> None:
-        self._bound_of = bound_of
-        self._values = values
-        self._tolerant = tolerant
-        self.notes: list[Repeat | Stray] = []
+    bound_of: Callable[[Buffer], Bound]
+    values: Mapping[int, int | float]
+    tolerant: bool = False
+    notes: list[Repeat | Stray] = field(default_factory=list)
 
     def read(self, view: View, bound: Bound, use: Accessor) -> tuple[Array, Array | None]:
         """Return the view's elements in its shape, and which rows are in bounds (None: all)."""
@@ -198,7 +196,7 @@ class Resolver:
         if not _skips(use):
             row = int(np.flatnonzero(~inside.reshape(-1))[0])
             stray = Stray(view, use, row, int(index.reshape(-1)[row]))
-            if not self._tolerant:
+            if not self.tolerant:
                 raise error_of(stray.diagnostic("NKI310"))
             self.notes.append(stray)
         return inside
@@ -206,8 +204,8 @@ class Resolver:
     def _index(self, view: View) -> Array:
         source = _indirect(view).index
         if isinstance(source, VirtualRegister):
-            return np.array([[integer_of(self._values, Register(source.id), "a run-time address")]], np.int64)
-        part = strided(self._bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
+            return np.array([[integer_of(self.values, Register(source.id), "a run-time address")]], np.int64)
+        part = strided(self.bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
         return part.astype(np.int64).reshape(source._shape[0], -1)
 
 

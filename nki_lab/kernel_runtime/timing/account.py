@@ -38,7 +38,7 @@ class LaneTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timing:
-    """Column of a program's ops as columns in program order, in picoseconds, and their sums.
+    """Times of a program's ops as columns in program order, in picoseconds, and their sums.
 
     `start`, `duration`: when an op takes its lane and for how long; `ready`: when its result is visible to its own
     lane. `wait`: how long the lane stood still before it, because of `stall` (a number of STALL_REASONS), up to the
