@@ -10,11 +10,13 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
+from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain, version
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
 from nki_lab.diagnostic import NkiError
@@ -46,6 +48,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+_FORMAT: Final[Settings] = {"choices": ("text", "json"), "default": "text", "help": "of what is printed"}
+_FORCE: Final[Settings] = {"action": "store_true", "help": "simulate although the Neuron SDK is installed"}
+
+_KERNEL: Final[dict[str, Settings]] = {
+    "kernel": {"metavar": "FILE::KERNEL"},
+    "--arg": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "dest": "values",
+        "help": "a=bfloat16[128,512] for a tensor, n=4 for a constant; once for each",
+    },
+    "--target": {"help": "trn1, trn2 or trn3"},
+    "--grid": {"type": int, "help": "physical cores, as kernel[GRID] has them"},
+    "--force": _FORCE,
+}
+"""The options of a command that takes a kernel with its arguments."""
+
+
 def _parser() -> argparse.ArgumentParser:
     from nki_lab.lsp import start as lsp
 
@@ -53,84 +74,109 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"nki-lab {version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, function: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, function: Callable[[argparse.Namespace], int], text: str, options: Mapping[str, Settings]
+    ) -> argparse.ArgumentParser:
         subparser = commands.add_parser(
             name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
         )
         subparser.add_argument("--traceback", action="store_true", help="show Python tracebacks of errors")
+        for option, settings in options.items():
+            subparser.add_argument(option, **settings)
         subparser.set_defaults(command=function)
         return subparser
 
-    run = command("run", _run, "run a script with the dialects importable")
-    run.add_argument("--target", help="trn1, trn2 or trn3, where the script names none")
-    run.add_argument("--force", action="store_true", help="simulate although the Neuron SDK is installed")
-    run.add_argument("script", metavar="SCRIPT")
-    run.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER, help="what the script finds in sys.argv")
-
-    check = command(
-        "check", checks.check, "report diagnostics without running anything of yours; exit status 1 on errors"
+    command(
+        "run",
+        _run,
+        "run a script with the dialects importable",
+        {
+            "--target": {"help": "trn1, trn2 or trn3, where the script names none"},
+            "--force": _FORCE,
+            "script": {"metavar": "SCRIPT"},
+            "arguments": {
+                "metavar": "ARGS",
+                "nargs": argparse.REMAINDER,
+                "help": "what the script finds in sys.argv",
+            },
+        },
     )
-    checks.add_arguments(check)
-
-    compile_ = command("compile", kernels.compile_program, "print the specialised program of a kernel")
-    _take_kernel(compile_)
-    compile_.add_argument("--emit", choices=("ir", "json"), default="ir", help="what is printed (default: ir)")
-
-    profile = command("profile", kernels.profile, "say when a kernel would do what, and what holds it back")
-    _take_kernel(profile)
-    profile.add_argument(
-        "--trip-count",
-        action="append",
-        default=[],
-        metavar="NAME=N",
-        dest="trip_counts",
-        help="how often a device loop runs, by its line, variable or body; once for each",
+    command(
+        "check",
+        checks.check,
+        "report diagnostics without running anything of yours; exit status 1 on errors",
+        checks.OPTIONS,
     )
-    profile.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
-    kernels.take_exports(profile)
-
-    view = command("view", _view, "show a saved recording in the browser, or write it in another form")
-    view.add_argument(
-        "recording", metavar="RECORDING", help="the folder of a saved run, or of a Neuron Explorer profile"
+    command(
+        "compile",
+        kernels.compile_program,
+        "print the specialised program of a kernel",
+        {**_KERNEL, "--emit": {"choices": ("ir", "json"), "default": "ir", "help": "what is printed (default: ir)"}},
     )
-    kernels.take_exports(view)
-
-    page = command("explain", _explain, "print the page of a code, or what an instruction takes")
-    page.add_argument("name", metavar="CODE|NAME", help="NKI213, moving-limit, nc_matmul")
-
-    server = command("lsp", lsp.serve, "serve an editor: findings, hovers and fixes while a kernel is typed")
-    lsp.add_arguments(server)
-
-    demo = command("demo", _demo, "compile, check, run and profile a tiled matmul and a softmax")
-    demo.add_argument("--target", default="trn2", help="trn1, trn2 or trn3 (default: trn2)")
-    demo.add_argument(
-        "--html", metavar="FILE", default="demo-report.html", help="where the report goes (default: demo-report.html)"
+    command(
+        "profile",
+        kernels.profile,
+        "say when a kernel would do what, and what holds it back",
+        {
+            **_KERNEL,
+            "--trip-count": {
+                "action": "append",
+                "default": [],
+                "metavar": "NAME=N",
+                "dest": "trip_counts",
+                "help": "how often a device loop runs, by its line, variable or body; once for each",
+            },
+            "--format": _FORMAT,
+            **kernels.EXPORTS,
+        },
     )
-
-    health = command("doctor", _doctor, "print versions, the target, and what of NKI is modelled")
-    health.add_argument(
-        "--coverage",
-        action="store_true",
-        help="every published name: whether it is there and compared, its limits, cost",
+    command(
+        "view",
+        _view,
+        "show a saved recording in the browser, or write it in another form",
+        {
+            "recording": {
+                "metavar": "RECORDING",
+                "help": "the folder of a saved run, or of a Neuron Explorer profile",
+            },
+            **kernels.EXPORTS,
+        },
     )
-    health.add_argument("--format", choices=("text", "json"), default="text", help="of what is printed")
+    command(
+        "explain",
+        _explain,
+        "print the page of a code, or what an instruction takes",
+        {"name": {"metavar": "CODE|NAME", "help": "NKI213, moving-limit, nc_matmul"}},
+    )
+    lsp.add_arguments(
+        command("lsp", lsp.serve, "serve an editor: findings, hovers and fixes while a kernel is typed", {})
+    )
+    command(
+        "demo",
+        _demo,
+        "compile, check, run and profile a tiled matmul and a softmax",
+        {
+            "--target": {"default": "trn2", "help": "trn1, trn2 or trn3 (default: trn2)"},
+            "--html": {
+                "metavar": "FILE",
+                "default": "demo-report.html",
+                "help": "where the report goes (default: demo-report.html)",
+            },
+        },
+    )
+    command(
+        "doctor",
+        _doctor,
+        "print versions, the target, and what of NKI is modelled",
+        {
+            "--coverage": {
+                "action": "store_true",
+                "help": "every published name: whether it is there and compared, its limits, cost",
+            },
+            "--format": _FORMAT,
+        },
+    )
     return parser
-
-
-def _take_kernel(parser: argparse.ArgumentParser) -> None:
-    """Have a command take a kernel with its arguments."""
-    parser.add_argument("kernel", metavar="FILE::KERNEL")
-    parser.add_argument(
-        "--arg",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="values",
-        help="a=bfloat16[128,512] for a tensor, n=4 for a constant; once for each",
-    )
-    parser.add_argument("--target", help="trn1, trn2 or trn3")
-    parser.add_argument("--grid", type=int, help="physical cores, as kernel[GRID] has them")
-    parser.add_argument("--force", action="store_true", help="simulate although the Neuron SDK is installed")
 
 
 # -- run ---------------------------------------------------------------------------------------------------------------

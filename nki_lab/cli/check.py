@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import FORMATS, text
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.source_files import line_of
@@ -21,47 +22,49 @@ if TYPE_CHECKING:
 USAGE: Final = 2
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Have a parser take the arguments of the command."""
-    parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="files, or folders whose .py files and notebooks are checked"
-    )
-    parser.add_argument("--target", help="trn1, trn2 or trn3; else the environment's or the project's target")
-    parser.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the findings (default: text)")
-    parser.add_argument(
-        "--select",
-        action="append",
-        default=[],
-        metavar="CODES",
-        help="only codes that begin so: NKI2,NKI301; in place of the project's choice",
-    )
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        default=[],
-        metavar="CODES",
-        help="no codes that begin so, beside those that the project ignores",
-    )
-    parser.add_argument("--fix", action="store_true", help="mend what has one exact remedy; notebooks are left alone")
-    parser.add_argument(
-        "--diff",
-        action="store_true",
-        help="show what --fix would change, and change nothing; exit status 1 if it would",
-    )
-    parser.add_argument(
-        "--statistics", action="store_true", help="say how many calls of NKI were evaluated, and which were not"
-    )
-    parser.add_argument("--jobs", type=_count, metavar="N", help="processes (default: by processors and files)")
-    parser.add_argument(
-        "--force-exclude", action="store_true", help="leave out what the project excludes even where it is named here"
-    )
-
-
 def _count(value: str) -> int:
     number = int(value)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1 process is needed")
     return number
+
+
+OPTIONS: Final[dict[str, Settings]] = {
+    "paths": {
+        "metavar": "PATH",
+        "nargs": "+",
+        "help": "files, or folders whose .py files and notebooks are checked",
+    },
+    "--target": {"help": "trn1, trn2 or trn3; else the environment's or the project's target"},
+    "--format": {"choices": tuple(FORMATS), "default": "text", "help": "of the findings (default: text)"},
+    "--select": {
+        "action": "append",
+        "default": [],
+        "metavar": "CODES",
+        "help": "only codes that begin so: NKI2,NKI301; in place of the project's choice",
+    },
+    "--ignore": {
+        "action": "append",
+        "default": [],
+        "metavar": "CODES",
+        "help": "no codes that begin so, beside those that the project ignores",
+    },
+    "--fix": {"action": "store_true", "help": "mend what has one exact remedy; notebooks are left alone"},
+    "--diff": {
+        "action": "store_true",
+        "help": "show what --fix would change, and change nothing; exit status 1 if it would",
+    },
+    "--statistics": {
+        "action": "store_true",
+        "help": "say how many calls of NKI were evaluated, and which were not",
+    },
+    "--jobs": {"type": _count, "metavar": "N", "help": "processes (default: by processors and files)"},
+    "--force-exclude": {
+        "action": "store_true",
+        "help": "leave out what the project excludes even where it is named here",
+    },
+}
+"""The options of the command."""
 
 
 def check(arguments: argparse.Namespace) -> int:

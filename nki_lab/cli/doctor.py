@@ -26,7 +26,6 @@ def findings() -> dict[str, Any]:
     from nki_lab.isa.arch import GENERATIONS, TARGETS
     from nki_lab.kernel_runtime.numerics import blas
 
-    chosen = resolve_target()
     return {
         "nki_lab": version(),
         "python": platform.python_version(),
@@ -38,7 +37,7 @@ def findings() -> dict[str, Any]:
         "blas_threads": blas.threads(),
         "labextension": _extension(),
         "real_packages": real_packages(),
-        "target": chosen.target,
+        "target": resolve_target().target,
         "target_from": target_origin(),
         "generations": {
             arch.name: [name for name, its in TARGETS.items() if its is arch] for arch in GENERATIONS.values()

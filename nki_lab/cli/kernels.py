@@ -6,7 +6,7 @@ import argparse
 import ast
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +17,17 @@ from nki_lab.diagnostic import NkiError, coded_error
 if TYPE_CHECKING:
     from nki_lab.result import Recorded
 
-_EXPORTS: Final = {
-    "html": ("FILE", "write a report that any browser shows, without a network"),
-    "perfetto": ("FILE", "write a trace for the Perfetto viewer"),
-    "explorer": ("FOLDER", "write the tables of a Neuron Explorer profile"),
-    "csv": ("FOLDER", "write tables for a spreadsheet: instructions, lanes, lines of source"),
-    "save": ("FOLDER", "save the recording, for nki_lab.open"),
+Settings = Mapping[str, Any]
+"""The keywords that declare an option to argparse."""
+
+EXPORTS: Final[dict[str, Settings]] = {
+    "--html": {"metavar": "FILE", "help": "write a report that any browser shows, without a network"},
+    "--perfetto": {"metavar": "FILE", "help": "write a trace for the Perfetto viewer"},
+    "--explorer": {"metavar": "FOLDER", "help": "write the tables of a Neuron Explorer profile"},
+    "--csv": {"metavar": "FOLDER", "help": "write tables for a spreadsheet: instructions, lanes, lines of source"},
+    "--save": {"metavar": "FOLDER", "help": "save the recording, for nki_lab.open"},
 }
+"""The options of a command that takes the files and folders that a recording is written to."""
 
 
 def compile_program(arguments: argparse.Namespace) -> int:
@@ -53,16 +57,11 @@ def profile(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def take_exports(parser: argparse.ArgumentParser) -> None:
-    """Have a command take the files and folders that a recording is written to."""
-    for form, (place, text) in _EXPORTS.items():
-        parser.add_argument(f"--{form}", metavar=place, help=text)
-
-
 def written(run: Recorded, arguments: argparse.Namespace) -> list[Path]:
     """Write the recording in each form that the command line asks for."""
-    paths = {form: getattr(arguments, form) for form in _EXPORTS}
-    return [getattr(run, "save" if form == "save" else f"to_{form}")(path) for form, path in paths.items() if path]
+    forms = [option.removeprefix("--") for option in EXPORTS]
+    paths = [(getattr(run, "save" if form == "save" else f"to_{form}"), getattr(arguments, form)) for form in forms]
+    return [write(path) for write, path in paths if path]
 
 
 def _load(arguments: argparse.Namespace) -> tuple[Callable[..., object], dict[str, Any]]:
@@ -93,9 +92,8 @@ def _kernel(scope: dict[str, object], name: str, script: Path) -> Callable[..., 
     from nki_lab.isa.spelling import did_you_mean
 
     kernels = [key for key, value in scope.items() if isinstance(value, Kernel)]
-    near = did_you_mean(name, kernels)
     limit = f"kernels: {', '.join(kernels) or 'none'}"
-    raise coded_error("NKI102", f"{script} has no kernel {name}", help=near, limit=limit)
+    raise coded_error("NKI102", f"{script} has no kernel {name}", help=did_you_mean(name, kernels), limit=limit)
 
 
 def trip_count_of(text: str) -> tuple[str, int]:

@@ -96,5 +96,4 @@ def notebook_of(data: bytes, file: str) -> Notebook:
 
 def _text(source: str | list[str]) -> str:
     """A cell's text, which nbformat keeps whole or by lines."""
-    whole = source if isinstance(source, str) else "".join(source)
-    return whole.replace("\r\n", "\n").replace("\r", "\n")
+    return (source if isinstance(source, str) else "".join(source)).replace("\r\n", "\n").replace("\r", "\n")

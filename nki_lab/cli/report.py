@@ -81,5 +81,4 @@ def explain(name: str) -> str:
     found = explanation(name)
     if found is not None:
         return found.rstrip()
-    near = did_you_mean(name, [*known_names()])
-    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=near)
+    raise coded_error("NKI006", f"{name!r} is no code and no name of NKI", help=did_you_mean(name, [*known_names()]))

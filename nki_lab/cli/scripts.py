@@ -40,13 +40,12 @@ def _failed(error: Exception, script: Path, show: bool) -> NkiError:
         traceback.print_exception(error)
     codes = ((step.tb_frame.f_code, step.tb_lasti) for step in traceback_steps(error))
     places = [item for item in codes if item[0].co_filename == str(script)]
-    span = span_of(site_at(*places[-1])) if places else None
     text = f": {error}" if str(error) else ""
     return error_of(
         diagnose(
             "NKI007",
             f"the script raised {type(error).__name__}{text}",
-            span=span,
+            span=span_of(site_at(*places[-1])) if places else None,
             help="" if show else "nki-lab run --traceback shows how it came there",
         )
     )

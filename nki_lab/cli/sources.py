@@ -117,10 +117,9 @@ def _missing(path: Path) -> Diagnostic:
 
 
 def _nothing(folder: Path) -> Diagnostic:
-    message = f"{folder} has no Python files and no notebooks"
     return diagnose(
         "NKI025",
-        message,
+        f"{folder} has no Python files and no notebooks",
         span=Span(str(folder), 1, 1, 1, 2),
         limit="hidden folders, virtual environments and what is excluded do not count",
     )

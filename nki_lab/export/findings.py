@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import numpy as np
+
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import TARGETS
 from nki_lab.kernel_runtime.recording import Recording
+from nki_lab.kernel_runtime.recording.columns import Array
 
 SEVERITIES: Final = ("error", "warning", "information", "hint")
 
@@ -44,6 +47,17 @@ def capacities(summary: Mapping[str, Any]) -> list[tuple[str, int, int]]:
         for space, capacity in zip(("SBUF", "PSUM"), sizes, strict=True)
         if (name := f"{space.lower()}_peak_bytes_per_partition") in summary
     ]
+
+
+def numbered(texts: list[str]) -> tuple[list[str], Array]:
+    """Return the different ones of some texts in order of appearance, and the number of each text among them."""
+    known = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return list(known), np.array([known[text] for text in texts], np.int64)
+
+
+def queues(recording: Recording) -> list[int]:
+    """Return the numbers of the lanes that are DMA queues."""
+    return [lane.number for lane in recording.lanes if lane.kind == "dma"]
 
 
 def source_lines(recording: Recording) -> list[tuple[str, int]]:

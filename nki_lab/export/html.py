@@ -64,6 +64,3 @@ def write(recording: Recording, path: str | os.PathLike[str]) -> None:
     content = html(recording).encode()
     with replacing(path) as stream:
         stream.write(content)
-
-
-__all__ = ["MESSAGE_ID", "html", "write"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.export.files import replacing
-from nki_lab.export.findings import source_lines
+from nki_lab.export.findings import queues, source_lines
 from nki_lab.kernel_runtime.recording import Recording, schema
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES
@@ -119,9 +119,8 @@ class _Trace:
             interned.event_categories.add(iid=number, name=name)
         for text, number in self._text.items():
             interned.debug_annotation_string_values.add(iid=number, str=text.encode())
-        functions = recording.texts("sites", "function")
         for number, ((file, line), function) in enumerate(
-            zip(source_lines(recording), functions, strict=True), start=1
+            zip(source_lines(recording), recording.texts("sites", "function"), strict=True), start=1
         ):
             interned.source_locations.add(iid=number, file_name=file, function_name=function, line_number=max(line, 0))
 
@@ -240,17 +239,17 @@ class _Trace:
     def _write_counters(self) -> None:
         recording = self._recording
         usage = recording.table("usage")
-        kind = self._protos.TrackEvent.TYPE_COUNTER
         for number, column in enumerate(("sbuf", "psum")):
             track = self._counter(number, f"{column.upper()} in use, fullest partition", "")
             for low, high in pieces(len(usage), _BATCH):
-                for time, value in zip(usage["time"][low:high].tolist(), usage[column][low:high].tolist(), strict=True):
-                    self._flush_full_batch()
-                    self._event(time, kind, track).counter_value = value
+                self._count(track, usage["time"][low:high], usage[column][low:high], "counter_value")
         track = self._counter(2, "DMA", "GB/s")
-        for time, rate in zip(*(column.tolist() for column in dma_rate(recording)), strict=True):
+        self._count(track, *dma_rate(recording), "double_counter_value")
+
+    def _count(self, track: int, times: Array, values: Array, field: str) -> None:
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
             self._flush_full_batch()
-            self._event(time, kind, track).double_counter_value = rate
+            setattr(self._event(time, self._protos.TrackEvent.TYPE_COUNTER, track), field, value)
 
     def _counter(self, number: int, name: str, unit: str) -> int:
         track = self._track(self._counter_track + number, name, _BASE + 1, len(self._recording.lanes) + 2 + number)
@@ -287,11 +286,11 @@ def dma_rate(recording: Recording) -> tuple[Array, Array]:
 
     A transfer moves its bytes evenly over its duration.
     """
-    queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
+    dma = queues(recording)
     begins, ends, rates = ([np.zeros(0, np.int64)] for _ in range(3))
     for low, high in pieces(len(recording)):
         start, duration, moved = (recording.rows[name][low:high] for name in ("start", "duration", "bytes"))
-        chosen = np.isin(recording.rows["lane"][low:high], queues) & (duration > 0) & (moved > 0)
+        chosen = np.isin(recording.rows["lane"][low:high], dma) & (duration > 0) & (moved > 0)
         begins.append(start[chosen])
         ends.append((start + duration)[chosen])
         rates.append(1000 * moved[chosen] / duration[chosen])
@@ -300,5 +299,4 @@ def dma_rate(recording: Recording) -> tuple[Array, Array]:
     change, active = np.zeros(len(times)), np.zeros(len(times), np.int64)
     np.add.at(change, place, np.concatenate((rate, -rate)))
     np.add.at(active, place, np.repeat([1, -1], len(begin)))
-    running = np.cumsum(active) > 0
-    return times, np.where(running, np.round(np.cumsum(change), 6), 0.0)
+    return times, np.where(np.cumsum(active) > 0, np.round(np.cumsum(change), 6), 0.0)

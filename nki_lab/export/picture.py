@@ -124,8 +124,7 @@ def _file(image: NDArray[np.uint8]) -> bytes:
     """RGB pixels as a PNG file; each line is stored as its difference from the line above."""
     height, width = image.shape[:2]
     flat = image.reshape(height, -1)
-    above = np.vstack((np.zeros_like(flat[:1]), flat[:-1]))
-    lines = np.hstack((np.full((height, 1), 2, np.uint8), flat - above))
+    lines = np.hstack((np.full((height, 1), 2, np.uint8), flat - np.vstack((np.zeros_like(flat[:1]), flat[:-1]))))
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines.tobytes(), 9)),

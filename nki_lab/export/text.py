@@ -9,7 +9,7 @@ import numpy as np
 
 from nki_lab.diagnostic import render
 from nki_lab.export import formatting
-from nki_lab.export.findings import capacities, findings
+from nki_lab.export.findings import capacities, findings, numbered
 from nki_lab.export.formatting import duration, ratio, share
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import pieces
@@ -104,17 +104,14 @@ def _causes(times: Digest) -> str:
 
 
 def _instructions(recording: Recording, times: Digest) -> str:
-    names = recording.texts("ops", "name")
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    of_op = np.array([numbers[name] for name in names], np.int64)
-    busy, counts, critical = (np.zeros(len(numbers), np.int64) for _ in range(3))
+    known, of_op = numbered(recording.texts("ops", "name"))
+    busy, counts, critical = (np.zeros(len(known), np.int64) for _ in range(3))
     for low, high in pieces(len(recording)):
         which = of_op[recording.rows["op"][low:high]]
         np.add.at(busy, which, own_work(recording.rows["duration"][low:high], recording.rows["pace"][low:high]))
-        counts += np.bincount(which, minlength=len(numbers))
+        counts += np.bincount(which, minlength=len(known))
     if len(times.path.row):
         np.add.at(critical, of_op[recording.rows["op"][times.path.row]], times.path.time)
-    known = list(numbers)
     order = [number for number in np.lexsort((-busy, -critical)).tolist() if counts[number]][:LINES]
     lines = [
         (known[n], f"{counts[n]:,}", duration(int(busy[n])), share(ratio(int(critical[n]), times.makespan)))

@@ -177,9 +177,8 @@ class _NotPythonError(Exception):
 
 def _not_python(shell: InteractiveShell, error: SyntaxError) -> Exception:
     """Return the error that shows a syntax error as IPython does. A SyntaxError would be shown with our frames."""
-    lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
     reported = type(type(error).__name__, (_NotPythonError,), {"__module__": __name__})(str(error))
-    _render(reported, lines)
+    _render(reported, shell.SyntaxTB.structured_traceback(type(error), error, []))
     return reported
 
 

@@ -44,8 +44,7 @@ class NotebookContext:
             cell = self._cell(_file_of(inner)) if module == "__main__" else ""
             return f"from {cell} import {own} as {name}" if cell else ""
         held = getattr(sys.modules.get(module), own, None)
-        known = held is value or held is inner
-        return f"from {module} import {own} as {name}" if known else ""
+        return f"from {module} import {own} as {name}" if held is value or held is inner else ""
 
     def _cell(self, file: str) -> str:
         """The module of a cell; "" where its text is not at hand."""
@@ -71,8 +70,7 @@ def _function_of(value: object) -> object:
 
 def _file_of(value: object) -> str:
     """The file of a function's text, of a class that of one of its methods."""
-    parts = vars(value).values() if isinstance(value, type) else (value,)
-    for part in parts:
+    for part in vars(value).values() if isinstance(value, type) else (value,):
         code = getattr(getattr(part, "__func__", getattr(part, "fget", part)), "__code__", None)
         if code is not None and code.co_filename != "<string>":
             return str(code.co_filename)

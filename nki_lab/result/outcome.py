@@ -78,10 +78,6 @@ class Run(Recorded):
         """Whether there are times to show, save and export."""
         return self._timeline is not None
 
-    def report(self) -> str:
-        """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""
-        return str(self) if self._timeline is None else super().report()
-
     @property
     def ok(self) -> bool:
         """Whether the kernel ran and nothing of severity error was found."""

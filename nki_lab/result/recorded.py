@@ -119,7 +119,7 @@ class Recorded:
         """The run as a page of text: where the time went, what holds it back, which lines cost, what was found."""
         from nki_lab.export import text
 
-        return text.report(self.recording)
+        return text.report(self.recording) if self.has_recording else str(self)
 
 
 class SavedRun(Recorded):

@@ -125,8 +125,7 @@ class Call:
         middle = time.perf_counter()
         if not (values and self._recall(call.arguments)):
             self._trace(call.args, call.kwargs, values=values)
-        observing = self.seconds["numeric"] - before
-        self.seconds["specialize"] += time.perf_counter() - middle - observing
+        self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
     def time(self, *, needed: bool = False) -> None:
         """Work out addresses and times; findings about capacity join the others.
@@ -321,8 +320,7 @@ class Call:
         )
         site = innermost_site(error.__traceback__)
         if site is None and self.executor is not None and len(self.program):
-            index = min(self.executor.done, len(self.program) - 1)
-            site = self.program.sites[self.program.op_site[index]]
+            site = self.program.sites[self.program.op_site[min(self.executor.done, len(self.program) - 1)]]
         return error_of(placed(item, site) if site is not None else item)
 
 

@@ -11,10 +11,8 @@ from nki_lab.session.arguments import Input
 
 def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
     """The inputs whose memory some instruction writes."""
-    if not len(program):
-        return []
     ids = {item.tensor._buffer.id: item for item in inputs}
-    rows = np.frombuffer(program.op_variant, np.uint32)
+    rows = program.variant_column()
     first = np.frombuffer(program.op_access, np.uint32)
     accesses = np.frombuffer(program.access_view, np.uint32)
     seen: set[int] = set()

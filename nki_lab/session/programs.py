@@ -125,9 +125,7 @@ def _argument(value: object, seen: dict[FunctionType, Hashable], inputs: dict[in
     if isinstance(value, NkiTensor):
         position = inputs.setdefault(value._buffer.id, len(inputs))
         return ("input", position, value._buffer.name, value._shape, value._dtype.name, value._buffer.space)
-    if type(value) is tuple:
-        return (tuple, *(_argument(item, seen, inputs) for item in value))
-    return _value(value, seen)
+    return (tuple, *(_argument(item, seen, inputs) for item in value)) if type(value) is tuple else _value(value, seen)
 
 
 def _value(value: Any, seen: dict[FunctionType, Hashable]) -> Hashable:

@@ -52,6 +52,5 @@ def summarise(program: Program) -> Summary:
 
 def counted(program: Program) -> list[tuple[Variant, int]]:
     """Return each variant of a program with the number of its instructions."""
-    rows = np.frombuffer(program.op_variant, np.uint32)
-    counts: list[int] = np.bincount(rows, minlength=len(program.variants)).tolist()
+    counts: list[int] = np.bincount(program.variant_column(), minlength=len(program.variants)).tolist()
     return list(zip(program.variants, counts, strict=True))

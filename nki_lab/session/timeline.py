@@ -66,7 +66,36 @@ class Timeline:
     @cached_property
     def summary(self) -> Summary:
         """The counts of the program with its times, shares and peaks; times in nanoseconds."""
-        return _summary(self)
+        program, timing, arch = self.program, self.timing, self.program.arch
+        counts = summarise(program)
+        nanoseconds = timing.makespan / _PICOSECONDS
+        flops = counts.get("flops", 0)
+        transposes = sum(
+            count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program)
+        )
+        # Operations that the Tensor Engines could have done.
+        peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
+        traffic = arch.mbu_bytes_per_ns * nanoseconds
+        in_sbuf, in_psum = _peak_use(self)
+        return Summary(
+            counts,
+            makespan_ns=nanoseconds,
+            engine_busy_ns=_busy(self),
+            critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
+            critical_wait_ns={
+                STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
+            },
+            stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
+            launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
+            sbuf_peak_bytes_per_partition=int(self.allocation.sbuf_peak),
+            psum_peak_bytes_per_partition=int(self.allocation.psum_peak),
+            sbuf_occupied_bytes_per_partition=in_sbuf,
+            psum_occupied_bytes_per_partition=in_psum,
+            mfu=flops / peak if peak else 0.0,
+            hfu=(flops + transposes) / peak if peak else 0.0,
+            mbu=(counts["hbm_read_bytes"] + counts["hbm_write_bytes"]) / traffic if traffic else 0.0,
+            confidence=dict(timing.trust),
+        )
 
     def record(self, diagnostics: Iterable[Diagnostic] = (), fault: int = -1) -> Recording:
         """Return the run as tables, with the `diagnostics` of the session.
@@ -105,38 +134,6 @@ def timeline(program: Program, path: Path | None = None) -> Timeline:
     return known
 
 
-def _summary(line: Timeline) -> Summary:
-    program, timing, arch = line.program, line.timing, line.program.arch
-    counts = summarise(program)
-    nanoseconds = timing.makespan / _PICOSECONDS
-    flops = counts.get("flops", 0)
-    transposes = sum(count * variant.instruction.transpose_flops(variant.use) for variant, count in counted(program))
-    # Operations that the Tensor Engines could have done.
-    peak = arch.tensor_tflops_bf16 * 1e3 * nanoseconds * program.cores
-    moved = counts["hbm_read_bytes"] + counts["hbm_write_bytes"]
-    traffic = arch.mbu_bytes_per_ns * nanoseconds
-    in_sbuf, in_psum = _peak_use(line)
-    return Summary(
-        counts,
-        makespan_ns=nanoseconds,
-        engine_busy_ns=_busy(line),
-        critical_path_ns=int(timing.path.work.sum()) / _PICOSECONDS,
-        critical_wait_ns={
-            STALL_REASONS[reason]: wait / _PICOSECONDS for reason, wait in sorted(timing.path.waits.items())
-        },
-        stall_ns={name: total / _PICOSECONDS for name, total in sorted(timing.stalls.items())},
-        launch_ns=arch.launch_ns if program.options.launch_overhead else 0.0,
-        sbuf_peak_bytes_per_partition=int(line.allocation.sbuf_peak),
-        psum_peak_bytes_per_partition=int(line.allocation.psum_peak),
-        sbuf_occupied_bytes_per_partition=in_sbuf,
-        psum_occupied_bytes_per_partition=in_psum,
-        mfu=flops / peak if peak else 0.0,
-        hfu=(flops + transposes) / peak if peak else 0.0,
-        mbu=moved / traffic if traffic else 0.0,
-        confidence=dict(timing.trust),
-    )
-
-
 def _busy(line: Timeline) -> dict[str, float]:
     """Nanoseconds that each engine works; DMA as the time in which any queue does. Summed over cores."""
     busy: Counter[str] = Counter()
@@ -151,8 +148,7 @@ def _busy(line: Timeline) -> dict[str, float]:
             rows = rows[np.argsort(timing.start[rows], kind="stable")]
             start = timing.start[rows]
             ends = np.maximum.accumulate(start + timing.duration[rows])
-            covered = np.concatenate((start[:1], ends[:-1]))
-            busy["dma"] += int(np.maximum(ends - np.maximum(covered, start), 0).sum())
+            busy["dma"] += int(np.maximum(ends - np.maximum(np.concatenate((start[:1], ends[:-1])), start), 0).sum())
     return {name: picoseconds / _PICOSECONDS for name, picoseconds in busy.items()}
 
 
@@ -184,7 +180,6 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
     """Return the tables of a recording."""
     program, timing, queues = line.program, line.timing, line.schedule
     edges = np.repeat(np.arange(len(program)), np.diff(queues.start))
-    duration = np.maximum(timing.duration, 1)
     rows = {
         "start": timing.start,
         "duration": timing.duration,
@@ -198,7 +193,7 @@ def _tables(line: Timeline) -> dict[str, dict[str, Any]]:
         "work": timing.work,
         "bytes": timing.bytes,
         "lane": queues.lane,
-        "pace": (timing.busy * FULL_EFFICIENCY // duration).clip(0, FULL_EFFICIENCY),
+        "pace": (timing.busy * FULL_EFFICIENCY // np.maximum(timing.duration, 1)).clip(0, FULL_EFFICIENCY),
         "stall": timing.stall,
         "setup_stall": timing.setup_reason,
         "held": timing.throttle_reason,
@@ -247,12 +242,8 @@ def _columns(names: tuple[str, ...], records: list[Any]) -> dict[str, Any]:
 
 def _roles(program: Program) -> Array:
     accesses = access_columns(program, indices=False)
-    accumulating = program.variants_where(lambda item: item.instruction.accumulates(item.use))
-    variants = np.frombuffer(program.op_variant, np.uint32)
-    role = accesses.is_out.astype(np.uint8)
-    if len(role):
-        role[accesses.is_out & accumulating[variants[accesses.op]]] = 2
-    return role
+    accumulating = program.ops_where(lambda item: item.instruction.accumulates(item.use))
+    return np.where(accesses.is_out & accumulating[accesses.op], 2, accesses.is_out).astype(np.uint8)
 
 
 class _Patterns:
@@ -303,8 +294,7 @@ def _detail(variant: Variant) -> str:
 def _sources(program: Program) -> dict[str, dict[str, Any]]:
     files = {file: number for number, file in enumerate(dict.fromkeys(site.file for site in program.sites))}
     sites = [(files[s.file], s.line, s.column, s.end_line, s.end_column, s.function) for s in program.sites]
-    texts = ["".join(lines_of(file)) for file in files]
     return {
         "sites": _columns(("source", "line", "column", "end_line", "end_column", "function"), sites),
-        "sources": {"path": list(files), "text": texts},
+        "sources": {"path": list(files), "text": ["".join(lines_of(file)) for file in files]},
     }

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.allocate import Allocation
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
 from nki_lab.kernel_runtime.numerics.replay import Replay
 from nki_lab.kernel_runtime.protocols import ValueSource
@@ -70,13 +70,12 @@ class RunValues:
     def replay(self) -> Replay:
         """The replay of the program."""
         options = self._timeline.program.options
-        taken = sum(array.nbytes for array in self._arrays.values())
         return Replay(
             self._timeline.program,
             self._arrays,
             self._allocation,
             interval=options.replay_instructions,
-            limit=max(0, options.replay_bytes - taken),
+            limit=max(0, options.replay_bytes - sum(array.nbytes for array in self._arrays.values())),
         )
 
     @property
@@ -97,23 +96,20 @@ class RunValues:
         """The last op in program order that wrote to a buffer and had ended at a step, and the next one that writes."""
         timing = self._timeline.timing
         now = timing.start[self._order[step]] if step < len(self._order) else timing.makespan
-        writers = self._writers(buffer.id)
+        # Also through tensors that lie over it, ascending.
+        op, start = self._writes
+        writers = np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer.id)]))
         ended = np.flatnonzero(timing.ready[writers] <= now)
         place = int(ended[-1]) if len(ended) else -1
         until = int(writers[place + 1]) if place + 1 < len(writers) else len(timing.start)
         return (int(writers[place]) if place >= 0 else -1), until
 
     @cached_property
-    def _order(self) -> NDArray[np.int64]:
+    def _order(self) -> Column:
         return np.argsort(self._timeline.timing.start, kind="stable")
 
-    def _writers(self, buffer: int) -> NDArray[np.int64]:
-        """Return the ops that write bytes of a buffer, also through tensors that lie over it, ascending."""
-        op, start = self._writes
-        return np.unique(np.concatenate([op[start[n] : start[n + 1]] for n in self._overlapping(buffer)]))
-
     @cached_property
-    def _writes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _writes(self) -> tuple[Column, Column]:
         """The writing ops sorted by buffer, and the index of each buffer's first one."""
         program = self._timeline.program
         accesses = access_columns(program)
@@ -122,7 +118,7 @@ class RunValues:
         return accesses.op[rows], np.searchsorted(accesses.buffer[rows], np.arange(len(program.buffers) + 1))
 
     @cached_property
-    def _boxes(self) -> NDArray[np.int64]:
+    def _boxes(self) -> Column:
         """The memory, partitions and bytes of buffers that may overlap: those that users placed, in physical memory
         all.
         """
@@ -131,8 +127,7 @@ class RunValues:
             partition, byte = buffer.address or (-1, -1)
             if allocation is not None and buffer.on_chip:
                 partition, byte = int(allocation.partition[buffer.id]), int(allocation.byte[buffer.id])
-            placed = buffer.on_chip and partition >= 0
-            memory = 2 * buffer.core + (buffer.space.value == "psum") if placed else -1
+            memory = 2 * buffer.core + (buffer.space.value == "psum") if buffer.on_chip and partition >= 0 else -1
             rows.append((memory, partition, partition + buffer.partitions, byte, byte + buffer.partition_bytes))
         return np.array(rows, np.int64).reshape(-1, 5)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.export.explorer.tables import ENGINES, VERSION
+from nki_lab.export.findings import numbered, queues
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
@@ -58,9 +59,7 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
 
 def opcodes(recording: Recording) -> Columns:
     """The columns of OpcodeSummary."""
-    names, lanes = recording.texts("ops", "name"), recording.lanes
-    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    of_op = np.array([known[name] for name in names], np.int64)
+    lanes, (known, of_op) = recording.lanes, numbered(recording.texts("ops", "name"))
     count, time = (np.zeros((len(lanes), len(known)), np.int64) for _ in range(2))
     for low, high in pieces(len(recording)):
         lane, op = recording.rows["lane"][low:high], of_op[recording.rows["op"][low:high]]
@@ -70,7 +69,7 @@ def opcodes(recording: Recording) -> Columns:
     spent = [int(time[lane.number, op]) // 1000 for lane, op in pairs]
     return {
         "engine": [ENGINES.get(lane.name, lane.name) for lane, _ in pairs],
-        "opcode": [list(known)[op] for _, op in pairs],
+        "opcode": [known[op] for _, op in pairs],
         "instruction_count": [int(count[lane.number, op]) for lane, op in pairs],
         "instruction_time_ns": spent,
         "active_time_ns": spent,  # rows of a lane do not overlap
@@ -90,21 +89,21 @@ def summary(recording: Recording) -> Columns:
         out[f"{engine}_engine_instruction_time"] = out[f"{engine}_engine_active_time"] = spent
         out[f"{engine}_engine_active_time_percent"] = 100 * spent / (end * len(mine)) if end and mine else 0.0
         out[f"{engine}_engine_instruction_count"] = int(counts[mine].sum())
-    queues = [lane.number for lane in recording.lanes if lane.kind == "dma"]
-    begin, stop = _dma_intervals(recording, queues)
+    dma = queues(recording)
+    begin, stop = _dma_intervals(recording, dma)
     active = int((stop - begin).sum()) / 1e12
     moved = sum(
-        int(recording.rows["bytes"][low:high][np.isin(recording.rows["lane"][low:high], queues)].sum(dtype=np.int64))
+        int(recording.rows["bytes"][low:high][np.isin(recording.rows["lane"][low:high], dma)].sum(dtype=np.int64))
         for low, high in pieces(len(recording))
     )
-    transfers = int(counts[queues].sum())
+    transfers = int(counts[dma].sum())
     out |= {
         "dma_active_time": active,
         "dma_active_time_percent": 100 * active / end if end else 0.0,
         "dma_transfer_count": transfers,
         "dma_transfer_total_bytes": moved,
         "dma_transfer_average_bytes": moved / transfers if transfers else 0.0,
-        "dma_queue_count": len(queues),
+        "dma_queue_count": len(dma),
     }
     for name, field, factor in SUMMARY_FIELDS:
         if isinstance(value := results.get(name), int | float) and name != "dma_bytes":

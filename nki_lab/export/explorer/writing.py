@@ -17,7 +17,7 @@ import numpy as np
 from nki_lab.export.explorer import memory, operands, totals
 from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
 from nki_lab.export.files import replacing_folder
-from nki_lab.export.findings import source_lines
+from nki_lab.export.findings import queues, source_lines
 from nki_lab.export.perfetto import dma_rate
 from nki_lab.kernel_runtime.recording import Lane, Recording
 from nki_lab.kernel_runtime.recording.columns import Array, pieces
@@ -115,9 +115,7 @@ class _Profile:
         self._names = recording.texts("ops", "name")
         self._details = recording.texts("ops", "detail")
         self._is_dma = np.array([lane.kind == "dma" for lane in recording.lanes], bool)
-        self._queue = {
-            lane.number: index for index, lane in enumerate(lane for lane in recording.lanes if lane.kind == "dma")
-        }
+        self._queue = {lane: index for index, lane in enumerate(queues(recording))}
 
     def _batches(self, dma: bool) -> Iterator[Array]:
         """Rows of the DMA queues, or of the engines, in program order."""
@@ -213,7 +211,7 @@ class _Profile:
             yield self._transfer(rows) | {"packet_idx": none, "packet_aggregation_id": rows, "crc": none}
 
     def queues(self) -> Iterator[Batch]:
-        lanes = [lane for lane in self._recording.lanes if lane.kind == "dma"]
+        lanes = [self._recording.lanes[number] for number in self._queue]
         none = [0] * len(lanes)
         yield {
             "name": [lane.name for lane in lanes],
@@ -230,14 +228,13 @@ class _Profile:
         names = np.array([INSTRUCTION, TRANSFER])
         for low, high in pieces(len(edges), _ROWS):
             before, after = edges["before"][low:high], edges["row"][low:high]
-            end = rows["start"][before] + rows["duration"][before]
             yield {
                 "in_id": before,
                 "out_id": after,
                 "in_table": names[self._is_dma[rows["lane"][before]].astype(int)],
                 "out_table": names[self._is_dma[rows["lane"][after]].astype(int)],
                 "dependency_type": [DEPENDENCIES[kind] for kind in edges["kind"][low:high].tolist()],
-                "gap_time": rows["start"][after] // 1000 - end // 1000,
+                "gap_time": rows["start"][after] // 1000 - (rows["start"][before] + rows["duration"][before]) // 1000,
             }
 
     def tensors(self) -> Iterator[Batch]:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import findings
-from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, lifetimes, load_of
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs, lifetimes, load_of
 from nki_lab.kernel_runtime.allocate.overlap import overlapping, sharing_bytes
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, psum, sbuf
 
@@ -32,9 +33,9 @@ class Usage:
     found no room count as if at partition 0.
     """
 
-    op: NDArray[np.int64]
-    sbuf: NDArray[np.int64]
-    psum: NDArray[np.int64]
+    op: Column
+    sbuf: Column
+    psum: Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,8 +50,8 @@ class Allocation:
 
     partition: NDArray[np.int16]
     byte: NDArray[np.int32]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
+    first: Column
+    last: Column
     reuse: NDArray[np.int32]
     overlaps: NDArray[np.int32]
     diagnostics: tuple[Diagnostic, ...]
@@ -70,7 +71,7 @@ def allocate(program: Program) -> Allocation:
     count = len(program.buffers)
     partition = np.full(count, -1, np.int16)
     byte = np.full(count, -1, np.int32)
-    reuse: list[tuple[int, int]] = []
+    reuse: Pairs = []
     found: list[Diagnostic] = []
     loads: dict[MemoryRegion, list[Load]] = {sbuf: [], psum: []}
     for (space, core), buffers in _memories(program).items():
@@ -116,7 +117,7 @@ def _memories(program: Program) -> dict[tuple[MemoryRegion, int], list[Buffer]]:
 
 
 def _memory(
-    addresses: AddressSpace, live: LiveBuffers, times: Lifetimes, overlaps: list[tuple[int, int]]
+    addresses: AddressSpace, live: LiveBuffers, times: Lifetimes, overlaps: Pairs
 ) -> tuple[Placing, Load, Load]:
     """Addresses in one memory, the bytes in use over time, and the bytes that no arrangement could do without."""
     where = [0 if buffer.address is None else buffer.address[0] for buffer in live.buffers]
@@ -137,13 +138,11 @@ def _usage(*loads: list[Load]) -> Usage:
     for memory in loads:
         total = np.zeros(len(op), np.int64)
         for load in memory:
-            values = np.concatenate((np.zeros(1, np.int64), load.fullest))
-            total += values[np.searchsorted(load.op, op, side="right")]
+            total += np.concatenate((np.zeros(1, np.int64), load.fullest))[np.searchsorted(load.op, op, side="right")]
         columns.append(total)
-    changes = np.ones(len(op), bool)
-    changes[1:] = (columns[0][1:] != columns[0][:-1]) | (columns[1][1:] != columns[1][:-1])
+    changes = np.any(np.diff(columns, prepend=-1) != 0, axis=0)
     return Usage(op=op[changes], sbuf=columns[0][changes], psum=columns[1][changes])
 
 
-def _pairs(rows: list[tuple[int, int]]) -> NDArray[np.int32]:
+def _pairs(rows: Pairs) -> NDArray[np.int32]:
     return np.array(sorted(rows), np.int32).reshape(-1, 2)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, Related
-from nki_lab.kernel_runtime.allocate.lifetime import Column, Lifetimes, Load
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.issue.op_findings import finding_at, origin, span_at, title
 from nki_lab.kernel_runtime.tensor import MemoryRegion
@@ -67,7 +67,7 @@ def _spills(program: Program, live: LiveBuffers) -> bool:
     return program.dialect == "beta1" and all(buffer.address is None for buffer in live.buffers)
 
 
-def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]]) -> Iterator[Diagnostic]:
+def clobbered(program: Program, times: Lifetimes, overlaps: Pairs) -> Iterator[Diagnostic]:
     """NKI317 for placed tensors of which one is written while the other holds a value that is read later."""
     if not overlaps:
         return
@@ -78,8 +78,7 @@ def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]
     for pair in overlaps:
         for victim, writer in (pair, pair[::-1]):
             mine, other = (order[start[number] : start[number + 1]] for number in (victim, writer))
-            writes = columns.op[other[columns.is_out[other]]]
-            harm = _harm(columns.op[mine], columns.is_out[mine], writes)
+            harm = _harm(columns.op[mine], columns.is_out[mine], columns.op[other[columns.is_out[other]]])
             if harm is None:
                 continue
             write, read = harm
@@ -90,15 +89,14 @@ def clobbered(program: Program, times: Lifetimes, overlaps: list[tuple[int, int]
             break
 
 
-def _harm(ops: Column, is_out: NDArray[np.bool_], writes: Column) -> tuple[int, int] | None:
+def _harm(ops: Column, is_out: Mask, writes: Column) -> tuple[int, int] | None:
     """(write, read): one of `writes` comes after a victim was written, and the victim's next access is a later read.
 
     `ops` and `is_out` are the victim's accesses.
     """
     if not is_out.any():
         return None
-    written = int(ops[is_out].min())
-    for write in writes[writes > written].tolist():
+    for write in writes[writes > int(ops[is_out].min())].tolist():
         row = int(np.searchsorted(ops, write, side="right"))
         if row == len(ops):
             return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.tensor import Buffer
 
-Column = NDArray[np.int64]
+Pairs = list[tuple[int, int]]
+"""Numbers of buffers, the earlier first; or begins and ends."""
 
 QUADRANTS: Final = 4
 QUADRANT: Final = 32
@@ -73,9 +74,7 @@ class Load(NamedTuple):
         return found
 
 
-def load_of(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
-) -> Load:
+def load_of(buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: Pairs) -> Load:
     """Return the bytes that `buffers` need over time. Bytes that placed tensors share count once."""
     ids = np.array([buffer.id for buffer in buffers], np.int64)
     low = np.array(partition, np.int64)
@@ -92,14 +91,13 @@ def load_of(
     order = np.argsort(position, kind="stable")
     ends = np.searchsorted(position[order], np.arange(len(steps)), side="right") - 1
     total = change[order].cumsum(axis=0)[ends]
-    kept = np.ones(len(steps), bool)
-    kept[1:] = (total[1:] != total[:-1]).any(axis=1)
+    kept = np.any(np.diff(total, axis=0, prepend=-1) != 0, axis=1)
     kept &= steps < max(int(times.last.max(initial=-1)) + 1, 1)
     return Load(steps[kept], total[kept])
 
 
 def _shared_twice(
-    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: list[tuple[int, int]]
+    buffers: list[Buffer], partition: list[int], size: list[int], times: Lifetimes, overlaps: Pairs
 ) -> tuple[Column, Column]:
     """Changes that take back the bytes which live placed tensors have in common."""
     involved = {number for pair in overlaps for number in pair}

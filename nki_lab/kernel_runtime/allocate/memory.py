@@ -79,8 +79,7 @@ class FreeIntervals:
         return any(self.last[one] >= now for one in self._members(owner))
 
     def _group(self, owner: int, number: int, now: int) -> int:
-        staying = [one for one in self._members(owner) if self.last[one] >= now]
-        self.groups.append((*staying, number))
+        self.groups.append((*[one for one in self._members(owner) if self.last[one] >= now], number))
         return -len(self.groups) - 1
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes
+from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Pairs
 from nki_lab.kernel_runtime.footprint import box_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
 
-def sharing_bytes(program: Program, times: Lifetimes) -> list[tuple[int, int]]:
+def sharing_bytes(program: Program, times: Lifetimes) -> Pairs:
     """Pairs of placed buffers that share bytes and have an op in common during their lives, the earlier first."""
     first, last = times.first, times.last
     rows = [buffer for buffer in program.buffers if buffer.address is not None and last[buffer.id] >= 0]
@@ -50,7 +50,7 @@ class _Intervals:
         ]
 
 
-def overlapping(pairs: list[tuple[int, int]], times: Lifetimes) -> list[tuple[int, int]]:
+def overlapping(pairs: Pairs, times: Lifetimes) -> Pairs:
     """Those that live at the same time.
 
     An op that reads one for the last time while it first writes the other works in place: that is no overlap.

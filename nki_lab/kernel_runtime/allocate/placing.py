@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from nki_lab.isa.arch import Arch, legal_starts
-from nki_lab.kernel_runtime.allocate.lifetime import QUADRANTS, Lifetimes, quadrants_of
+from nki_lab.kernel_runtime.allocate.lifetime import QUADRANTS, Lifetimes, Pairs, quadrants_of
 from nki_lab.kernel_runtime.allocate.memory import Memory
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion
 
@@ -62,7 +63,7 @@ class Placing(NamedTuple):
 
     partition: list[int]
     byte: list[int]
-    reuse: list[tuple[int, int]]
+    reuse: Pairs
     beyond: int
 
     @property
@@ -132,14 +133,14 @@ class _Parts:
         return tuple(dict.fromkeys(self.of[quadrant] for quadrant in quadrants_of(partition, partitions)))
 
 
+@dataclass(eq=False)
 class _Packing:
     """The policy of the lowest free bytes."""
 
-    def __init__(self, live: LiveBuffers, addresses: AddressSpace, memory: Memory) -> None:
-        self.live = live
-        self.addresses = addresses
-        self.memory = memory
-        self.cursor = 0
+    live: LiveBuffers
+    addresses: AddressSpace
+    memory: Memory
+    cursor: int = 0
 
     def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
         """Return a byte for a buffer at its first access, -1 without room."""
@@ -163,15 +164,16 @@ class _Packing:
         return -1
 
 
+@dataclass(eq=False)
 class _Rotation(_Packing):
     """The policy of the next free bytes, in PSUM of the next free bank; the lowest for buffers that stay for long."""
 
-    def __init__(self, live: LiveBuffers, addresses: AddressSpace, memory: Memory) -> None:
-        super().__init__(live, addresses, memory)
+    def __post_init__(self) -> None:
+        live = self.live
         handed_out = np.concatenate(([0], np.cumsum(np.array(live.size, np.int64))))
         until = np.searchsorted(np.array(live.first, np.int64), np.array(live.last, np.int64), side="right")
         during = handed_out[until] - handed_out[:-1]
-        self.stays = ((during * _LAPS > addresses.usable) & (not addresses.bank)).tolist()
+        self.stays = ((during * _LAPS > self.addresses.usable) & (not self.addresses.bank)).tolist()
 
     def find(self, number: int, parts: tuple[int, ...], limit: int, blocked: Spans) -> int:
         bank, size = self.addresses.bank, self.live.taken[number]
@@ -240,7 +242,7 @@ class _Placed:
         for number, row in enumerate(self._rows):
             self._places.setdefault(self._place(row), []).append(number)
 
-    def spans(self, number: int, quadrants: range) -> list[tuple[int, int]]:
+    def spans(self, number: int, quadrants: range) -> Pairs:
         """(start, end) of the placed tensors in `quadrants` that come later in the number's life, joined and sorted.
 
         Those that came before it have taken their bytes already.
@@ -269,9 +271,9 @@ def _any_within(numbers: list[int], low: int, high: int) -> bool:
     return place < len(numbers) and numbers[place] < high
 
 
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(spans: Iterable[tuple[int, int]]) -> Pairs:
     """Spans in order, those that touch or overlap as one."""
-    out: list[tuple[int, int]] = []
+    out: Pairs = []
     for start, end in sorted(set(spans)):
         if out and start <= out[-1][1]:
             out[-1] = (out[-1][0], max(end, out[-1][1]))

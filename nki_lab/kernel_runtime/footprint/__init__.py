@@ -4,18 +4,17 @@ Every form is exact, but for sets so scattered that writing them down costs more
 bytes between its ends.
 """
 
-from __future__ import annotations
-
 from nki_lab.kernel_runtime.footprint.cells import Cells, cells_of
 from nki_lab.kernel_runtime.footprint.placed import Box, box_of, boxes_overlap, share_bytes
 from nki_lab.kernel_runtime.footprint.rectangles import Overlap, Rect, overlap_of, rect_of
-from nki_lab.kernel_runtime.footprint.runs import Column, progression, spread
+from nki_lab.kernel_runtime.footprint.runs import Column, Mask, progression, spread
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
 
 __all__ = [
     "Box",
     "Cells",
     "Column",
+    "Mask",
     "Overlap",
     "Rect",
     "WrittenPart",

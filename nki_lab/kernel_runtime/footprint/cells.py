@@ -50,9 +50,7 @@ def cells_of(program: Program, accesses: Accesses, *, apart: bool = False) -> Ce
     pair, region = np.unique(store[kept] * width + keys.of_view[accesses.view[kept]], return_inverse=True)
     table = _cut(program, keys, pair // width, pair % width, groups)
     length = np.diff(table.start)[region]
-    access = np.repeat(kept, length)
-    cell = table.member[spread(table.start[region], length)]
-    return Cells(access, cell, store, frozenset(groups))
+    return Cells(np.repeat(kept, length), table.member[spread(table.start[region], length)], store, frozenset(groups))
 
 
 def _stores(program: Program, accesses: Accesses, *, apart: bool) -> tuple[Column, dict[int, list[Buffer]]]:
@@ -107,9 +105,8 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
     length = np.ones(len(store), np.int64)
     pieces: list[tuple[int, Table]] = []
     cells = np.ones(len(edges), np.int64)
-    several = np.flatnonzero(np.diff(edges, append=len(store)) > 1)
     memo: dict[tuple[object, ...], Table] = {}
-    for row in several.tolist():
+    for row in np.flatnonzero(np.diff(edges, append=len(store)) > 1).tolist():
         low = int(edges[row])
         high = int(edges[row + 1]) if row + 1 < len(edges) else len(store)
         buffer = program.buffers[int(store[low])]
@@ -122,9 +119,7 @@ def _cut(program: Program, keys: _Keys, store: Column, key: Column, groups: dict
         cells[row] = table.size
         length[low:high] = np.diff(table.start)
     start = np.concatenate(([0], np.cumsum(length)))
-    base = np.cumsum(cells) - cells
-    of_region = np.repeat(base, np.diff(edges, append=len(store)))
-    member = np.repeat(of_region, length)
+    member = np.repeat(np.repeat(np.cumsum(cells) - cells, np.diff(edges, append=len(store))), length)
     for low, table in pieces:
         member[start[low] : start[low] + len(table.member)] += table.member
     return Table(int(cells.sum()), start, member)
@@ -146,8 +141,7 @@ def _cut_one(buffer: Buffer, keys: _Keys, numbers: tuple[int, ...], group: list[
     rows = _axis([product[0] for product in whole])
     columns = _axis([product[1] for product in whole])
     wide, high = np.diff(columns.start), np.diff(rows.start)
-    pairs = int((wide * high).sum())
-    if pairs > MOST_PAIRS:
+    if int((wide * high).sum()) > MOST_PAIRS:
         return Table(1, np.arange(len(numbers) + 1), np.zeros(len(numbers), np.int64))
     # For region i: every one of its row classes with every one of its column classes.
     owner = np.repeat(np.arange(len(numbers)), high)
@@ -187,8 +181,7 @@ def _product(buffer: Buffer, offset: int, kind: ViewType | None, placed: bool) -
     start_row, start = divmod(low, row)
     across = [(count, step) for count, step in dims if step % row]
     down = [(count, step // row) for count, step in dims if not step % row]
-    end = start + sum((count - 1) * step for count, step in across)
-    if end >= row:
+    if start + sum((count - 1) * step for count, step in across) >= row:
         # A run of whole rows is a product all the same.
         if start or len(across) != 1 or across[0][1] != 1 or across[0][0] % row:
             return everything if placed else None

@@ -166,9 +166,7 @@ def overlap_of(a: View, b: View) -> Overlap | None:
     if table is not None:
         top, left = int(table.top.max()), int(table.left.max())
         bottom, right = int(table.bottom.min()), int(table.right.min())
-        if top >= bottom or left >= right:
-            return None
-        return Overlap((top, bottom), (left, right), table.width)
+        return None if top >= bottom or left >= right else Overlap((top, bottom), (left, right), table.width)
     if len(firm) < 2:
         return None
     one, other = (_bytes(flat(buffer, view.offset, view.type)) for view in firm)

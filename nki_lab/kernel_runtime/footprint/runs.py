@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 _MOST_RUNS: Final = 1 << 20  # of one set; beyond, the set is taken for everything between its ends
 
@@ -53,8 +54,7 @@ def progression(low: int, dims: Sequence[tuple[int, int]], width: int) -> Runs:
     # Where a coarse step is shorter than what finer ones reach, runs touch or overlap.
     new = np.ones(len(starts), bool)
     new[1:] = starts[1:] > starts[:-1] + width
-    last = np.append(np.flatnonzero(new)[1:] - 1, len(starts) - 1)
-    return Runs(starts[new], starts[last] + width)
+    return Runs(starts[new], starts[np.append(np.flatnonzero(new)[1:] - 1, len(starts) - 1)] + width)
 
 
 def classes(sets: Sequence[Runs]) -> Table:
@@ -68,8 +68,7 @@ def classes(sets: Sequence[Runs]) -> Table:
     owner = np.repeat(np.arange(len(sets)), [len(runs.start) for runs in sets])
     first = np.searchsorted(bounds, starts)
     length = np.searchsorted(bounds, stops) - first
-    piece = spread(first, length)
-    return merge(np.repeat(owner, length), piece, len(sets))
+    return merge(np.repeat(owner, length), spread(first, length), len(sets))
 
 
 def spread(first: Column, length: Column) -> Column:
@@ -83,8 +82,7 @@ def merge(owner: Column, piece: Column, owners: int) -> Table:
     """The table of (owner, piece) pairs with pieces that belong to the same owners made one."""
     order = np.argsort(piece, kind="stable")
     owner, piece = owner[order], piece[order]
-    edge = np.ones(len(piece), bool)
-    edge[1:] = piece[1:] != piece[:-1]
+    edge = np.diff(piece, prepend=-1) != 0
     first = np.flatnonzero(edge)
     group = np.cumsum(edge) - 1
     # Pieces with the same owners have the same sum of the owners' random words; two words make an accident of 2**-128.
@@ -94,9 +92,7 @@ def merge(owner: Column, piece: Column, owners: int) -> Table:
     _, label = np.unique(left * (right.max() + 1) + right, return_inverse=True)
     count = int(label.max()) + 1
     pairs = np.unique(owner * count + label[group])
-    member = pairs % count
-    start = np.searchsorted(pairs // count, np.arange(owners + 1))
-    return Table(count, start, member)
+    return Table(count, np.searchsorted(pairs // count, np.arange(owners + 1)), pairs % count)
 
 
 def _scattered(number: Column, seed: int) -> NDArray[np.uint64]:

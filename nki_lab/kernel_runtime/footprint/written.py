@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.kernel_runtime.footprint.rectangles import Rect
+from nki_lab.kernel_runtime.footprint.runs import Mask
 from nki_lab.kernel_runtime.ir import View
 from nki_lab.kernel_runtime.tensor import Buffer
 
@@ -67,7 +68,7 @@ class WrittenPart:
         """Whether any element of the view is written."""
         return self.state == _ALL or (self.state == _SOME and bool(self._strided(view).any()))
 
-    def mask(self, view: View) -> NDArray[np.bool_]:
+    def mask(self, view: View) -> Mask:
         """One truth value for each element of the view: whether all of it is written."""
         bits = self._strided(view)
         return np.array(bits if self.unit == 1 else bits.all(axis=-1), dtype=bool)
@@ -139,6 +140,4 @@ def _join(a: Rect, b: Rect) -> Rect | None:
         return (a[0], a[1], min(a[2], b[2]), max(a[3], b[3]))
     if a[2] == b[2] and a[3] == b[3] and a[0] <= b[1] and b[0] <= a[1]:
         return (min(a[0], b[0]), max(a[1], b[1]), a[2], a[3])
-    if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3]:
-        return a
-    return None
+    return a if a[0] <= b[0] and b[1] <= a[1] and a[2] <= b[2] and b[3] <= a[3] else None

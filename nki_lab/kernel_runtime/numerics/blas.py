@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 if TYPE_CHECKING:
     from ctypes import _NamedFuncPointer as _Function
@@ -54,7 +54,7 @@ def _sgemm() -> Callable[..., object] | None:
     return function
 
 
-def _pitch(array: Array) -> int | None:
+def _pitch(array: Floats) -> int | None:
     """Return the elements from row to row of a matrix whose rows are dense; None for another layout."""
     rows, columns = array.strides
     if columns != array.itemsize or rows % array.itemsize or rows < array.shape[1] * array.itemsize:
@@ -62,19 +62,18 @@ def _pitch(array: Array) -> int | None:
     return rows // array.itemsize
 
 
-def accumulate(left: Array, right: Array, out: Array, *, add: bool) -> None:
+def accumulate(left: Floats, right: Floats, out: Floats, *, add: bool) -> None:
     """Set out = left.T @ right, or out += left.T @ right; left [K, M], right [K, N], out [M, N] float32."""
     function = _sgemm()
     pitches = (_pitch(left), _pitch(right), _pitch(out))
     if function is not None and None not in pitches and min(out.shape) > 0:
         k, m = left.shape
-        n = right.shape[1]
         function(
             _ROW_MAJOR,
             _TRANSPOSE,
             _NO_TRANSPOSE,
             m,
-            n,
+            right.shape[1],
             k,
             1.0,
             left.ctypes.data,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -24,12 +24,11 @@ class BufferUsage:
         buffers = len(program.buffers)
         op, _, buffer, is_out = access_columns(program)
         self._op, self._buffer, self._is_out = op, buffer, is_out
-        matmul = program.variants_where(lambda item: item.instruction.contraction is not None)
-        by_matmul = matmul[np.frombuffer(program.op_variant, np.uint32)[op]] if len(op) else np.zeros(0, bool)
+        by_matmul = program.ops_where(lambda item: item.instruction.contraction is not None)[op]
         self.writes = np.bincount(buffer[is_out], minlength=buffers)
         self.foreign_reads = np.bincount(buffer[~is_out & ~by_matmul], minlength=buffers)
 
-        def extreme(ufunc: np.ufunc, empty: int, rows: NDArray[np.bool_] | slice) -> NDArray[np.int64]:
+        def extreme(ufunc: np.ufunc, empty: int, rows: Mask | slice) -> Column:
             out = np.full(buffers, empty, np.int64)
             ufunc.at(out, buffer[rows], op[rows])
             return out
@@ -44,12 +43,12 @@ class BufferUsage:
         self.is_index = np.zeros(buffers, bool)
         self.is_index[[index._buffer.id for index in indices if isinstance(index, NkiTensor)]] = True
 
-    def writers(self, buffer: int) -> NDArray[np.int64]:
+    def writers(self, buffer: int) -> Column:
         """Return the ops that write a buffer, in order."""
-        found: NDArray[np.int64] = self._op[self._is_out & (self._buffer == buffer)]
+        found: Column = self._op[self._is_out & (self._buffer == buffer)]
         return found
 
-    def accessed_by(self, ops: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def accessed_by(self, ops: Mask) -> Mask:
         """Return of each buffer whether some op accesses it of those that `ops` selects."""
         out = np.zeros(len(self.writes), bool)
         out[self._buffer[ops[self._op]]] = True

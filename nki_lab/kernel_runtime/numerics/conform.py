@@ -78,8 +78,5 @@ def refinement(shapes: list[Sizes]) -> Sizes | None:
 
     (8, 64) and (512,) refine to (8, 64); (3, 4) and (4, 3) have no common refinement.
     """
-    marks = {1}.union(*(accumulate(reversed(sizes), mul) for sizes in shapes))
-    pairs = list(pairwise(sorted(marks)))
-    if any(high % low for low, high in pairs):
-        return None
-    return tuple(high // low for low, high in reversed(pairs))
+    pairs = list(pairwise(sorted({1}.union(*(accumulate(reversed(sizes), mul) for sizes in shapes)))))
+    return None if any(high % low for low, high in pairs) else tuple(high // low for low, high in reversed(pairs))

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
 from nki_lab.isa.dtype import BOOL, F32
 from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.coverage import Added, Tracker
+from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
@@ -93,7 +93,7 @@ class Executor:
         self._buffers_seen = 0
         self._poison_all = True
         # These say more of a complete program.
-        self._written: NDArray[np.bool_] | None = None
+        self._written: Mask | None = None
         self._stored: frozenset[int] = frozenset()
         self._narrow: frozenset[int] = frozenset()
 
@@ -235,7 +235,7 @@ class Executor:
             row = self.program.buffers[tile].row_elements
             self._bounds[tile] = Bound(SHADOW, source.flat, source.base + offset, row, pitch)
 
-    def _shadowed(self) -> NDArray[np.bool_]:
+    def _shadowed(self) -> Mask:
         kinds = self._kinds
         return np.array([kinds.get(item.id, kind_of(item)) == SHADOW for item in self.program.buffers], bool)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,39 +20,22 @@ from nki_lab.kernel_runtime.numerics.storage import POISON_INTEGER, strided, vie
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, VirtualRegister
 
 
-class InstructionLike(Protocol):
-    """The accessor of a view, as far as run-time addresses need it: an instruction's `Use`, or `Inspection`."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-
-    @property
-    def engine(self) -> str:
-        """Engine whose groups of partitions share a list of indices."""
-
-    @property
-    def attrs(self) -> Mapping[str, Any]:
-        """Attributes, among them `oob_mode`."""
-
-    @property
-    def types(self) -> Mapping[str, Any]:
-        """View types by operand."""
-
-    @property
-    def index_order(self) -> str:
-        """Order in which the elements of an index tensor count: `rows` or `columns`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A look at an indirect view from outside of the program."""
+    """A look at an indirect view from outside of the program, with what run-time addresses need of a `Use`.
+
+    `types` are view types by operand, `name` is for messages. The groups of partitions of `engine` share a list of
+    indices. `attrs` may have an `oob_mode`. The elements of an index tensor count in `index_order`: rows or columns.
+    """
 
     types: Mapping[str, Any]
     name: str = "read"
     engine: str = "vector"
     attrs: Mapping[str, Any] = field(default_factory=dict)
     index_order: str = "rows"
+
+
+Accessor = Use | Inspection
 
 
 class Repeat(NamedTuple):
@@ -80,7 +63,7 @@ class Stray(NamedTuple):
     """A run-time index outside its tensor: `row` of the view asks for `value`."""
 
     view: View
-    use: InstructionLike
+    use: Accessor
     row: int
     value: int
 
@@ -97,6 +80,7 @@ class Stray(NamedTuple):
         )
 
 
+@dataclass(slots=True, eq=False)
 class Resolver:
     """Turns a view and its buffer's binding into elements.
 
@@ -105,15 +89,12 @@ class Resolver:
     `tolerant`.
     """
 
-    def __init__(
-        self, bound_of: Callable[[Buffer], Bound], values: Mapping[int, int | float], *, tolerant: bool = False
-    ) -> None:
-        self._bound_of = bound_of
-        self._values = values
-        self._tolerant = tolerant
-        self.notes: list[Repeat | Stray] = []
+    bound_of: Callable[[Buffer], Bound]
+    values: Mapping[int, int | float]
+    tolerant: bool = False
+    notes: list[Repeat | Stray] = field(default_factory=list)
 
-    def read(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
+    def read(self, view: View, bound: Bound, use: Accessor) -> tuple[Array, Array | None]:
         """Return the view's elements in its shape, and which rows are in bounds (None: all)."""
         if view.indirect is None:
             return view_array(bound, view), None
@@ -124,7 +105,7 @@ class Resolver:
         values[~valid] = POISON_INTEGER if values.dtype.kind in "iu" else np.nan
         return values, None
 
-    def _indexed(self, view: View, bound: Bound, use: InstructionLike) -> tuple[Array, Array | None]:
+    def _indexed(self, view: View, bound: Bound, use: Accessor) -> tuple[Array, Array | None]:
         """Do the same for a view with run-time addresses; elements are arbitrary where an index is out of bounds."""
         kind, indirect = view.type, _indirect(view)
         if indirect.kind == "scalar":
@@ -180,13 +161,12 @@ class Resolver:
             place = (int(rows[written[at]]) - view.offset) // _indirect(view).stride
             self.notes.append(Repeat(view, use, int(others[at]), int(written[at]), place))
 
-    def _moved(self, view: View, use: InstructionLike) -> int | None:
+    def _moved(self, view: View, use: Accessor) -> int | None:
         """Return the offset of a view that a run-time scalar moves; None where that is outside and skipped."""
         index = self._index(view).reshape(-1)[:1]
-        inside = self._inside(view, index, use)
-        return view.offset + int(index[0]) * _indirect(view).stride if inside is None else None
+        return view.offset + int(index[0]) * _indirect(view).stride if self._inside(view, index, use) is None else None
 
-    def _places(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
+    def _places(self, view: View, use: Accessor) -> tuple[Array, Array | None]:
         """Return element numbers of the view in its buffer, and the rows that lie inside it."""
         kind, indirect = view.type, _indirect(view)
         if indirect.kind == "gather":
@@ -202,12 +182,12 @@ class Resolver:
             places = places[..., None] + step * np.arange(size, dtype=np.int64)
         return places, inside
 
-    def _row_numbers(self, view: View, use: InstructionLike) -> tuple[Array, Array | None]:
+    def _row_numbers(self, view: View, use: Accessor) -> tuple[Array, Array | None]:
         """Return the index of each row, and which are in bounds (None: all)."""
         index = self._index(view).reshape(-1, order="F" if use.index_order == "columns" else "C")[: view.type.shape[0]]
         return index, self._inside(view, index, use)
 
-    def _inside(self, view: View, index: Array, use: InstructionLike) -> Array | None:
+    def _inside(self, view: View, index: Array, use: Accessor) -> Array | None:
         """Return which indices lie in the tensor (None: all); others are refused, unless skipped or tolerated."""
         indirect = _indirect(view)
         inside: Array = (index >= indirect.lowest) & (index <= indirect.highest)
@@ -216,7 +196,7 @@ class Resolver:
         if not _skips(use):
             row = int(np.flatnonzero(~inside.reshape(-1))[0])
             stray = Stray(view, use, row, int(index.reshape(-1)[row]))
-            if not self._tolerant:
+            if not self.tolerant:
                 raise error_of(stray.diagnostic("NKI310"))
             self.notes.append(stray)
         return inside
@@ -224,8 +204,8 @@ class Resolver:
     def _index(self, view: View) -> Array:
         source = _indirect(view).index
         if isinstance(source, VirtualRegister):
-            return np.array([[integer_of(self._values, Register(source.id), "a run-time address")]], np.int64)
-        part = strided(self._bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
+            return np.array([[integer_of(self.values, Register(source.id), "a run-time address")]], np.int64)
+        part = strided(self.bound_of(source._buffer), source._dtype, source._offset, source._shape, source._strides)
         return part.astype(np.int64).reshape(source._shape[0], -1)
 
 
@@ -236,8 +216,7 @@ def _indirect(view: View) -> Indirect:
 
 def _whole(bound: Bound, view: View) -> Array:
     """Return the buffer as one dimension of the view's elements; indexed buffers are bound densely."""
-    size = view.buffer.nbytes // view.type.dtype.nbytes
-    return strided(bound, view.type.dtype, 0, (size,), (1,))
+    return strided(bound, view.type.dtype, 0, (view.buffer.nbytes // view.type.dtype.nbytes,), (1,))
 
 
 def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:
@@ -250,7 +229,7 @@ def _lists(index: Array, shape: tuple[int, ...], group: int) -> Array:
     return out
 
 
-def _skips(use: InstructionLike) -> bool:
+def _skips(use: Accessor) -> bool:
     return use.attrs.get("oob_mode") is enums.oob_mode.skip
 
 

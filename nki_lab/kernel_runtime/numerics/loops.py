@@ -152,10 +152,9 @@ class Loops:
     # -- the body ----------------------------------------------------------------------------------------------------
 
     def _planned(self, region: Region) -> Block:
-        program = self._program
         block: Block = []
         at = region.first
-        for inner in program.regions[region.id + 1 :]:
+        for inner in self._program.regions[region.id + 1 :]:
             if inner.parent == region.id:
                 block += [self._straight(at, inner.first), inner]
                 at = inner.end
@@ -173,9 +172,8 @@ class Loops:
         program = self._program
         if region.first == region.end:
             return
-        low = program.op_access[region.first]
         high = program.op_access[region.end] if region.end < len(program) else len(program.access_view)
-        for number in np.unique(np.array(program.access_view[low:high])).tolist():
+        for number in np.unique(np.array(program.access_view[program.op_access[region.first] : high])).tolist():
             self._executor.bound(program.views[number].buffer)
 
     def _decide(self, state: State, view: View, asked: bool | None) -> None:

@@ -84,5 +84,4 @@ class PlacedMemory:
             # All bits set: a NaN in every float width.
             group.arena = np.full((bottom - top) * width, 0xFF, np.uint8)
         first, _, byte, _ = box_of(buffer)
-        base = (first - top) * width + byte - left
-        return Bound(BYTES, group.arena, base, buffer.partition_bytes, width)
+        return Bound(BYTES, group.arena, (first - top) * width + byte - left, buffer.partition_bytes, width)

@@ -11,8 +11,8 @@ from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.numerics.blas import Floats
 from nki_lab.kernel_runtime.numerics.rounding import Array
 
 RESERVED: Final = 256 * 2**20
@@ -45,7 +45,7 @@ class Block:
         self.memory = memory
         self.bindings: dict[Hashable, Bound] = {}
 
-    def floats(self, count: int) -> NDArray[np.float32]:
+    def floats(self, count: int) -> Floats:
         """Return the beginning of the block as `count` numbers."""
         return self.memory[: 4 * count].view(np.float32)
 

@@ -9,16 +9,14 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import BF16
 from nki_lab.kernel_runtime.coverage import Added
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.numerics.buffer_usage import NEVER, BufferUsage
 from nki_lab.kernel_runtime.numerics.slab import Slab, Submatrix, find_slabs
 from nki_lab.kernel_runtime.tensor import Buffer, reshape_strides
-
-Mask = NDArray[np.bool_]
 
 _FEW: Final = 2
 _WIDE: Final = 4  # bytes of a float32
@@ -37,7 +35,7 @@ class ProgramPlan:
 
     written: Mask
     slabs: Mapping[int, Slab]
-    rows: NDArray[np.int64]
+    rows: Column
     elided: Mapping[int, Submatrix]
     elided_count: int
     narrow: frozenset[int]
@@ -62,8 +60,7 @@ def plan_program(program: Program, add: Mapping[int, Added], shadowed: Mask) -> 
 def _planned(program: Program, add: Mapping[int, Added], shadowed: Mask) -> ProgramPlan:
     usage = BufferUsage(program)
     elided = _elided(program, usage, shadowed)
-    grouped = program.options.matmul_order != "tile"
-    found = find_slabs(program, usage, add, elided, shadowed) if grouped else []
+    found = find_slabs(program, usage, add, elided, shadowed) if program.options.matmul_order != "tile" else []
     remain = np.ones(len(program), bool)
     remain[usage.first_write[list(elided)]] = False
     remain[[op for item in found for op in item.ops]] = False
@@ -118,7 +115,7 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
     seen_otherwise = any(view.type.dtype is not view.buffer.dtype for view in views if not view.type.on_chip)
     if not program.options.precise or seen_otherwise:
         return frozenset()
-    plain = program.variants_where(copies_as_it_is)[np.frombuffer(program.op_variant, np.uint32)]
+    plain = program.ops_where(copies_as_it_is)
     return frozenset(
         buffer.id
         for buffer in {tensor._buffer for tensor in program.outputs}
@@ -133,8 +130,8 @@ def _stored(program: Program, usage: BufferUsage) -> frozenset[int]:
 
 def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, Submatrix]:
     """Return the loads whose tile can be a part of its source: written once, whole, read by matmuls only."""
-    candidates = program.variants_where(copies_as_it_is)
-    if not candidates.any():
+    ops = np.flatnonzero(program.ops_where(copies_as_it_is))
+    if not len(ops):
         return {}
     buffers, views = program.buffers, program.views
     tiles = (usage.writes == 1) & (usage.foreign_reads == 0) & ~usage.is_output & shadowed
@@ -143,7 +140,6 @@ def _elided(program: Program, usage: BufferUsage, shadowed: Mask) -> dict[int, S
     sources &= np.array([not buffer.on_chip and buffer.kind in ("input", "const") for buffer in buffers], bool)
     of_view = np.fromiter((view.buffer.id for view in views), np.int64, len(views))
     full = np.fromiter((view.full for view in views), bool, len(views))
-    ops = np.flatnonzero(candidates[np.frombuffer(program.op_variant, np.uint32)])
     accesses = np.frombuffer(program.access_view, np.uint32)
     at = np.frombuffer(program.op_access, np.uint32)[ops]
     into, out_of = accesses[at], accesses[at + 1]

@@ -128,8 +128,7 @@ def to_shadow(values: Array, dtype: DType, out: Array | None = None) -> Array:
         for source_block, shadow_block in _blocks(source, shadow):
             if dtype is F16 or (dtype.nbytes == 1 and dtype.is_float):
                 # A table look-up takes half the time of NumPy's conversion.
-                codes = source_block.view(f"u{dtype.nbytes}")
-                np.take(_values_of_codes(dtype), codes, out=shadow_block, mode="clip")
+                np.take(_values_of_codes(dtype), source_block.view(f"u{dtype.nbytes}"), out=shadow_block, mode="clip")
             elif dtype is BOOL:
                 np.not_equal(source_block, 0, out=shadow_block)
             else:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.dtype import F32, DType
 from nki_lab.kernel_runtime.coverage import Added
+from nki_lab.kernel_runtime.footprint import Mask
 from nki_lab.kernel_runtime.ir import Program, Variant, View
-from nki_lab.kernel_runtime.numerics.blas import accumulate
+from nki_lab.kernel_runtime.numerics.blas import Floats, accumulate
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
 from nki_lab.kernel_runtime.numerics.rounding import to_shadow
 from nki_lab.kernel_runtime.path.follow import ops_of
@@ -98,7 +99,7 @@ def find_slabs(
     usage: BufferUsage,
     add: Mapping[int, Added],
     elided: Mapping[int, Submatrix],
-    shadowed: NDArray[np.bool_],
+    shadowed: Mask,
 ) -> list[Slab]:
     """Return the slabs of a complete program; matmuls in none of them stay as they are.
 
@@ -112,7 +113,7 @@ def find_slabs(
 
 
 def _chains(
-    program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix], shadowed: NDArray[np.bool_]
+    program: Program, add: Mapping[int, Added], elided: Mapping[int, Submatrix], shadowed: Mask
 ) -> Iterable[Chain]:
     operands = {variant.id: places for variant in program.variants if (places := _operands(variant))}
     chains: dict[int, Chain] = {}
@@ -144,7 +145,7 @@ def _operands(variant: Variant) -> tuple[int, ...]:
     return tuple(variant.names.index(name) for name in (product.dst, product.stationary, product.moving))
 
 
-def _submatrix(view: View, elided: Mapping[int, Submatrix], shadowed: NDArray[np.bool_]) -> Submatrix | None:
+def _submatrix(view: View, elided: Mapping[int, Submatrix], shadowed: Mask) -> Submatrix | None:
     buffer = view.buffer
     if not shadowed[buffer.id]:
         return None
@@ -235,8 +236,8 @@ def multiply(
     slab: Slab,
     levels: list[Level],
     roots: Mapping[int, Root],
-    grid: NDArray[np.float32],
-    workspace: NDArray[np.float32],
+    grid: Floats,
+    workspace: Floats,
 ) -> None:
     """Compute a slab into its grid, by its levels or `fused` ones.
 
@@ -256,9 +257,7 @@ def workspace_size(slab: Slab, levels: list[Level]) -> int:
     return sum(slab.shape) * max(level.depth for level in levels)
 
 
-def _operand(
-    root: Root, place: Submatrix, rows: int, columns: int, workspace: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def _operand(root: Root, place: Submatrix, rows: int, columns: int, workspace: Floats) -> Floats:
     size = root.flat.itemsize
     matrix = np.ndarray((rows, columns), root.flat.dtype, root.flat, place.offset * size, (place.pitch * size, size))
     return to_shadow(matrix, root.dtype, workspace.reshape(rows, columns)) if root.narrow else matrix

@@ -119,10 +119,7 @@ class SteppingExecutor(Executor):
         units: dict[int, tuple[bytes, ...]] = {}
         for number, flat in self._units().items():
             former = None if before is None else before.units.get(number)
-            if former is None or number in changed:
-                units[number] = _blocks(flat, former)
-            else:
-                units[number] = former
+            units[number] = _blocks(flat, former) if former is None or number in changed else former
         return State(self.done, units, self.registers.copy())
 
     def restore(self, state: State | None) -> None:

@@ -99,8 +99,7 @@ def of_array(buffer: Buffer, values: Array, kind: int, pool: Pool) -> Bound:
         wide = dense.view(np.float32)
         dense = round_to(wide, TF32, out=np.empty_like(wide))
     if kind == SHADOW and buffer.dtype is not F32:
-        shadow = pool.take_untouched(4 * dense.size).floats(dense.size)
-        dense = to_shadow(dense.reshape(-1), buffer.dtype, shadow)
+        dense = to_shadow(dense.reshape(-1), buffer.dtype, pool.take_untouched(4 * dense.size).floats(dense.size))
     elif kind == BYTES:
         dense = dense.view(np.uint8)
     elif kind == NATIVE and dense.dtype != buffer.dtype.storage:
@@ -111,8 +110,7 @@ def of_array(buffer: Buffer, values: Array, kind: int, pool: Pool) -> Bound:
 def poison(bound: Bound, dtype: DType) -> None:
     """Fill a fresh binding so that reading it is noticed."""
     elements = bound.flat.view(dtype.storage) if bound.kind == BYTES else bound.flat
-    is_float = bound.kind == SHADOW or dtype.kind == "float"
-    elements[...] = np.nan if is_float else POISON_INTEGER
+    elements[...] = np.nan if bound.kind == SHADOW or dtype.kind == "float" else POISON_INTEGER
 
 
 def to_bytes(bound: Bound, buffer: Buffer, *, on_grid: bool) -> Bound:

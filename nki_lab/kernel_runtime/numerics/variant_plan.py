@@ -133,8 +133,7 @@ class VariantPlan:
         }
         self.empty: dict[str, Any] = {name: None if value is None else number(value) for name, value in values.items()}
         laid = all(item.strides is not None for item in self.presented)
-        indirect = any(view.indirect for view in types)
-        self.direct = laid and not indirect and all(map(self._as_is, kinds, self.dtypes))
+        self.direct = laid and not any(view.indirect for view in types) and all(map(self._as_is, kinds, self.dtypes))
         self.casts = (
             self.compute == "float32"
             and instruction.role == "copy"
@@ -158,9 +157,7 @@ class VariantPlan:
         return name, shape, strides, steps, kind, into, self.rounds[position]
 
     def _as_is(self, kind: int, dtype: DType) -> bool:
-        if self.compute == "float32":
-            return kind == SHADOW
-        return kind in (SHADOW, NATIVE) or dtype.kind != "float"
+        return kind == SHADOW if self.compute == "float32" else kind in (SHADOW, NATIVE) or dtype.kind != "float"
 
     def _rounding(self, position: int, precise: bool) -> DType | None:
         dtype, outs = self.dtypes[position], self.variant.outs

@@ -36,13 +36,15 @@ def _unwritten_registers(program: Program) -> Iterator[Diagnostic]:
             written.add(number)
         elif number not in written | seen and place >= 0:
             seen.add(number)
-            item = diagnose(
-                "NKI301",
-                f"register {program.registers[number] or Register(number)!r} is read and nothing has written it",
-                limit="undefined until register_alloc(value), register_move or register_load writes it",
-                help="allocate it with its first value: nisa.register_alloc(0)",
+            yield placed(
+                diagnose(
+                    "NKI301",
+                    f"register {program.registers[number] or Register(number)!r} is read and nothing has written it",
+                    limit="undefined until register_alloc(value), register_move or register_load writes it",
+                    help="allocate it with its first value: nisa.register_alloc(0)",
+                ),
+                program.sites[site],
             )
-            yield placed(item, program.sites[site])
 
 
 def _events(program: Program) -> Iterator[tuple[int, int, int, bool, int]]:
@@ -69,13 +71,15 @@ def _crossing(program: Program) -> Iterator[Diagnostic]:
                 program.op_names.get(row) or program.variants[program.op_variant[row]].instruction.name
                 for row in (op, before)
             ]
-            item = diagnose(
-                "NKI404",
-                f"{names[0]} waits for {names[1]}, and a device loop lies between them",
-                limit="an edge joins instructions of the same pass of the same loops",
-                help="leave the edge out: what the instructions read and write orders them anyway",
+            yield placed(
+                diagnose(
+                    "NKI404",
+                    f"{names[0]} waits for {names[1]}, and a device loop lies between them",
+                    limit="an edge joins instructions of the same pass of the same loops",
+                    help="leave the edge out: what the instructions read and write orders them anyway",
+                ),
+                program.sites[program.op_site[op]],
             )
-            yield placed(item, program.sites[program.op_site[op]])
 
 
 def _escaped(program: Program) -> Iterator[Diagnostic]:
@@ -99,11 +103,13 @@ def _escaped(program: Program) -> Iterator[Diagnostic]:
 def _used_after(program: Program, region: Region, buffer: Buffer, site: int, how: str) -> Diagnostic:
     what = repr(buffer.name) if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"
     loop = program.sites[region.site]
-    item = diagnose(
-        "NKI314",
-        f"{what} is allocated in the body of the device loop at line {loop.line}, and {how} after it",
-        limit="a tensor of a body is there while the body runs",
-        help="allocate it before the loop",
-        related=(Related("the loop", span_of(loop) if loop.file else None),),
+    return placed(
+        diagnose(
+            "NKI314",
+            f"{what} is allocated in the body of the device loop at line {loop.line}, and {how} after it",
+            limit="a tensor of a body is there while the body runs",
+            help="allocate it before the loop",
+            related=(Related("the loop", span_of(loop) if loop.file else None),),
+        ),
+        program.sites[site],
     )
-    return placed(item, program.sites[site])

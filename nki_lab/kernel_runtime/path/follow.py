@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic, diagnose, error_of
 from nki_lab.isa.spec import content_of
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, Region, Variant, register_written, registers_read
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.tensor import VirtualRegister
@@ -33,8 +33,8 @@ class Path:
     column are unknown too. `rows`: the instructions executed where the run failed on the way; -1: all.
     """
 
-    trips: NDArray[np.int64]
-    loaded: NDArray[np.int64]
+    trips: Column
+    loaded: Column
     rows: int = -1
 
     def key(self) -> tuple[bytes, bytes, int]:
@@ -71,18 +71,20 @@ def endless(program: Program, region: Region, limit: int) -> Diagnostic:
     """Return NKI011 at a device loop that has used up the budget of instructions."""
     name = region.variable or region.name
     called = "" if not name else f" over {name}" if region.kind == "for" else f" on {name}"
-    item = diagnose(
-        "NKI011",
-        f"the device loop{called} has executed {limit} instructions and has not ended",
-        limit="instructions <= max_instructions",
-        help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
+    return placed(
+        diagnose(
+            "NKI011",
+            f"the device loop{called} has executed {limit} instructions and has not ended",
+            limit="instructions <= max_instructions",
+            help="let the body change what ends the loop, or raise max_instructions if it is meant to be this long",
+        ),
+        program.sites[region.site],
     )
-    return placed(item, program.sites[region.site])
 
 
 def ops_of(program: Program, variants: Iterable[int]) -> list[int]:
     """Return the ops of some variants, in program order."""
-    return np.flatnonzero(np.isin(np.frombuffer(program.op_variant, np.uint32), list(variants))).tolist()
+    return np.flatnonzero(np.isin(program.variant_column(), list(variants))).tolist()
 
 
 def register_writes(program: Program) -> list[tuple[int, int, Variant]]:

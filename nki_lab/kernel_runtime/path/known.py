@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
-from nki_lab.diagnostic import Diagnostic, NkiError, diagnose, error_of
+from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.ir import Program, Region
 from nki_lab.kernel_runtime.issue.source_location import placed
@@ -103,17 +103,19 @@ def check_trip_counts(program: Program, trip_counts: Mapping[Any, Any]) -> None:
 
 
 def _refused(message: str, limit: str, remedy: str) -> Exception:
-    return error_of(diagnose("NKI012", f"trip_counts: {message}", operand="trip_counts", limit=limit, help=remedy))
+    return coded_error("NKI012", f"trip_counts: {message}", operand="trip_counts", limit=limit, help=remedy)
 
 
 def _unknown(program: Program, region: Region) -> Diagnostic:
     line, *names = names_of(program, region)
     name = repr(names[0]) if names else line
     what = f"loop over {names[0]}" if names and region.kind == "for" else f"loop on {names[0]}" if names else "loop"
-    item = diagnose(
-        "NKI801",
-        f"the iterations of the device {what} at line {line} depend on data: the kernel has no times",
-        limit="times are known where the number of iterations is",
-        help=f"pass trip_counts={{{name}: 16}}, or run the kernel on data",
+    return placed(
+        diagnose(
+            "NKI801",
+            f"the iterations of the device {what} at line {line} depend on data: the kernel has no times",
+            limit="times are known where the number of iterations is",
+            help=f"pass trip_counts={{{name}: 16}}, or run the kernel on data",
+        ),
+        program.sites[region.site],
     )
-    return placed(item, program.sites[region.site])

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.spec import Register, RegisterValues, Use
+from nki_lab.kernel_runtime.footprint import Column, spread
 from nki_lab.kernel_runtime.ir import Iteration, Program, Region, Variant, View, registers_read
 from nki_lab.kernel_runtime.path.follow import UNKNOWN, Follower, Path, register_reads
 
-Column = NDArray[np.int64]
 Row = TypeVar("Row", bound=tuple[int, ...])
 
 
@@ -129,14 +129,14 @@ class _Layout(Follower[int, dict[int, int]]):
         new.is_laid_out = True
         new.regions, new.op_names, new.user_edges, new.fences = [], {}, [], []
         spans = np.array([(first, end) for first, end, _ in self._intervals], np.int64).reshape(-1, 2)
-        rows = _spread(spans[:, 0], spans[:, 1] - spans[:, 0])
+        rows = spread(spans[:, 0], spans[:, 1] - spans[:, 0])
         if self._end >= 0:
             rows = rows[: self._end]
         count = len(rows)
         variant = np.frombuffer(old.op_variant, np.uint32).astype(np.int64)[rows]
         width = np.fromiter((len(item.names) for item in old.variants), np.int64, len(old.variants))[variant]
         first = np.cumsum(width) - width
-        accesses = _spread(np.frombuffer(old.op_access, np.uint32).astype(np.int64)[rows], width)
+        accesses = spread(np.frombuffer(old.op_access, np.uint32).astype(np.int64)[rows], width)
         view = np.frombuffer(old.access_view, np.uint32)[accesses]
         for row, operand, number in _before(count, self._access_patches):
             view[first[row] + operand] = number
@@ -222,9 +222,8 @@ class _MovedViews:
             view = program.views[number]
             indirect = view.indirect
             assert indirect is not None
-            inside = indirect.lowest <= value <= indirect.highest
             known = number
-            if inside:  # what lies outside is skipped, or was refused
+            if indirect.lowest <= value <= indirect.highest:  # what lies outside is skipped, or was refused
                 known = len(self.views)
                 offset = view.offset + value * indirect.stride
                 self.views.append(View(known, view.buffer, offset, view.type, None, False))
@@ -240,8 +239,7 @@ class _MovedViews:
         known = self._storing.get(key) if values_known else number
         if known is None:
             old = self.variants[number]
-            attrs = {**old.use.attrs, **values_known}
-            use = Use(old.instruction, old.use.arch, old.use.types, attrs, old.use.dims)
+            use = Use(old.instruction, old.use.arch, old.use.types, {**old.use.attrs, **values_known}, old.use.dims)
             use.engine = old.use.engine
             known = self._storing[key] = len(self.variants)
             self.variants.append(Variant(known, old.instruction, use, old.names))
@@ -251,13 +249,6 @@ class _MovedViews:
 def _before(count: int, items: list[Row]) -> list[Row]:
     """Return the tuples whose row is among the first `count`."""
     return [item for item in items if item[0] < count]
-
-
-def _spread(first: Column, length: Column) -> Column:
-    """Return first[0], first[0] + 1, ... (length[0] numbers), first[1], ..."""
-    ends = np.cumsum(length)
-    out: Column = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - length), length)
-    return out
 
 
 def _column(kind: str, values: NDArray[np.integer[Any]]) -> array[int]:

@@ -53,9 +53,7 @@ def _laid_out(program: Program, path: Path | None) -> Program:
     if path is None and _rows(program) <= _MOST_ROWS:
         found = known_path(program)
         path = found if isinstance(found, Path) else None
-    if path is None or path.trips.sum() * len(program) > _MOST_ROWS:
-        return program
-    return executed(program, path)
+    return program if path is None or path.trips.sum() * len(program) > _MOST_ROWS else executed(program, path)
 
 
 def _rows(program: Program) -> int:

@@ -14,12 +14,11 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nki_lab.isa import enums
-from nki_lab.kernel_runtime.footprint import cells_of
+from nki_lab.kernel_runtime.footprint import Column, Mask, cells_of
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
-from nki_lab.kernel_runtime.race.order import Column, Interval, Synchronizations
+from nki_lab.kernel_runtime.race.order import Interval, Synchronizations
 from nki_lab.kernel_runtime.race.values import write_numbers
 
 _MOST_PLACES: Final = 64  # instructions of the source with accesses in conflict that are looked at, for each core
@@ -27,7 +26,6 @@ _MOST_ACCESSES: Final = 16  # accesses of each of these, where those that come f
 _MOST_LOOKED_AT: Final = 64  # accesses of the other core, for each access
 _MOST_OTHERS: Final = 4  # instructions of the other core that are named with it
 
-_Flags = NDArray[np.bool_]
 Bounds = tuple[Interval, ...]
 """An interval for each access, and the part of it that does not count, if any."""
 
@@ -53,10 +51,10 @@ class _Events(NamedTuple):
     view: Column
     buffer: Column
     core: Column
-    writes: _Flags
-    loose: _Flags  # the address comes from run time
+    writes: Mask
+    loose: Mask  # the address comes from run time
 
-    def of(self, rows: Column | _Flags) -> _Events:
+    def of(self, rows: Column | Mask) -> _Events:
         return _Events._make(column[rows] for column in self)
 
 
@@ -213,8 +211,7 @@ class Conflicts:
         sites = np.frombuffer(program.op_site, np.uint32)[events.op[rows]].astype(np.int64)
         key = (sites * program.cores + events.core[rows]) * 2 + events.writes[rows]
         order = np.lexsort((events.op[rows], key))
-        groups = np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)
-        for group in groups[: _MOST_PLACES * program.cores]:
+        for group in np.split(rows[order], np.flatnonzero(np.diff(key[order])) + 1)[: _MOST_PLACES * program.cores]:
             for row in group[:_MOST_ACCESSES].tolist():
                 seen: set[int] = set()
                 for other in self._others(row, bounds):
@@ -313,7 +310,7 @@ def shared_accesses(program: Program) -> Accesses:
     return Accesses._make(column[kept] for column in accesses)
 
 
-def _moved(program: Program) -> _Flags:
+def _moved(program: Program) -> Mask:
     """The views with addresses from run time; `access_columns` has listed them."""
     out = np.zeros(len(program.views), bool)
     out[[view.id for view in program.view_columns[1]]] = True
@@ -335,7 +332,7 @@ def _events(program: Program, accesses: Accesses) -> _Events:
 
 
 def _with_loose(
-    program: Program, accesses: Accesses, loose: _Flags, access: Column, cell: Column
+    program: Program, accesses: Accesses, loose: Mask, access: Column, cell: Column
 ) -> tuple[Column, Column]:
     """One cell more for each tensor that is accessed with addresses from run time: of these, and of all of it."""
     numbers = np.unique(accesses.buffer[loose])

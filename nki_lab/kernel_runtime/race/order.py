@@ -10,11 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
-
-Column = NDArray[np.int64]
 
 
 class Interval(NamedTuple):
@@ -38,16 +36,12 @@ class Synchronizations:
             order = np.argsort(mine)
             mine, other = mine[order], (pairs.sum(axis=1) - mine)[order]
             # The latest op that the other core has come to by then, and the earliest that waits.
-            latest = np.maximum.accumulate(other)
-            earliest = np.minimum.accumulate(other[::-1])[::-1]
-            self._sides[core] = (mine, latest, earliest)
+            self._sides[core] = (mine, np.maximum.accumulate(other), np.minimum.accumulate(other[::-1])[::-1])
 
     def interval(self, core: int, op: Column) -> Interval:
         """The stretch of the other core that is side by side with each of `op`, which are ops of `core`."""
         mine, latest, earliest = self._sides.get(core, (np.zeros(0, np.int64),) * 3)
-        before = np.searchsorted(mine, op, "right")
-        after = np.searchsorted(mine, op, "left")
         return Interval(
-            np.concatenate((np.full(1, -1), latest))[before],
-            np.concatenate((earliest, np.full(1, self._end)))[after],
+            np.concatenate((np.full(1, -1), latest))[np.searchsorted(mine, op, "right")],
+            np.concatenate((earliest, np.full(1, self._end)))[np.searchsorted(mine, op, "left")],
         )

@@ -31,8 +31,7 @@ class Reach:
         program = self._program
         found = firm_edges(program, self._allocation or allocate(program))
         order = np.lexsort((found.op, found.pred))
-        start = np.searchsorted(found.pred[order], np.arange(len(program) + 1))
-        return found.op[order].tolist(), start.tolist()
+        return found.op[order].tolist(), np.searchsorted(found.pred[order], np.arange(len(program) + 1)).tolist()
 
     def __call__(self, early: int, late: int) -> bool:
         """Whether `late` runs after `early` for certain, or too much has been asked."""

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint import overlap_of, progression
+from nki_lab.kernel_runtime.footprint import Column, overlap_of, progression
 from nki_lab.kernel_runtime.ir import Program, View, access_columns
-from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor.pattern import normalise
 
 
@@ -46,7 +45,7 @@ def _suspects(program: Program) -> Column:
         ],
         bool,
     )
-    variant = np.frombuffer(program.op_variant, np.uint32)
+    variant = program.variant_column()
     accesses = access_columns(program, indices=False)
     rows = np.flatnonzero(program.ops_where(lambda item: item.engine == "dma")[accesses.op])
     key = accesses.op[rows] * max(len(program.buffers), 1) + accesses.buffer[rows]

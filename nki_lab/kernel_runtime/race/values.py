@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 
 from nki_lab.isa.spec import Register
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program, Variant, View, register_written, registers_of
-from nki_lab.kernel_runtime.race.order import Column
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 
 _WORD: Final = (1 << 64) - 1

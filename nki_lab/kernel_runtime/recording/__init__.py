@@ -3,8 +3,6 @@
 `Recording` is built from arrays or opened from a folder; `schema` declares its tables.
 """
 
-from __future__ import annotations
-
 from nki_lab.kernel_runtime.recording.build import Names
 from nki_lab.kernel_runtime.recording.columns import Column, Columns
 from nki_lab.kernel_runtime.recording.readable import Lane, Row

@@ -34,12 +34,6 @@ class Column(Protocol):
     def __getitem__(self, key: Key, /) -> Any: ...
 
 
-class Searchable(Protocol):
-    """A column that knows a quicker way to search a sorted stretch of itself."""
-
-    def search(self, value: int, low: int, high: int, side: Side) -> int: ...
-
-
 class Columns:
     """One table: its columns by name, all of one length."""
 
@@ -118,7 +112,7 @@ def search(column: Column, value: int, low: int, high: int, side: Side = "left")
     """Return where `value` would go in the places `low` to `high` of a column that is sorted there."""
     if isinstance(column, np.ndarray):
         return low + place_in(column[low:high], value, side)
-    return column.search(value, low, high, side)  # type: ignore[attr-defined, no-any-return]  # all others are Searchable
+    return column.search(value, low, high, side)  # type: ignore[attr-defined, no-any-return]  # all others have it
 
 
 def place_in(values: Array, value: int, side: Side) -> int:

@@ -35,11 +35,9 @@ def gaps(rows: Array, firsts: Array, start: Array, duration: Array) -> Array:
     """Return how long each lane stands still before each of its rows, in the order of `rows`."""
     out = np.zeros(len(rows), np.int64)
     for low, high in pieces(len(rows)):
-        mine = rows[low:high]
         before = rows[max(low - 1, 0) : high - 1]
-        free = start[before] + duration[before]
-        out[low:high] = start[mine]
-        out[max(low, 1) : high] -= free
+        out[low:high] = start[rows[low:high]]
+        out[max(low, 1) : high] -= start[before] + duration[before]
     first = firsts[firsts < len(rows)]
     out[first] = start[rows[first]]
     return out
@@ -83,8 +81,7 @@ def usage(lifetimes: Columns, buffers: Columns) -> dict[str, Array]:
     columns: dict[str, Array] = {"time": times}
     for space, (own, level) in events.items():
         columns[space] = np.concatenate(([0], level))[np.searchsorted(own, times, "right")]
-    changed = np.ones(len(times), bool)
-    changed[1:] = np.any([np.diff(columns[space]) != 0 for space in events], axis=0)
+    changed = np.any([np.diff(columns[space], prepend=-1) != 0 for space in events], axis=0)
     return {name: column[changed] for name, column in columns.items()}
 
 

@@ -72,11 +72,9 @@ def _store(tables: Mapping[str, Columns], folder: Path, alone: bool) -> None:
                 file.unlink(missing_ok=True)
         raise
     _sync(folder)
-    kept = {file.name for file in files.values()}
     # Without the lock somebody else may be writing: only what the manifest named before is surely out of use.
     ours = chain(folder.glob("nki_lab_*.*.parquet"), folder.glob(f"{MANIFEST}.*"))
-    old = {file.name for file in ours} if alone else before
-    for name in old - kept:
+    for name in ({file.name for file in ours} if alone else before) - {file.name for file in files.values()}:
         with contextlib.suppress(OSError):
             (folder / name).unlink(missing_ok=True)
 

@@ -62,13 +62,12 @@ def in_steps(table: Callable[[str], Columns], step_of: Array) -> dict[str, Array
     has_writer = first_write[used] < _NEVER
     writer = np.full(len(used), -1, np.int64)
     writer[has_writer] = rows["lane"][order[first_write[used][has_writer]]]
-    iteration = rows["iteration"][order[first[used]]] if len(used) else used
     return {
         "first": first[used],
         "last": last[used],
         "written": written[used],
         "writer": writer,
-        "iteration": iteration,
+        "iteration": rows["iteration"][order[first[used]]] if len(used) else used,
     }
 
 

@@ -21,8 +21,8 @@ from nki_lab.kernel_runtime.recording.columns import (
     pieces,
     place_in,
     search,
+    whole,
 )
-from nki_lab.kernel_runtime.recording.columns import whole as _whole
 from nki_lab.kernel_runtime.recording.lifetimes import lifetimes
 from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
@@ -45,7 +45,7 @@ class Recording:
         rows = self._tables["rows"]
         check.check_ranges(self._tables)
         check.check_order(self._tables)
-        lane, start, duration = (_whole(rows[name]) for name in ("lane", "start", "duration"))
+        lane, start, duration = (whole(rows[name]) for name in ("lane", "start", "duration"))
         places, firsts = derive.lane_rows(lane, start, duration, len(self._tables["lanes"]))
         gaps = derive.gaps(places, firsts, start, duration)
         check.check_lanes(rows, places, gaps)
@@ -91,7 +91,7 @@ class Recording:
         derived: dict[str, dict[str, Array]]
         match name:
             case "steps":
-                derived = {name: {"row": derive.steps(_whole(rows["start"]))}}
+                derived = {name: {"row": derive.steps(whole(rows["start"]))}}
             case "critical":
                 derived = {name: {"row": derive.critical(rows)}}
             case "lifetimes":
@@ -123,12 +123,12 @@ class Recording:
         columns = self.table(table)
         if columns.spec[column].is_text:
             return list(columns.texts(column))
-        return [self.names[number] for number in _whole(columns[column]).tolist()]
+        return [self.names[number] for number in whole(columns[column]).tolist()]
 
     @cached_property
     def lanes(self) -> tuple[Lane, ...]:
         """Engines and DMA queues, in drawing order."""
-        kinds, cores = (_whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core"))
+        kinds, cores = (whole(self._tables["lanes"][name]).tolist() for name in ("kind", "core"))
         columns = zip(self.texts("lanes", "name"), kinds, cores, strict=True)
         return tuple(
             Lane(number=number, name=name, kind=LANE_KINDS[kind], core=core)
@@ -323,7 +323,7 @@ class Recording:
     def successors(self, row: int) -> list[tuple[int, str]]:
         """The rows that wait for a row, and why. Looks through all edges."""
         edges = self._tables["edges"]
-        found = np.flatnonzero(_whole(edges["before"]) == self._checked(row))
+        found = np.flatnonzero(whole(edges["before"]) == self._checked(row))
         return [(int(edges["row"][place]), EDGE_KINDS[int(edges["kind"][place])]) for place in found.tolist()]
 
     @property

@@ -120,7 +120,10 @@ class ChunkCache:
 
 
 class StoredColumns(Columns):
-    """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read."""
+    """A table in a Parquet file. Raises NKI019 where the file is no such table, now or when a part is read.
+
+    `offsets` are the places of each chunk's first value, and the table's length.
+    """
 
     __slots__ = (
         "_absent",
@@ -129,10 +132,10 @@ class StoredColumns(Columns):
         "_file",
         "_limits",
         "_lock",
-        "_offsets",
         "_path",
         "_stream",
         "_texts",
+        "offsets",
     )
 
     def __init__(self, spec: schema.Table, path: Path, checksums: Checksums, cache: ChunkCache) -> None:
@@ -151,7 +154,7 @@ class StoredColumns(Columns):
         meta = self._file.metadata
         if meta.num_rows != checksums.rows or len(checksums.chunks) != 4 * meta.num_row_groups * meta.num_columns:
             raise unreadable(path, f"damaged: {meta.num_rows} rows, the manifest says {checksums.rows}")
-        self._offsets: list[int] = [0, *accumulate([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])]
+        self.offsets: list[int] = [0, *accumulate([meta.row_group(i).num_rows for i in range(meta.num_row_groups)])]
         columns = {column.name: StoredColumn(self, column) for column in spec.columns if not column.is_text}
         super().__init__(spec, columns, meta.num_rows)
 
@@ -204,13 +207,13 @@ class StoredColumns(Columns):
                 self._load(names, number)
 
     def _numbers(self, low: int, high: int) -> range:
-        return range(bisect_right(self._offsets, low) - 1, bisect_left(self._offsets, high))
+        return range(bisect_right(self.offsets, low) - 1, bisect_left(self.offsets, high))
 
     def _load(self, names: Sequence[str], number: int) -> dict[str, Array]:
         """Chunk `number` of some columns, read together where they are not at hand."""
         table = self.spec.name
         out = {name: chunk for name in names if (chunk := self._cache.get((table, name, number))) is not None}
-        size = self._offsets[number + 1] - self._offsets[number]
+        size = self.offsets[number + 1] - self.offsets[number]
         out |= {
             name: np.full(size, value, self.spec[name].storage) for name, value in self._absent.items() if name in names
         }
@@ -237,7 +240,7 @@ class StoredColumns(Columns):
     def span(self, name: str, low: int, high: int) -> Array:
         """The values at places `low` to `high` of one column."""
         parts = [
-            self.chunk(name, number)[max(low - self._offsets[number], 0) : high - self._offsets[number]]
+            self.chunk(name, number)[max(low - self.offsets[number], 0) : high - self.offsets[number]]
             for number in (self._numbers(low, high) if low < high else ())
         ]
         if len(parts) == 1:
@@ -246,17 +249,17 @@ class StoredColumns(Columns):
 
     def take(self, name: str, places: Array) -> Array:
         """The values at some places of one column."""
-        number = np.searchsorted(self._offsets, places, "right") - 1
+        number = np.searchsorted(self.offsets, places, "right") - 1
         out = np.zeros(len(places), self.spec[name].storage)
         for one in np.flatnonzero(np.bincount(number)).tolist():
             mine = number == one
-            out[mine] = self.chunk(name, one)[places[mine] - self._offsets[one]]
+            out[mine] = self.chunk(name, one)[places[mine] - self.offsets[one]]
         return out
 
     def chunk_limits(self, name: str) -> tuple[list[int], list[int]]:
         """The least and the greatest value of each chunk, as the file's footer has them."""
         if name in self._absent:
-            return ([self._absent[name]] * (len(self._offsets) - 1),) * 2
+            return ([self._absent[name]] * (len(self.offsets) - 1),) * 2
         if name not in self._limits:
             meta = self._file.metadata
             place = self._file.schema_arrow.get_field_index(name)
@@ -275,11 +278,6 @@ class StoredColumns(Columns):
     def limits(self, name: str) -> tuple[int, int]:
         low, high = self.chunk_limits(name)
         return min(low), max(high)
-
-    @property
-    def offsets(self) -> list[int]:
-        """The place of each chunk's first value, and the table's length."""
-        return self._offsets
 
 
 class StoredColumn:
@@ -326,8 +324,7 @@ class StoredColumn:
             whole = offsets[number] >= low and offsets[number + 1] <= high
             return least[number] if whole else int(self[max(low, offsets[number])])
 
-        find = bisect_left if side == "left" else bisect_right
-        number = first + find(range(first + 1, last), value, key=begin_of)
+        number = first + (bisect_left if side == "left" else bisect_right)(range(first + 1, last), value, key=begin_of)
         begin, end = max(low, offsets[number]), min(high, offsets[number + 1])
         chunk = table.chunk(self._name, number)[begin - offsets[number] : end - offsets[number]]
         return begin + place_in(chunk, value, side)

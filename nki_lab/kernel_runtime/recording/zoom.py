@@ -156,8 +156,7 @@ def largest(time: Array, values: Array, edges: Array) -> Array:
 
     Before the first time the value is 0.
     """
-    held = np.concatenate(([0], values, [0]))
     # In force are the value at the bucket's begin and those that follow up to its end.
     low = np.searchsorted(time, edges[:-1], "right")
     high = np.searchsorted(time, edges[1:], "left")
-    return np.maximum.reduceat(held, np.stack((low, high + 1), axis=1).reshape(-1))[::2]
+    return np.maximum.reduceat(np.concatenate(([0], values, [0])), np.stack((low, high + 1), axis=1).reshape(-1))[::2]

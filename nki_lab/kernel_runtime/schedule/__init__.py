@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import Allocation
-from nki_lab.kernel_runtime.footprint import Column
+from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Accesses, Program, access_columns
 from nki_lab.kernel_runtime.schedule.dependencies import (
     CORE,
@@ -54,11 +54,11 @@ class Schedule:
 
     lanes: tuple[Lane, ...]
     lane: NDArray[np.uint16]
-    start: NDArray[np.int64]
+    start: Column
     pred: NDArray[np.uint32]
     kind: NDArray[np.uint8]
     order: tuple[NDArray[np.uint32], ...]
-    lane_flow: NDArray[np.int64]
+    lane_flow: Column
     diagnostics: tuple[Diagnostic, ...]
 
     def __len__(self) -> int:
@@ -104,8 +104,7 @@ def firm_edges(program: Program, allocation: Allocation) -> Edges:
 
     Two ops that synchronize wait for each other.
     """
-    straight = np.arange(len(program))
-    found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, straight)
+    found, _ = _dependencies(program, _ordering(program, access_columns(program)), allocation, np.arange(len(program)))
     registers = np.array(program.flows, np.int64).reshape(-1, 2)
     synchronized = np.array(
         [*program.synchronizations, *(pair[::-1] for pair in program.synchronizations)], np.int64
@@ -176,7 +175,7 @@ def _circle(user: Edges, all_edges: Edges, ops: int) -> list[int]:
     return circle_in(all_edges.op, all_edges.pred, order, ops) if len(order) < ops else []
 
 
-def _of(found: Edges, rows: NDArray[np.bool_]) -> Edges:
+def _of(found: Edges, rows: Mask) -> Edges:
     return Edges(found.op[rows], found.pred[rows], found.kind[rows])
 
 
@@ -234,7 +233,7 @@ def _register_edges(program: Program, lane: Column, lanes: int) -> Edges:
     return _in_cores(program, edges(np.concatenate(op), np.concatenate(pred), FLOW))
 
 
-def semaphores(found: Schedule) -> NDArray[np.int64]:
+def semaphores(found: Schedule) -> Column:
     """Return rows (producer lane, consumer lane, waits), one for each pair of lanes that synchronize.
 
     The chip's queues synchronize through semaphores only, and NKI leaves them to the compiler: one for each pair is

@@ -63,8 +63,7 @@ def unique(found: Edges, ops: int) -> Edges:
     kept = found.op != found.pred
     key = np.unique((found.op[kept] * ops + found.pred[kept]) * 8 + found.kind[kept])
     pair = key >> 3
-    first = np.ones(len(key), bool)
-    first[1:] = pair[1:] != pair[:-1]
+    first = np.diff(pair, prepend=-1) != 0
     pair, kind = pair[first], key[first] & 7
     return Edges(pair // max(ops, 1), pair % max(ops, 1), kind)
 
@@ -75,11 +74,10 @@ def _again(variant: Variant) -> bool:
 
 
 def _events(program: Program, accesses: Accesses, cells: Cells) -> _Events:
-    adds = program.ops_where(_again)
     op = accesses.op[cells.access]
     is_out = accesses.is_out[cells.access]
     role = np.where(is_out, _WRITE, _READ)
-    again = np.flatnonzero(is_out & adds[op])
+    again = np.flatnonzero(is_out & program.ops_where(_again)[op])
     ops = max(len(program), 1)
     key = (cells.cell * ops + op) * 4 + role
     key = np.unique(np.concatenate((key, (cells.cell[again] * ops + op[again]) * 4 + _ADD)))
@@ -114,17 +112,15 @@ def _output(events: _Events) -> Edges:
 
 def _anti(events: _Events, lane: Column) -> Edges:
     rows = np.flatnonzero((events.role != _WRITE) & (events.next_write >= 0))
-    writer = events.next_write[rows]
-    rows = rows[_last_of_each(writer, lane[events.op[rows]])]
+    rows = rows[_last_of_each(events.next_write[rows], lane[events.op[rows]])]
     return edges(events.op[events.next_write[rows]], events.op[rows], ANTI)
 
 
 def _last_of_each(group: Column, lane: Column) -> Column:
     """Positions of the last row of each (group, lane); rows of a group stand together."""
-    order = np.argsort(group * (int(lane.max(initial=0)) + 1) + lane, kind="stable")
-    ends = np.ones(len(order), bool)
-    ends[:-1] = (group[order][1:] != group[order][:-1]) | (lane[order][1:] != lane[order][:-1])
-    return order[ends]
+    key = group * (int(lane.max(initial=0)) + 1) + lane
+    order = np.argsort(key, kind="stable")
+    return order[np.flatnonzero(np.diff(key[order], append=-1))]
 
 
 def edges(op: Column, pred: Column, kind: int) -> Edges:
@@ -144,18 +140,14 @@ def _reuse(accesses: Accesses, cells: Cells, events: _Events, allocation: Alloca
     # Every pair (earlier, later) once for each last access, and that for each first access.
     pred = last[1][spread(last_row[earlier], before)]
     pair = np.repeat(np.arange(len(earlier)), before)
-    op = first[1][spread(first_row[later[pair]], after[pair])]
-    return edges(op, np.repeat(pred, after[pair]), REUSE)
+    return edges(first[1][spread(first_row[later[pair]], after[pair])], np.repeat(pred, after[pair]), REUSE)
 
 
 def _ends(accesses: Accesses, cells: Cells, events: _Events) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
     """(buffer, op) of accesses that wait for no other access of the buffer, and of those that none waits for."""
-    edge = events.cell[1:] != events.cell[:-1]
-    begins, ends = np.ones(len(events.cell), bool), np.ones(len(events.cell), bool)
-    begins[1:], ends[:-1] = edge, edge
     reads = events.role != _WRITE
-    enter = (events.last_write < 0) & (reads | begins)
-    leave = (events.next_write < 0) & (reads | ends)
+    enter = (events.last_write < 0) & (reads | (np.diff(events.cell, prepend=-1) != 0))
+    leave = (events.next_write < 0) & (reads | (np.diff(events.cell, append=-1) != 0))
     # In a store of several buffers, cells do not tell them apart: all of a buffer's accesses stand there.
     apart = ~np.isin(events.store, list(cells.shared))
     mixed = np.isin(cells.store, list(cells.shared))
@@ -170,10 +162,6 @@ def _one_a_lane(buffer: Column, op: Column, lane: Column, *, last: bool) -> tupl
     """Of the rows of each buffer the first or last op in each lane, by buffer."""
     group = buffer * (int(lane.max(initial=0)) + 1) + lane[op]
     order = np.lexsort((op, group))
-    group = group[order]
-    kept = np.ones(len(order), bool)
-    if last:
-        kept[:-1] = group[1:] != group[:-1]
-    else:
-        kept[1:] = group[1:] != group[:-1]
-    return buffer[order][kept], op[order][kept]
+    differs = np.diff(group[order], prepend=-1, append=-1) != 0
+    order = order[differs[1:] if last else differs[:-1]]
+    return buffer[order], op[order]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import Route
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.vocabulary import ENGINES
 
@@ -72,8 +73,8 @@ def lanes_of(program: Program) -> tuple[tuple[Lane, ...], NDArray[np.uint16]]:
 
 
 def _of_core(
-    core: int, group: NDArray[np.int64], names: list[str], routes: list[Route], queues: list[range]
-) -> tuple[list[Lane], NDArray[np.int64]]:
+    core: int, group: Column, names: list[str], routes: list[Route], queues: list[range]
+) -> tuple[list[Lane], Column]:
     """The lanes of one core, and those of its ops: engine `group[op]`, or a queue of route -1 - `group[op]`."""
     lane = group.copy()
     triggers: dict[int, str] = {}
@@ -91,7 +92,7 @@ def _of_core(
     return lanes, lane
 
 
-def _dense(lane: NDArray[np.int64], engines: int) -> tuple[list[int], NDArray[np.int64]]:
+def _dense(lane: Column, engines: int) -> tuple[list[int], Column]:
     """The used numbers from `engines` on, and the lanes with these numbered without gaps."""
     used = np.unique(lane[lane >= engines])
     numbers = np.concatenate((np.arange(engines), engines + np.arange(len(used))))

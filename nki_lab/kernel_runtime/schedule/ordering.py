@@ -60,14 +60,16 @@ def refuse_circle(program: Program, circle: list[int]) -> Diagnostic:
         message = f"{steps[0]} waits for itself"
     else:
         message = f"{' waits for '.join(steps)}, which waits for {names[0]} again"
-    item = diagnose(
-        "NKI402",
-        message,
-        limit="an instruction runs after what it reads, and after the producers that the schedule names",
-        help="turn one edge around: with_schedule takes pairs (consumer, producer)",
-        related=[
-            Related(f"{name} is part of the circle", span_at(program, program.op_site[number]))
-            for number, name in zip(circle[1:], names[1:], strict=True)
-        ],
+    return placed(
+        diagnose(
+            "NKI402",
+            message,
+            limit="an instruction runs after what it reads, and after the producers that the schedule names",
+            help="turn one edge around: with_schedule takes pairs (consumer, producer)",
+            related=[
+                Related(f"{name} is part of the circle", span_at(program, program.op_site[number]))
+                for number, name in zip(circle[1:], names[1:], strict=True)
+            ],
+        ),
+        program.site_of(circle[0]),
     )
-    return placed(item, program.site_of(circle[0]))

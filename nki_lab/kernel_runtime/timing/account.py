@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
 from nki_lab.kernel_runtime.timing.columns import Columns
@@ -16,8 +17,6 @@ from nki_lab.kernel_runtime.timing.costs import VariantCost
 from nki_lab.kernel_runtime.timing.path import Path, path_of
 from nki_lab.kernel_runtime.timing.reasons import LAUNCH, by_reason, confidence_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
-
-Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +47,13 @@ class Timing:
     of a matrix product; `bytes`: moved by DMA. `confidence`: a number of CONFIDENCES.
     """
 
-    start: Times
-    duration: Times
-    ready: Times
-    wait: Times
-    setup: Times
-    busy: Times
-    critical_pred: Times
+    start: Column
+    duration: Column
+    ready: Column
+    wait: Column
+    setup: Column
+    busy: Column
+    critical_pred: Column
     work: NDArray[np.uint32]
     bytes: NDArray[np.uint32]
     stall: NDArray[np.uint8]
@@ -142,7 +141,7 @@ def timing_of(
     )
 
 
-def _counts(values: list[int], variant: NDArray[np.int64]) -> NDArray[np.uint32]:
+def _counts(values: list[int], variant: Column) -> NDArray[np.uint32]:
     """A count for each op, the largest that the column holds where there is more."""
     most = np.iinfo(np.uint32).max
     return np.array([min(value, int(most)) for value in values], np.uint32)[variant]

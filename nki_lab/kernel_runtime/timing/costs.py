@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spec import HBM, PSUM, SBUF, Cost, Route, Unmodelled
 from nki_lab.kernel_runtime.ir import Program, Variant
@@ -62,13 +62,11 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
     declared = variant.instruction.cost
     if isinstance(declared, Unmodelled):
         name = variant.instruction.name
-        raise error_of(
-            diagnose(
-                "NKI010",
-                f"{name} has no cost: {declared.reason}",
-                limit="the time of a kernel is known where the cost of each of its instructions is",
-                help=f"leave {name} out of what is timed, or run the kernel without timing",
-            )
+        raise coded_error(
+            "NKI010",
+            f"{name} has no cost: {declared.reason}",
+            limit="the time of a kernel is known where the cost of each of its instructions is",
+            help=f"leave {name} out of what is timed, or run the kernel without timing",
         )
     cost = declared(variant.use)
     confidence = CONFIDENCES.index(cost.confidence)
@@ -105,8 +103,7 @@ def _cost(arch: Arch, variant: Variant) -> VariantCost:
 
 def _engines(arch: Arch, variant: Variant) -> int:
     """The DMA engines of a copy: those of the on-chip partitions, destination first; between HBM addresses all."""
-    views: list[ViewType] = [variant.use.types[name] for name in variant.names]
-    onchip = [view for view in views if view.on_chip]
+    onchip = _views(variant, on_chip=True)
     if not onchip:
         return (1 << arch.dma_engines) - 1
     view = onchip[0]
@@ -119,8 +116,12 @@ def _engines(arch: Arch, variant: Variant) -> int:
 
 def _hbm_bytes(variant: Variant) -> int:
     """Bytes of all operands in HBM."""
+    return sum(view.partitions * view.free_size * view.dtype.nbytes for view in _views(variant, on_chip=False))
+
+
+def _views(variant: Variant, *, on_chip: bool) -> list[ViewType]:
     views: list[ViewType] = [variant.use.types[name] for name in variant.names]
-    return sum(view.partitions * view.free_size * view.dtype.nbytes for view in views if not view.on_chip)
+    return [view for view in views if view.on_chip == on_chip]
 
 
 def _trigger(arch: Arch, route: Route, cost: Cost) -> int:
@@ -144,8 +145,7 @@ def _start_latency(arch: Arch, route: Route, variant: Variant, trigger: int) -> 
     if route.descriptors == "hardware":
         return picoseconds(arch.dma_start_hardware_ns)
     written = variant.use.space(variant.names[variant.outs.index(True)])
-    latency = arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns
-    return trigger + picoseconds(latency)
+    return trigger + picoseconds(arch.dma_start_store_ns if written == HBM else arch.dma_start_load_ns)
 
 
 def _stationary(variant: Variant) -> int:

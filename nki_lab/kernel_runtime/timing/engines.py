@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Accesses, Program
 from nki_lab.kernel_runtime.timing.costs import VariantCost, picoseconds
 
@@ -41,8 +42,7 @@ class PowerRamp:
         if self.hot:
             duration = work
         else:
-            whole = self._WHOLE * span
-            duration = work * whole // (self.floor * span + (self._WHOLE - self.floor) * warmth)
+            duration = work * (self._WHOLE * span) // (self.floor * span + (self._WHOLE - self.floor) * warmth)
         self.warmth = min(span, warmth + duration)
         self.hot = self.hot or self.warmth == span
         self.idle_since = start + duration
@@ -57,9 +57,7 @@ def reused_tiles(
     It does when the last op that loaded a tile loaded the same view, and nothing wrote to that tensor in between. An op
     without a stationary tile, as a barrier on this engine, leaves the array as it is.
     """
-    position = np.array([cost.stationary for cost in costs], np.int64)[
-        np.frombuffer(program.op_variant, np.uint32)[order]
-    ]
+    position = np.array([cost.stationary for cost in costs], np.int64)[program.variant_column()[order]]
     loading = np.flatnonzero(position >= 0)
     rows = order[loading].astype(np.int64)
     places = np.frombuffer(program.op_access, np.uint32)[rows] + position[loading]
@@ -71,13 +69,9 @@ def reused_tiles(
     return list(again.tolist())
 
 
-def _written_between(
-    program: Program, accesses: Accesses, views: NDArray[np.int64], rows: NDArray[np.int64], again: NDArray[np.int64]
-) -> list[int]:
+def _written_between(program: Program, accesses: Accesses, views: Column, rows: Column, again: Column) -> list[int]:
     """The places of `again` whose tile was written to after the op before it in the lane."""
-    if not len(again):
-        return []
-    writes: dict[int, NDArray[np.int64]] = {}
+    writes: dict[int, Column] = {}
     found = []
     for place in again.tolist():
         buffer = program.views[int(views[place])].buffer.id

@@ -111,7 +111,6 @@ class Locks:
             base = int(self._allocation.byte[buffer.id])
         if base < 0:
             return (("buffer", buffer.id),)
-        row = max(buffer.partition_bytes // size, 1)
-        low = base + view.offset % row * size
+        low = base + view.offset % max(buffer.partition_bytes // size, 1) * size
         bank = self._program.arch.psum_bank_bytes
         return tuple(("bank", number) for number in range(low // bank, (low + view.type.span_bytes - 1) // bank + 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.reasons import FROM_PRODUCER, LAUNCH, NONE, by_reason
 
@@ -21,9 +22,9 @@ class Path:
     `waits` sums the waits by number of reason.
     """
 
-    row: NDArray[np.int64]
-    work: NDArray[np.int64]
-    wait: NDArray[np.int64]
+    row: Column
+    work: Column
+    wait: Column
     reason: NDArray[np.uint8]
 
     @property
@@ -43,8 +44,7 @@ def path_of(columns: Columns, launch: int, teardown: int, makespan: int) -> Path
     if teardown:
         steps.extend((-1, 0, teardown, LAUNCH))
     end = makespan - teardown
-    count = len(columns.start)
-    row = int(np.argmax(np.array(columns.ready, np.int64))) if count else -1
+    row = int(np.argmax(np.array(columns.ready, np.int64))) if len(columns.start) else -1
     while row >= 0:
         end = _step(columns, row, end, launch, steps)
         row = columns.critical_pred[row]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.isa.arch import Arch
+from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.vocabulary import DATA_FROM, DEPENDENCES, STALL_REASONS, STALLS
 
 _NUMBER: Final = {name: number for number, name in enumerate(STALL_REASONS)}
@@ -44,7 +45,7 @@ _FACT: Final = {
 }
 
 
-def by_reason(*waits: tuple[NDArray[np.integer], NDArray[np.int64]]) -> dict[int, int]:
+def by_reason(*waits: tuple[NDArray[np.integer], Column]) -> dict[int, int]:
     """Return the total time of each reason in (reasons, times), without zeros."""
     total = np.zeros(len(STALL_REASONS), np.int64)
     for reason, time in waits:

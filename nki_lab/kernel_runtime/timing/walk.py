@@ -60,8 +60,7 @@ def walk(
     banks of their own. NKI010 for an instruction without cost.
     """
     chosen = program.options if options is None else options
-    known = costs_of(program) if costs is None else list(costs)
-    state = _Walk(program, schedule, chosen, allocation, known)
+    state = _Walk(program, schedule, chosen, allocation, costs_of(program) if costs is None else list(costs))
     state.run()
     return timing_of(program, schedule, state.columns, state.costs, state.launch, state.teardown)
 
@@ -230,9 +229,7 @@ class _Walk:
         """Return the reason of the head's last edge to resolve."""
         if lane.cause < 0:
             return NONE
-        if lane.kind:
-            return OF_EDGE[lane.kind]
-        return self._lanes[self._lane_of[lane.cause]].data_reason
+        return OF_EDGE[lane.kind] if lane.kind else self._lanes[self._lane_of[lane.cause]].data_reason
 
     def _pump(self, lane: _LaneState) -> None:
         """Take ops as long as it is known when they start, and nothing can come in between."""
@@ -256,8 +253,7 @@ class _Walk:
         lane.setup = 0
         if avail > free:
             time, lane.critical_pred = avail, lane.cause
-            late = self.columns.ready[lane.cause] > free
-            lane.stall = self._reason(lane) if late else SEMAPHORE
+            lane.stall = self._reason(lane) if self.columns.ready[lane.cause] > free else SEMAPHORE
         else:
             time, lane.critical_pred, lane.stall = free, lane.last, NONE
         if cost.table is not None and cost.table != lane.table and self._table_load:
@@ -297,10 +293,9 @@ class _Walk:
         if lane.setup:
             columns.setup[op] = lane.setup
             columns.setup_reason[op] = lane.setup_reason
-        visible = time + duration + cost.latency - cost.interval
         lane.free = time + duration
         lane.last = op
-        self._visible(op, visible)
+        self._visible(op, time + duration + cost.latency - cost.interval)
         self._next(lane)
 
     def _visible(self, op: int, time: int) -> None:
@@ -317,8 +312,7 @@ class _Walk:
         assert queue is not None  # only queues ask
         op = lane.order[lane.place]
         cost = self.costs[self._variant[op]]
-        trigger = self._trigger(cost, lane)
-        served, cause, waited = trigger.serve(time, lane.avail, lane.cause, cost.trigger)
+        served, cause, waited = self._trigger(cost, lane).serve(time, lane.avail, lane.cause, cost.trigger)
         reason = TRIGGER if waited else self._reason(lane)
         streams = self._streams.of(op, lane.index, lane.core)
         queue.waiting.append(Waiting(op, streams, served + cost.start_latency, cost.start_latency, cause, reason))
