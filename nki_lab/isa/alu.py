@@ -67,8 +67,7 @@ class AluOp:
             flat = data.reshape(*data.shape[: data.ndim - len(axes)], -1)
             np.subtract(flat[..., 0], np.add.reduce(flat[..., 1:], axis=-1), out=out)
         elif self.name.startswith("logical"):
-            ufunc = getattr(np, self.name)
-            np.copyto(out, ufunc.reduce(np.not_equal(data, 0), axis=axes))
+            np.copyto(out, getattr(np, self.name).reduce(np.not_equal(data, 0), axis=axes))
         else:
             getattr(np, "add" if self.name == "average" else self.name).reduce(data, axis=axes, out=out)
         return out
@@ -116,8 +115,7 @@ def _unary(ufunc: np.ufunc) -> Apply:
 
 def _by_magnitude(farther: np.ufunc) -> Apply:
     def apply(a: Array, b: Any, out: Array) -> Array:
-        first = farther(np.abs(a), np.abs(b))
-        np.copyto(out, np.where(first, a, b))
+        np.copyto(out, np.where(farther(np.abs(a), np.abs(b)), a, b))
         return out
 
     return apply

@@ -119,8 +119,12 @@ _ADDS: Final = Predicate(
 
 def _cost(use: Use, *, always: bool = False, confidence: str = "documented") -> Cost:
     """Return the cost with the time in which the registers are written to reduce_res, where it is given."""
-    source = DOC_226 if confidence == "documented" else "as activation, " + DOC_226
-    base = engine_cost(use, free_size(use, "dst"), source=source, confidence=confidence)
+    base = engine_cost(
+        use,
+        free_size(use, "dst"),
+        source=DOC_226 if confidence == "documented" else "as activation, " + DOC_226,
+        confidence=confidence,
+    )
     extra = use.arch.act_read_accumulator_cycles if always or use.types["reduce_res"] is not None else 0
     return replace(base, interval=base.interval + extra, latency=base.latency + extra)
 
@@ -168,7 +172,7 @@ class activation:
 
     cost = _cost
 
-    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order="op data", dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -209,7 +213,7 @@ class activation_reduce:
     def cost(use: Use) -> Cost:
         return _cost(use, always=True)  # even without a reduce_res
 
-    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order="op data", dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(
@@ -328,8 +332,13 @@ class activate2:
         attrs, source, dst = use.attrs, ins.data, out.dst
         for place, given in (("0", ins.imm0), ("1", ins.imm1)):
             if _named(use, f"op{place}") != "bypass":
-                operand = np.float32(0) if given is None else given
-                source = stage(source, attrs[f"op{place}"], operand, attrs[f"reverse{place}"], dst)
+                source = stage(
+                    source,
+                    attrs[f"op{place}"],
+                    np.float32(0) if given is None else given,
+                    attrs[f"reverse{place}"],
+                    dst,
+                )
         parameters = (ins.relu_param,) if attrs["op"].parameter else ()
         attrs["op"].apply(source, dst, *parameters)
         _reduce2(out, use, state)

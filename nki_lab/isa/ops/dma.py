@@ -254,7 +254,7 @@ class dma_copy:
     def cost(use: Use) -> Cost:
         return copy_cost(use.arch, use.types["dst"], use.types["src"])
 
-    beta1 = Beta1(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
+    beta1 = Beta1(returns="", without="priority engine", extra="mask dst_rmw_op unique_indices")
 
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -455,13 +455,14 @@ class dma_transpose:
         source = "Trainium2 architecture guide, DMA transpose: 90 % of a copy from HBM, 50 % within SBUF"
         if use.arch.generation == 2:
             share, source = 0.5, "not published for NeuronCore-v2: 'low bandwidth'"
-        confidence = trust(use, v2="guess", v3="documented")
-        return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=confidence)
+        return replace(
+            plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust(use, v2="guess", v3="documented")
+        )
 
     beta1 = Beta1(
         shape=lambda v: tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
-        order=("src",),
-        without=("priority", "dge_mode", "oob_mode"),
+        order="src",
+        without="priority dge_mode oob_mode",
     )
 
 

@@ -54,8 +54,12 @@ def alu_ops(*names: str) -> Predicate:
     """Limit: the target has each named operator."""
 
     def test(use: Use) -> str | None:
-        missing = (use.before(op.since, f"{name}=nl.{op.name} needs") for name, op in _ops(use, *names).items())
-        return next(filter(None, missing), None)
+        return next(
+            filter(
+                None, (use.before(op.since, f"{name}=nl.{op.name} needs") for name, op in _ops(use, *names).items())
+            ),
+            None,
+        )
 
     exist = "exists" if len(names) == 1 else "exist"
     return Predicate(
@@ -198,13 +202,14 @@ class tensor_tensor:
             quick = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in _QUICK
             return engine_cost(use, n if mixed or (quick and are_dense(use, *use.types)) else 2 * n)
         if mixed:
-            source = f"{PROFILES_V3}: 604 ns for 512 float32"
-            return engine_cost(use, n, source=source, confidence=trust(use, v3="measured"))
+            return engine_cost(
+                use, n, source=f"{PROFILES_V3}: 604 ns for 512 float32", confidence=trust(use, v3="measured")
+            )
         # 256 elements a cycle are both inputs of one result a lane; 16-bit data doubles that.
         factor = 1 / use.arch.vector_fast_tensor_tensor if in_sbuf(use) and are_fast(use, *use.types) else 1.0
         return engine_cost(use, n * factor, source=ARCH_V3, confidence="inferred")
 
-    beta1 = Beta1(result=lambda v: (v["data1"].shape, None, SBUF), order=("data1", "data2", "op"))
+    beta1 = Beta1(result=lambda v: (v["data1"].shape, None, SBUF), order="data1 data2 op")
 
 
 # The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
@@ -404,7 +409,7 @@ class tensor_scalar:
         factor = copy_factor(use, "dst", "data")
         return engine_cost(use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
-    beta1 = Beta1(order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"))
+    beta1 = Beta1(order="data op0 operand0 reverse0 op1 operand1 reverse1")
 
 
 def _one_width(*arrays: Any) -> tuple[Any, ...]:
@@ -510,4 +515,4 @@ class reciprocal:
         fact = use.arch.fact("reciprocal_cycles")
         return engine_cost(use, fact.value * free_size(use, "dst"), source=fact.source, confidence=fact.confidence)
 
-    beta1 = Beta1(order=("data",))
+    beta1 = Beta1(order="data")

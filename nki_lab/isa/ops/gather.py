@@ -116,7 +116,7 @@ class nc_stream_shuffle:
 
     cost = streaming("dst")
 
-    beta1 = Beta1(returns="", order=("src", "dst", "shuffle_mask"))
+    beta1 = Beta1(returns="", order="src dst shuffle_mask")
 
 
 def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
@@ -285,8 +285,9 @@ class local_gather:
         picked = groups[:, :valid].astype(np.int64)
         _require_inside(picked + (each - 1), size, "index", "local_gather")
         places = (picked[:, :, None] + np.arange(each)).reshape(rows // _CORE, -1)
-        taken = np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1)
-        np.copyto(out.dst, taken, casting="unsafe")
+        np.copyto(
+            out.dst, np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1), casting="unsafe"
+        )
 
     def cost(use: Use) -> Cost:
         each, dtype = int(use.attrs["num_elem_per_idx"]), use.dtypes["src_buffer"]
@@ -295,7 +296,7 @@ class local_gather:
         # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
         return engine_cost(use, _valid(use) * each * rate, confidence="inferred")
 
-    beta1 = Beta1(shape=_beta1_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
+    beta1 = Beta1(shape=_beta1_shape, order="src_buffer index num_elem_per_idx num_valid_indices")
 
 
 def _whole_numbers(use: Use) -> str | None:
@@ -344,8 +345,7 @@ class nonzero_with_count:
     merges = True
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        first = -use.types["src"].start_partition % _CORE
-        for row in range(first, ins.src.shape[0], _CORE):
+        for row in range(-use.types["src"].start_partition % _CORE, ins.src.shape[0], _CORE):
             found = np.flatnonzero(ins.src[row] != 0)
             out.dst[row] = use.attrs["padding_val"]
             out.dst[row, : len(found)] = found + use.attrs["index_offset"]

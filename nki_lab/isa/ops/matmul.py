@@ -365,16 +365,19 @@ class nc_matmul:
             np.matmul(stationary.T, moving, out=out.dst)
             return
         product = stationary.T @ moving
-        former = out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0))
-        np.add(former, product, out=out.dst)
+        np.add(
+            out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0)),
+            product,
+            out=out.dst,
+        )
 
     def cost(use: Use) -> Cost:
         return _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))
 
     beta1 = Beta1(
         result=lambda v: ((_columns(v, "stationary"), _columns(v, "moving")), F32, PSUM),
-        order=("stationary", "moving"),
-        without=("accumulate",),
+        order="stationary moving",
+        without="accumulate",
     )
 
 
@@ -480,8 +483,7 @@ class nc_transpose:
         if use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float:
             flat = np.asarray(ins.data, np.float32)
             if not np.isfinite(flat).all():
-                product = flat.T @ np.eye(flat.shape[0], dtype=np.float32)
-                np.copyto(out.dst, product, casting="unsafe")
+                np.copyto(out.dst, flat.T @ np.eye(flat.shape[0], dtype=np.float32), casting="unsafe")
                 return
         np.copyto(out.dst, ins.data.T)
 
@@ -496,5 +498,5 @@ class nc_transpose:
             v["data"].dtype,
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
-        order=("data",),
+        order="data",
     )

@@ -111,14 +111,17 @@ class tensor_copy:
         if factor < 1:
             return engine_cost(use, n * factor, source=ARCH_V3)
         if use.arch.generation >= 3 and in_sbuf(use) and are_dense(use, "dst", "src"):
-            source = f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table"
-            cycles = n / use.arch.vector_fp32_copy
-            return engine_cost(use, cycles, source=source, confidence=trust(use, v3="measured"))
+            return engine_cost(
+                use,
+                n / use.arch.vector_fp32_copy,
+                source=f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table",
+                confidence=trust(use, v3="measured"),
+            )
         if use.arch.generation == 3:
             return engine_cost(use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
         return engine_cost(use, n)
 
-    beta1 = Beta1(order=("src",))
+    beta1 = Beta1(order="src")
 
 
 def _value_kind(use: Use) -> str | None:
@@ -196,12 +199,11 @@ class memset:
 
     def cost(use: Use) -> Cost:
         n = free_size(use, "dst")
-        half = use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)
-        return engine_cost(use, n / 2 if half else n)
+        return engine_cost(use, n / 2 if (use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)) else n)
 
     beta1 = Beta1(
         result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
-        order=("shape", "value", "dtype"),
+        order="shape value dtype",
         forms={"shape": "shape"},
         adapt=_plain_number,
     )
@@ -237,8 +239,9 @@ def affine_values(out: Arrays, use: Use, state: EngineState) -> Array:
     for step, num in attrs["pattern"]:
         values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
     lanes = attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
-    first = integer_of(state.values, attrs["offset"], f"{use.name}'s offset")
-    affine: Array = (first + lanes[:, None] + values[None, :]).astype(np.int32)
+    affine: Array = (
+        integer_of(state.values, attrs["offset"], f"{use.name}'s offset") + lanes[:, None] + values[None, :]
+    ).astype(np.int32)
     return affine
 
 
@@ -314,7 +317,7 @@ class iota:
 
     beta1 = Beta1(
         result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
-        order=("expr", "dtype"),
+        order="expr dtype",
         forms={"expr": "index"},
-        without=("pattern", "offset", "channel_multiplier"),
+        without="pattern offset channel_multiplier",
     )

@@ -59,7 +59,7 @@ class bn_stats:
 
     cost = streaming("data")
 
-    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order="data")
 
 
 def _triples(use: Use) -> str | None:
@@ -102,4 +102,4 @@ class bn_aggr:
     def cost(use: Use) -> Cost:
         return engine_cost(use, 13 * free_size(use, "data") / 3)
 
-    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 2), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 2), order="data")

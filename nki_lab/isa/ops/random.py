@@ -70,8 +70,7 @@ def seeded(seed: int, lanes: int, engine: str) -> Words:
     splitmix64's number k after the seed.
     """
     count = STREAMS[engine] * WORDS
-    place = np.arange(1, lanes * count + 1, dtype=np.uint64)
-    z = np.uint64(seed) + place * np.uint64(_GOLDEN)
+    z = np.uint64(seed) + np.arange(1, lanes * count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
@@ -195,8 +194,7 @@ class rand2:
     example = {"dst": "sbuf float32 128x64", "min": 0.0, "max": 1.0}
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        out.dst[...] = (ins.max - ins.min) * u + ins.min
+        out.dst[...] = (ins.max - ins.min) * _uniform(_bits(state, use)).reshape(out.dst.shape) + ins.min
 
     cost = streaming(
         "dst", 1 / STREAMS["vector"], source="Trainium3 architecture guide: four numbers a cycle in each lane"
@@ -251,12 +249,14 @@ class dropout:
     exact = True
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        np.copyto(out.dst, np.where(u < ins.prob, ins.data.dtype.type(0), ins.data))
+        np.copyto(
+            out.dst,
+            np.where(_uniform(_bits(state, use)).reshape(out.dst.shape) < ins.prob, ins.data.dtype.type(0), ins.data),
+        )
 
     cost = streaming("data")
 
-    beta1 = Beta1(order=("data", "prob"))
+    beta1 = Beta1(order="data prob")
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.set_rng_seed")

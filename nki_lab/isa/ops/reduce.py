@@ -165,8 +165,11 @@ class tensor_reduce:
         axes = tuple(range(out.dst.ndim, ins.data.ndim))
         if out.dst.dtype.kind != "f" and ins.data.dtype != out.dst.dtype:
             # guess: a bit reduction works at the width of data; dst takes its low bits, or zeros in front.
-            result = np.empty(out.dst.shape, ins.data.dtype)
-            np.copyto(out.dst, use.attrs["op"].reduce(ins.data, axes, result), casting="unsafe")
+            np.copyto(
+                out.dst,
+                use.attrs["op"].reduce(ins.data, axes, np.empty(out.dst.shape, ins.data.dtype)),
+                casting="unsafe",
+            )
             return
         use.attrs["op"].reduce(ins.data, axes, out.dst)
         if use.attrs["negate"]:
@@ -177,7 +180,7 @@ class tensor_reduce:
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "maximum")
         return engine_cost(use, n / 2 if fast else n)
 
-    beta1 = Beta1(shape=_beta1_shape, order=("op", "data", "axis"))
+    beta1 = Beta1(shape=_beta1_shape, order="op data axis")
 
 
 _FOLDS = ("add", "multiply", "maximum", "minimum")
@@ -281,7 +284,7 @@ class tensor_scalar_reduce:
         least = use.arch.min_initiation_interval
         return engine_cost(use, max(free_size(use, "dst"), least) + least)
 
-    beta1 = Beta1(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
+    beta1 = Beta1(without="reduce_cmd reduce_init reduce_res_negate")
 
 
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
@@ -326,7 +329,11 @@ class tensor_partition_reduce:
         np.copyto(out.dst[0], result, casting="unsafe")
 
     def cost(use: Use) -> Cost:
-        cycles = use.types["data"].shape[0] * free_size(use, "data")
-        return engine_cost(use, cycles, source="not published, 'very slow': one element a cycle", confidence="guess")
+        return engine_cost(
+            use,
+            use.types["data"].shape[0] * free_size(use, "data"),
+            source="not published, 'very slow': one element a cycle",
+            confidence="guess",
+        )
 
-    beta1 = Beta1(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))
+    beta1 = Beta1(shape=lambda v: (1, *v["data"].shape[1:]), order="op data")

@@ -82,8 +82,7 @@ def integer_of(values: Mapping[int, int | float], source: Register | int, what: 
 def _cost(use: Use) -> Cost:
     """Return the same time for all; guess for tensors: as long as other register instructions, wherever they are."""
     cycles = _NANOSECONDS * use.arch.ghz("sync")
-    confidence = "guess" if use.types else "inferred"
-    return Cost(interval=cycles, latency=cycles, source=_BARS, confidence=confidence)
+    return Cost(interval=cycles, latency=cycles, source=_BARS, confidence="guess" if use.types else "inferred")
 
 
 def _fits(use: Use) -> str | None:

@@ -100,13 +100,14 @@ class tensor_tensor_scan:
         start = np.empty(len(out.dst), np.float32)
         start[...] = np.reshape(ins.initial, -1)
         result = np.empty(left.shape, np.float32)
-        reverse = (bool(attrs["reverse0"]), bool(attrs["reverse1"]))
-        _scan(attrs["op0"], attrs["op1"], left, right, start, reverse, result)
+        _scan(
+            attrs["op0"], attrs["op1"], left, right, start, (bool(attrs["reverse0"]), bool(attrs["reverse1"])), result
+        )
         out.dst[...] = result.T.reshape(out.dst.shape)
 
     cost = streaming("dst", 2)
 
-    beta1 = Beta1(order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"))
+    beta1 = Beta1(order="data0 data1 initial op0 op1 reverse0 reverse1")
 
 
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")

@@ -154,8 +154,7 @@ class range_select:
                 np.broadcast_to(index, result.shape), getattr(ins, f"bound{number}"), result
             )
             passes &= result != 0
-        chosen = np.where(passes, ins.on_true_tile, _LOWEST)
-        _select_max(out, chosen, use, state, "on_true_tile")
+        _select_max(out, np.where(passes, ins.on_true_tile, _LOWEST), use, state, "on_true_tile")
 
     cost = streaming("dst")
 
@@ -196,8 +195,13 @@ class select_reduce:
     keeps_state = commands_registers
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
-        _select_max(out, np.where(mask, ins.on_true, ins.on_false), use, state, "on_true")
+        _select_max(
+            out,
+            np.where((ins.predicate != 0) != use.attrs["reverse_pred"], ins.on_true, ins.on_false),
+            use,
+            state,
+            "on_true",
+        )
 
     cost = streaming("dst", source="not published: as range_select", confidence="inferred")
 
@@ -273,9 +277,9 @@ class affine_select:
     cost = streaming("dst")
 
     beta1 = Beta1(
-        order=("pred", "on_true_tile", "on_false_value"),
+        order="pred on_true_tile on_false_value",
         forms={"pred": "comparison"},
-        without=("pattern", "channel_multiplier", "cmp_op", "offset"),
+        without="pattern channel_multiplier cmp_op offset",
     )
 
 

@@ -116,7 +116,8 @@ class topk:
         out.idx_dst[...] = np.repeat(order, LANES, axis=0)
 
     def cost(use: Use) -> Cost:
-        cycles = 4 * use.attrs["n"] + use.types["val_dst"].free_size
-        return engine_cost(use, cycles, source="NKI API, nki.isa.topk: 4 n + K cycles")
+        return engine_cost(
+            use, 4 * use.attrs["n"] + use.types["val_dst"].free_size, source="NKI API, nki.isa.topk: 4 n + K cycles"
+        )
 
     beta1 = Unmodelled("Beta 1 has no topk")

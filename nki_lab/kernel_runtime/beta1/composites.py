@@ -109,8 +109,9 @@ def mean(
     """Mean over free dimensions; of integers in float32."""
     tile = operand(x, "mean", "x")
     count = math.prod(tile._shape[k] for k in _axes("mean", tile, axis))
-    total = reduction("mean", "add", tile, axis, F32, mask, keepdims)
-    return binary("multiply", total, 1.0 / count, _float_kind(dtype, tile))
+    return binary(
+        "multiply", reduction("mean", "add", tile, axis, F32, mask, keepdims), 1.0 / count, _float_kind(dtype, tile)
+    )
 
 
 def _float_kind(dtype: object, tile: NkiTensor) -> DType:
@@ -131,8 +132,13 @@ def softmax(
     tile = operand(x, "softmax", "x")
     top = reduction("softmax", "maximum", tile, axis, F32, mask, True)
     powers = unary("exp", binary("subtract", tile, top, F32, mask), F32, mask)
-    total = reduction("softmax", "add", powers, axis, F32, mask, True)
-    return binary("divide", powers, total, dtype_of(dtype or compute_dtype or tile._dtype), mask)
+    return binary(
+        "divide",
+        powers,
+        reduction("softmax", "add", powers, axis, F32, mask, True),
+        dtype_of(dtype or compute_dtype or tile._dtype),
+        mask,
+    )
 
 
 def rms_norm(
@@ -199,8 +205,9 @@ def _function(of: Callable[..., NkiTensor], sides: int = 1) -> Callable[..., Nki
         kind = kind_of(dtype, tile)
         return masked(mask, lambda part: of(part, kind), (tile,), kind)
 
-    own = one if sides == 1 else functools.partial(both, name, of)
-    return function(own, name, of.__doc__ or "", sides=sides, token=False)
+    return function(
+        one if sides == 1 else functools.partial(both, name, of), name, of.__doc__ or "", sides=sides, token=False
+    )
 
 
 def where(

@@ -130,8 +130,12 @@ class Index:
 
     def restricted(self, dim: int, low: int, high: int) -> Index:
         """The part from position `low` to `high`, both included, of one dimension."""
-        shape = (*self.shape[:dim], high - low + 1, *self.shape[dim + 1 :])
-        return Index(shape, self.steps, self.offset + low * self.steps[dim], self.axes)
+        return Index(
+            (*self.shape[:dim], high - low + 1, *self.shape[dim + 1 :]),
+            self.steps,
+            self.offset + low * self.steps[dim],
+            self.axes,
+        )
 
     def __getitem__(self, key: Any) -> Index:
         """New size-1 dimensions by None, as in `nl.arange(n)[:, None]`; plain slices cut a dimension."""

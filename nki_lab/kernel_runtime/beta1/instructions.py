@@ -75,13 +75,13 @@ def _signature(instruction: Instruction, spelling: Beta1) -> inspect.Signature:
         return empty if operand.default is REQUIRED else operand.default
 
     parameters = [
-        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in spelling.order
+        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in spelling.positional
     ]
     named = dict.fromkeys((*spelling.keywords, "dtype", "mask"))
     parameters += [
         inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None if n in _GENERIC else default(n))
         for n in named
-        if n not in spelling.order
+        if n not in spelling.positional
     ]
     return inspect.Signature(parameters)
 
@@ -154,24 +154,25 @@ def _bind(
     name = instruction.name
 
     def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
-        limit = f"{name}{_signature(instruction, spelling)}"
-        return diagnose(code, f"{name}{message}", operand=operand, limit=limit, help=remedy)
+        return diagnose(
+            code, f"{name}{message}", operand=operand, limit=f"{name}{_signature(instruction, spelling)}", help=remedy
+        )
 
-    if len(args) > len(spelling.order):
-        message = f" takes {len(spelling.order)} positional arguments, got {len(args)}"
+    if len(args) > len(spelling.positional):
+        message = f" takes {len(spelling.positional)} positional arguments, got {len(args)}"
         raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
-    values = dict(zip(spelling.order, args, strict=False))
+    values = dict(zip(spelling.positional, args, strict=False))
     generic: Values = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
         if key in values:
             raise error_of(found("NKI002", f" got argument {key} twice", key))
-        if key in spelling.order or key in spelling.keywords or key in instruction.operands:
+        if key in spelling.positional or key in spelling.keywords or key in instruction.operands:
             values[key] = value
-        if key in generic and key not in spelling.order:
+        if key in generic and key not in spelling.positional:
             generic[key] = value
         elif key not in values:
             current().note(found("NKI604", f": argument {key} is ignored", key, "drop it"), current().site())
-    for key in spelling.order:
+    for key in spelling.positional:
         operand = instruction.operands.get(key)
         if key not in values and (operand is None or operand.default is REQUIRED):
             doc = "" if operand is None else f"{key}: {operand.doc}"
@@ -309,8 +310,14 @@ def _with_result(
     _, kind, space = result(values)
     blank = dtype_in(values, generic["dtype"], kind), MemoryRegion(space)
     if names:
-        letters = [instruction.operands[name].dims for name in names]
-        return masked(mask, compute, tensors, *blank, letters=letters, shape_of=shape_of)
+        return masked(
+            mask,
+            compute,
+            tensors,
+            *blank,
+            letters=[instruction.operands[name].dims for name in names],
+            shape_of=shape_of,
+        )
     # Without tensors the whole tile is computed, its part outside of the mask is undefined.
     shape = shape_of()
     return builder.unwritten(shape, *blank) if cut(mask, [(shape, TILE, None)]).empty else compute()

@@ -62,13 +62,19 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
 
     def grow(where: tuple[int, ...]) -> NkiTensor:
         address = None if place is None else place(where, tile[0], tile_bytes(tile, kind.nbytes))
-        label = f"{name}[{', '.join(map(str, where))}]" if name and where else name
-        return builder.allocate(tile, kind, region, name=label, address=address)
+        return builder.allocate(
+            tile,
+            kind,
+            region,
+            name=f"{name}[{', '.join(map(str, where))}]" if name and where else name,
+            address=address,
+        )
 
     if not blocks:
         return grow(())
-    holder = Buffer(-1, region, kind, tile, name=name, site=builder.site(), owner=builder)
-    return grid_of(holder, Blocks(blocks, grow), tile)
+    return grid_of(
+        Buffer(-1, region, kind, tile, name=name, site=builder.site(), owner=builder), Blocks(blocks, grow), tile
+    )
 
 
 def _blocks_found(blocks: tuple[int, ...], tile: tuple[int, ...], region: MemoryRegion) -> Diagnostic:
@@ -158,8 +164,9 @@ def load(
 
 
 def _copy(dst: NkiTensor, src: NkiTensor, mode: Enum | None = None) -> None:
-    values = {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]})
-    record(TABLE["dma_copy"], values, None)
+    record(
+        TABLE["dma_copy"], {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]}), None
+    )
 
 
 def load_transpose2d(src: Operand, mask: MaskLike = None, dtype: object = None, **_hints: object) -> NkiTensor:

@@ -139,8 +139,9 @@ def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor
     """The part of a view from `low` to `high`, both included, of each dimension; checked to lie inside its tensor."""
     offset = tensor._offset + sum(low * step for (low, _), step in zip(box, tensor._strides, strict=True))
     shape = tuple([high - low + 1 for low, high in box])
-    record = _restricted_record(tensor, tensor._indirect, box)
-    view = make_view(tensor._buffer, shape, tensor._strides, offset, tensor._dtype, record)
+    view = make_view(
+        tensor._buffer, shape, tensor._strides, offset, tensor._dtype, _restricted_record(tensor, tensor._indirect, box)
+    )
     if type(tensor._extra) is Subscript:
         view._extra = tensor._extra.within(box)
         view._extra.require_inside(tensor)
@@ -225,8 +226,7 @@ def _moved(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
             help="copy in two steps, through a tile",
         )
     item.by = checked(item.by)
-    static = (*keys[:dim], item.index, *keys[dim + 1 :])
-    view = _strided(tensor, static, record_of(tensor, dim, item))
+    view = _strided(tensor, (*keys[:dim], item.index, *keys[dim + 1 :]), record_of(tensor, dim, item))
     key = view._extra
     # Where the moved dimension ends up is checked when the kernel runs.
     plain = make_view(view._buffer, view._shape, view._strides, view._offset, view._dtype, view._indirect)
@@ -387,5 +387,11 @@ def _without_first(tensor: NkiTensor, dim: int, position: int) -> NkiTensor:
     size = tensor._shape[0]
     if not 0 <= position < size:
         raise _outside(tensor, dim, size, position, position)
-    offset = tensor._offset + position * tensor._strides[0]
-    return make_view(tensor._buffer, tensor._shape[1:], tensor._strides[1:], offset, tensor._dtype, tensor._indirect)
+    return make_view(
+        tensor._buffer,
+        tensor._shape[1:],
+        tensor._strides[1:],
+        tensor._offset + position * tensor._strides[0],
+        tensor._dtype,
+        tensor._indirect,
+    )

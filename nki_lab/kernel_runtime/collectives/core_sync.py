@@ -291,8 +291,7 @@ def _cut_fences(program: Program, place: Column) -> None:
     program.fences = []
     for first, end in fences:
         where = place[first:end]
-        cuts = [0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]
-        for low, high in pairwise(cuts):
+        for low, high in pairwise([0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]):
             program.fences.append((int(where[low]), int(where[high - 1]) + 1))
             if low:
                 program.user_edges.append((int(where[low]), int(where[low - 1])))
@@ -337,5 +336,4 @@ def _refusal(
     related = []
     if other >= 0 and _site(program, other).file:
         related.append(Related(f"core {program.core_of(other)} waits here", span_of(_site(program, other))))
-    item = diagnose(code, message, limit=limit, help=help_text, related=related)
-    return error_of(placed(item, _site(program, op)))
+    return error_of(placed(diagnose(code, message, limit=limit, help=help_text, related=related), _site(program, op)))

@@ -151,8 +151,12 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
                 limit=instruction.signature(),
                 help=_REMOVED[keyword],
             )
-        near = did_you_mean(keyword, [*instruction.arguments, "name"])
-        raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
+        raise _unknown(
+            instruction,
+            f"got an unexpected keyword argument {keyword!r}",
+            keyword,
+            did_you_mean(keyword, [*instruction.arguments, "name"]),
+        )
 
 
 def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:

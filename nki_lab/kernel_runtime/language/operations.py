@@ -413,8 +413,7 @@ min = _make_reduction("min", "minimum", "Minimum")
 def mean(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """Mean over trailing free dimensions."""
     total = reduction("add", x, axis, F32, keepdims)
-    count = x.size // total.size
-    return binary("multiply", total, 1.0 / count, _given(dtype, x._dtype))
+    return binary("multiply", total, 1.0 / (x.size // total.size), _given(dtype, x._dtype))
 
 
 def softmax(x: NkiTensor, axis: Axis = -1, dtype: object = None) -> NkiTensor:
@@ -477,8 +476,12 @@ def _unrolled(name: str) -> Callable[..., range]:
         try:
             return range(start) if stop is None else range(start, stop, step)
         except (TypeError, ValueError):
-            bounds = start if stop is None else (start, stop, step)
-            raise _bad_value(f"nl.{name}", "stop", bounds, "integers known at compile time, with a step") from None
+            raise _bad_value(
+                f"nl.{name}",
+                "stop",
+                start if stop is None else (start, stop, step),
+                "integers known at compile time, with a step",
+            ) from None
 
     return dressed(loop, name, "A compile-time loop, unrolled; today the same as range.")
 

@@ -207,8 +207,7 @@ def _vector(walk: Walk, dim: int, stride: int, vector_offset: object) -> Bounded
             tensor,
             limit="one index for each step of the leading dimension",
         )
-    reached = extent(walk.start, counts[1:], walk.steps[1:])
-    return _bounded("vector", tensor, index, dim, stride, *reached, walk.row)
+    return _bounded("vector", tensor, index, dim, stride, *extent(walk.start, counts[1:], walk.steps[1:]), walk.row)
 
 
 def _scalar(walk: Walk, dim: int, stride: int, scalar_offset: object) -> Bounded:
@@ -258,7 +257,7 @@ def _bounded(
             tensor,
             limit=f"0 <= element < {total}",
         )
-    record = Indirect(
+    return Indirect(
         kind=kind,
         index=index,
         stride=stride,
@@ -267,5 +266,4 @@ def _bounded(
         lowest=lowest,
         highest=highest,
         frozen_dim=dim if kind == "vector" else None,
-    )
-    return record, fault
+    ), fault

@@ -191,8 +191,7 @@ def _checked_space(space: object) -> MemoryRegion:
     if type(space) is MemoryRegion:
         return space
     if isinstance(space, str):
-        names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
-        near = names.get(space.lower())
+        near = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}.get(space.lower())
         raise coded_error(
             "NKI311",
             f"buffer is the string {space!r}",
@@ -217,8 +216,10 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
     for position, size in enumerate(shape):
         value = integer_of(size)
         if value is None:
-            hint = "divide with // for an integer" if isinstance(size, float) else ""
-            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}", hint)
+            raise _bad_shape(
+                f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}",
+                "divide with // for an integer" if isinstance(size, float) else "",
+            )
         if value <= 0:
             raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is {value}")
         sizes.append(value)

@@ -89,13 +89,12 @@ class TensorOperators(StridedView):
             found = None if member is None else member(self, name)
             if found is not None:
                 return found
-            names = (item for item in dir(type(self)) if not item.startswith("_"))
             raise refuse(
                 "NKI006",
                 f"tensors have no attribute {name}",
                 self,
                 limit="the attributes of NkiTensor",
-                help=did_you_mean(name, names),
+                help=did_you_mean(name, (item for item in dir(type(self)) if not item.startswith("_"))),
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 

@@ -146,8 +146,14 @@ class NkiTensor(TensorOperators):
             limit="0 <= start < end",
             help=f"count from the front: {negative + self._shape[number]}",
         )
-        sizes = (*self._shape[:number], len(range(start, end, step)), *self._shape[number + 1 :])
-        return make_view(self._failing(error), sizes, view._strides, view._offset, self._dtype, view._indirect)
+        return make_view(
+            self._failing(error),
+            (*self._shape[:number], len(range(start, end, step)), *self._shape[number + 1 :]),
+            view._strides,
+            view._offset,
+            self._dtype,
+            view._indirect,
+        )
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """Return the view at `index`, an integer, a (1, 1) SBUF tensor or a register, along `dim`, which is dropped.
@@ -195,8 +201,9 @@ class NkiTensor(TensorOperators):
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Return the view without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
         number, (sizes, steps) = layout.squeeze_dim(self, dim)
-        record = self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
-        return self._relaid(sizes, steps, record)
+        return self._relaid(
+            sizes, steps, self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
+        )
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Return the view with dimension `dim` split into `shape`, of which one size may be -1."""
