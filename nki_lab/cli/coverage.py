@@ -128,7 +128,7 @@ def _confidence(instruction: Instruction, arch: Arch) -> str:
     }
     live = tuple(values[name] for name in live_names(instruction))
     fixed = tuple(values[name] for name in fixed_names(instruction))
-    use = legalise(instruction, live, fixed, arch).use
+    use, _ = legalise(instruction, live, fixed, arch)
     assert callable(instruction.cost)
     return instruction.cost(use).confidence
 

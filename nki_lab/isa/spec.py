@@ -370,9 +370,7 @@ class Use:
     def space(self, operand: str) -> str:
         """Return the memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty for numbers and None."""
         view = self.types.get(operand)
-        if view is None:
-            return ""
-        return HBM if view.space.endswith(HBM) else str(view.space)
+        return "" if view is None else HBM if view.space.endswith(HBM) else str(view.space)
 
     def spaces(self) -> tuple[str, ...]:
         """Return the memory spaces of all tensor operands."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import Instruction, Register, Synchronization, Use, show_value
+from nki_lab.isa.spec import Register, Synchronization, Use, show_value
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType, VirtualRegister
 
@@ -53,13 +53,13 @@ class Variant:
 
     __slots__ = ("engine", "id", "instruction", "names", "outs", "use")
 
-    def __init__(self, number: int, instruction: Instruction, use: Use, names: tuple[str, ...]) -> None:
+    def __init__(self, number: int, use: Use) -> None:
         self.id = number
-        self.instruction = instruction
+        self.instruction = use.instruction
         self.use = use
         self.engine = use.engine
-        self.names = names
-        self.outs = tuple(instruction.operands[name].role == "out" for name in names)
+        self.names = tuple(name for name, view in use.types.items() if view is not None)
+        self.outs = tuple(self.instruction.operands[name].role == "out" for name in self.names)
 
 
 class Iteration(NamedTuple):

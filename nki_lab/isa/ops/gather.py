@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.alu import Array
 from nki_lab.isa.dtype import F32, INT32, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, streaming
@@ -124,14 +124,12 @@ def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
     wrong = indices >= size
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise error_of(
-            diagnose(
-                "NKI310",
-                f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} elements",
-                operand=operand,
-                limit=f"0 <= index < {size}",
-                help="clip the indices, or correct what computes them",
-            )
+        raise coded_error(
+            "NKI310",
+            f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} elements",
+            operand=operand,
+            limit=f"0 <= index < {size}",
+            help="clip the indices, or correct what computes them",
         )
 
 

@@ -47,10 +47,6 @@ from nki_lab.isa.spec import (
 )
 
 
-def _scalar_engine(use: Use) -> str | None:
-    return use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None
-
-
 def _picks(use: Use) -> str | None:
     if use.engine != "gpsimd":
         return None
@@ -69,7 +65,7 @@ class tensor_copy:
     scalar_engine = Predicate(
         "NKI221",
         "engine=scalar from NeuronCore-v3",
-        _scalar_engine,
+        lambda use: use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None,
         operand="engine",
         help="use nisa.activation(op=nl.copy) there",
         target="trn1",

@@ -202,10 +202,6 @@ def _scale_rows(data: str) -> Callable[[Use], Array]:
     return lambda use: np.unique(scale_row(np.arange(use.types[data].shape[0])))
 
 
-def _even(use: Use) -> str | None:
-    return None if use.dims["M"] % 2 == 0 else f"stationary has {use.dims['M']} columns"
-
-
 def _tile(use: Use) -> str | None:
     position, size = use.attrs["tile_position"], use.attrs["tile_size"]
     if bool(position) != bool(size):
@@ -286,7 +282,7 @@ class nc_matmul_mx:
     even = Predicate(
         "NKI212",
         "M is even",
-        _even,
+        lambda use: f"stationary has {use.dims['M']} columns" if use.dims["M"] % 2 else None,
         operand="stationary",
         help="pad stationary by a column",
         accepts={"dst": "psum bfloat16 64x512"},

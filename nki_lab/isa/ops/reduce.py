@@ -192,10 +192,6 @@ def _no_bits(use: Use) -> str | None:
     return f"op0=nl.{op} is no arithmetic operator" if bits else None
 
 
-def _forward(use: Use) -> str | None:
-    return "reverse0=True" if use.attrs["reverse0"] else None
-
-
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_scalar_reduce")
 class tensor_scalar_reduce:
     """dst = data op0 operand0, and reduce_res = reduce_op over all free elements of that, in float32.
@@ -250,7 +246,7 @@ class tensor_scalar_reduce:
     forward = Predicate(
         "NKI221",
         "reverse0 is not supported yet",
-        _forward,
+        lambda use: "reverse0=True" if use.attrs["reverse0"] else None,
         operand="reverse0",
         help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce",
         accepts={"reverse0": False},

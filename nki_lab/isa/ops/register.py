@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import F32, INT8, INT16, INT32, UINT8, UINT16, UINT32
 from nki_lab.isa.spec import (
     HBM,
@@ -53,13 +53,11 @@ def value_of(values: Mapping[int, int | float], source: Register | int) -> int |
         return source
     value = values.get(source.number)
     if value is None:
-        raise error_of(
-            diagnose(
-                "NKI301",
-                f"register {source!r} is read and nothing has written it",
-                limit="a register is undefined until register_alloc(value), register_move or register_load writes it",
-                help="allocate it with its first value: nisa.register_alloc(0)",
-            )
+        raise coded_error(
+            "NKI301",
+            f"register {source!r} is read and nothing has written it",
+            limit="a register is undefined until register_alloc(value), register_move or register_load writes it",
+            help="allocate it with its first value: nisa.register_alloc(0)",
         )
     return value
 
@@ -69,13 +67,11 @@ def integer_of(values: Mapping[int, int | float], source: Register | int, what: 
     value = value_of(values, source)
     if isinstance(value, int):
         return value
-    raise error_of(
-        diagnose(
-            "NKI319",
-            f"{what} is register {source!r}, which holds {value} as float32",
-            limit="loop bounds and addresses are integers: a float32 in a register is its bits",
-            help="convert it on the chip first: nisa.tensor_copy into an int32 tile, then register_load that",
-        )
+    raise coded_error(
+        "NKI319",
+        f"{what} is register {source!r}, which holds {value} as float32",
+        limit="loop bounds and addresses are integers: a float32 in a register is its bits",
+        help="convert it on the chip first: nisa.tensor_copy into an int32 tile, then register_load that",
     )
 
 

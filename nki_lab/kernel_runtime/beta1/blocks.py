@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from nki_lab.diagnostic import coded_error
-from nki_lab.kernel_runtime.beta1.index import Grid, Index
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, StridedView, make_view, row_major
-from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.kernel_runtime.beta1.index import Grid, position_of
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, make_view, row_major
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 
@@ -65,7 +64,7 @@ class BlockTensor(NkiTensor):
             return self
         place = []
         for dim, (item, size) in enumerate(zip(keys[:depth], self.blocks, strict=False)):
-            value = (item.offset if item.constant else None) if isinstance(item, Index) else integer_of(item)
+            value = position_of(item)
             if value is None:
                 raise refuse(
                     "NKI312",
@@ -112,12 +111,10 @@ class Blocks:
 def grid_of(buffer: Buffer, blocks: Blocks, tile_shape: tuple[int, ...]) -> BlockTensor:
     """The grid's tensor; `buffer` says memory and dtype, and holds nothing."""
     shape = blocks.sizes + tile_shape
-    view = make_view(buffer, shape, row_major(shape), 0, buffer.dtype)
-    grid = object.__new__(BlockTensor)
-    for slot in StridedView.__slots__:
-        setattr(grid, slot, getattr(view, slot))
+    grid = make_view(buffer, shape, row_major(shape), 0, buffer.dtype)
+    grid.__class__ = BlockTensor
     grid._extra = blocks
-    return grid
+    return cast(BlockTensor, grid)
 
 
 def tiles_of(tensor: NkiTensor) -> Iterator[NkiTensor]:

@@ -27,14 +27,13 @@ from nki_lab.kernel_runtime.beta1.elementwise import (
     result_dtype,
     spread,
     stretched,
-    tile_shape,
     two_dimensional,
     unary,
 )
 from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, common_shape, masked
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import composites, operations
-from nki_lab.kernel_runtime.language.operations import Operand, dressed, kind_of
+from nki_lab.kernel_runtime.language.operations import Operand, dressed, kind_of, tile_shape
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 
 Axis = int | Sequence[int]

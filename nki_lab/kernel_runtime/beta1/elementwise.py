@@ -69,11 +69,6 @@ def refuse_mask(mask: MaskLike, function: str, limit: str, help: str) -> None:
         )
 
 
-def tile_shape(shape: Shape) -> Shape:
-    """Return the shape of a tile: at least two dimensions."""
-    return shape if len(shape) > 1 else (*shape, 1)
-
-
 def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     """A view of `tile` that repeats size-1 dimensions up to `shape`; partitions only as a source of DMA."""
     if tile._shape == shape:

@@ -17,11 +17,9 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
-from nki_lab.isa.spec import Operand as Declared
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
-from nki_lab.kernel_runtime.beta1.elementwise import tile_shape
 from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, Shape, cut, cut_tensors, masked, with_shapes
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
@@ -35,11 +33,6 @@ Values = dict[str, Any]
 _GENERIC = ("dtype", "mask", "name", "buffer")
 # Spellings of enumeration members that Beta 1 kernels pass as strings.
 _MEMBERS = {"double_row_gen3": "double_row"}
-
-
-def exists_in_beta1(instruction: Instruction) -> bool:
-    """Whether Beta 1 had the instruction."""
-    return isinstance(instruction.beta1, Beta1)
 
 
 @functools.cache
@@ -214,7 +207,7 @@ def _prepare(instruction: Instruction, values: Values) -> list[str]:
     return names
 
 
-def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> NkiError:
+def _no_tensor(instruction: Instruction, operand: Operand, value: object) -> NkiError:
     hint = "load it with nl.load first" if isinstance(value, np.ndarray) else f"{operand.name}: {operand.doc}"
     return coded_error(
         "NKI013",
@@ -225,7 +218,7 @@ def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> Nk
     )
 
 
-def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:
+def _scalars_in_float32(operand: Operand, tile: NkiTensor) -> NkiTensor:
     """Per-partition scalars as the engines take them: Beta 1 converts low-precision columns."""
     if operand.scalar and operand.dims == ("P", "1") and tile._dtype.is_float and tile._dtype is not F32:
         wide = current().like(tile, dtype=F32)
@@ -234,7 +227,7 @@ def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:
     return tile
 
 
-def _truth_as_bytes(operand: Declared, tile: NkiTensor) -> NkiTensor:
+def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:
     """Truth values as the numbers 0 and 1 where the engines take whole numbers: comparisons give bool in Beta 1."""
     if tile._dtype is not BOOL or BOOL in operand.dtypes or UINT8 not in operand.dtypes:
         return tile
@@ -278,7 +271,7 @@ def _with_result(
     assert result is not None  # every declaration that returns a tile has one
 
     def shape_of(*shapes: Shape) -> Shape:
-        return tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
+        return operations.tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
 
     def dtype_in(bound: Values, asked: object, declared: object) -> DType:
         """Return the result's dtype: as asked, as declared, or what the inputs promote to."""
@@ -288,7 +281,7 @@ def _with_result(
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
         sizes, kind, space = result(bound)
-        shape, own = tile_shape(tuple(sizes)), MemoryRegion(space)
+        shape, own = operations.tile_shape(tuple(sizes)), MemoryRegion(space)
         tile = builder.allocate(shape, dtype_in(bound, generic["dtype"], kind), generic["buffer"] or own)
         try:
             record(instruction, bound | {spelling.returns: tile}, generic["name"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from numbers import Number
@@ -29,18 +28,13 @@ from nki_lab.kernel_runtime.issue.gathers import Problem
 from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
 
 
-@dataclass(frozen=True, slots=True)
-class Legal:
-    """An accepted use: what a Variant is made of, and findings that do not stop it."""
+def legalise(
+    instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch
+) -> tuple[Use, tuple[Diagnostic, ...]]:
+    """Check one call against the declaration; return its use, and findings that do not stop it.
 
-    instruction: Instruction
-    use: Use
-    names: tuple[str, ...]
-    notes: tuple[Diagnostic, ...]
-
-
-def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch) -> Legal:
-    """Check one call against the declaration; raises the coded error of the first thing that is wrong."""
+    Raises the coded error of the first thing that is wrong.
+    """
     values = dict(zip(live_names(instruction), live, strict=True)) | dict(
         zip(fixed_names(instruction), fixed, strict=True)
     )
@@ -51,7 +45,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     for name, operand in instruction.operands.items():
         value = values[name]
         if value is REQUIRED:
-            raise _missing(instruction, name)
+            raise missing(instruction, name)
         if operand.is_tensor:
             types[name], scalar = _tensor(instruction, operand, value)
             if operand.scalar or operand.optional:
@@ -66,7 +60,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
         notes += error.diagnostics
     if instruction.warns is not None:
         notes += instruction.warns(use)
-    return Legal(instruction, use, tuple(name for name, view in types.items() if view is not None), tuple(notes))
+    return use, tuple(notes)
 
 
 def _problems(use: Use) -> Iterator[Problem]:
@@ -156,7 +150,8 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     )
 
 
-def _missing(instruction: Instruction, name: str) -> NkiError:
+def missing(instruction: Instruction, name: str) -> NkiError:
+    """Return the error of a call without an operand, NKI003."""
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
     return coded_error(

@@ -274,9 +274,7 @@ def rand(shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str =
     rows = tensor._shape[0]
     for start in range(0, rows, tile_size.pmax):
         part = tensor[start : min(start + tile_size.pmax, rows)]
-        tile = current("nl.rand").allocate(
-            part._shape if len(part._shape) > 1 else (*part._shape, 1), part._dtype, sbuf
-        )
+        tile = current("nl.rand").allocate(operations.tile_shape(part._shape), part._dtype, sbuf)
         fill_evenly(tile)
         isa("dma_copy")(part, tile.reshape(part._shape))
     return tensor

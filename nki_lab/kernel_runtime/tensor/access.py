@@ -17,15 +17,8 @@ Bounded = tuple[Indirect, NkiError | None]
 """A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
 
 
-class Access(NamedTuple):
-    """The parts of the view that `ap` makes, in elements of `dtype`."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    dtype: DType
-    indirect: Indirect | None
-    fault: NkiError | None
+Access = tuple[tuple[int, ...], tuple[int, ...], int, DType, Indirect | None]
+"""Shape, strides, offset, dtype and run-time index of the view that `ap` makes, in elements of the dtype."""
 
 
 class Walk(NamedTuple):
@@ -72,8 +65,8 @@ def access_pattern(
     vector_offset: object,
     indirect_dim: object,
     dtype: object,
-) -> Access:
-    """Return the view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for its arguments."""
+) -> tuple[Access, NkiError | None]:
+    """Return the view `tensor.ap(...)` over the tensor's storage, and its fault; see `NkiTensor.ap`."""
     require_direct(tensor, "ap")
     target = tensor._dtype if dtype is None else dtype_of(dtype)
     steps, counts = _pairs(tensor, pattern)
@@ -89,7 +82,7 @@ def access_pattern(
         )
     walk = Walk(tensor, counts, steps, start, row)
     if scalar_offset is None and vector_offset is None:
-        return Access(counts, steps, start, target, None, walk.fault())
+        return (counts, steps, start, target, None), walk.fault()
     if scalar_offset is not None and vector_offset is not None:
         raise refuse(
             "NKI309",
@@ -106,9 +99,12 @@ def access_pattern(
             limit=f"indirect_dim is a dimension of the tensor ap() is called on: 0..{len(tensor._shape) - 1}",
         )
     stride = _scale(tensor, dim, target)
-    if vector_offset is not None:
-        return Access(counts, steps, start, target, *_vector(walk, dim, stride, vector_offset))
-    return Access(counts, steps, start, target, *_scalar(walk, dim, stride, scalar_offset))
+    record, fault = (
+        _scalar(walk, dim, stride, scalar_offset)
+        if vector_offset is None
+        else _vector(walk, dim, stride, vector_offset)
+    )
+    return (counts, steps, start, target, record), fault
 
 
 def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:

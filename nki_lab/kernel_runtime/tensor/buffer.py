@@ -190,20 +190,14 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 def _checked_space(space: object) -> MemoryRegion:
     if type(space) is MemoryRegion:
         return space
-    if isinstance(space, str):
-        near = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}.get(space.lower())
-        raise coded_error(
-            "NKI311",
-            f"buffer is the string {space!r}",
-            operand="buffer",
-            limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
-            help=f"write buffer=nl.{near}" if near else "",
-        )
+    names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
+    near = names.get(space.lower()) if isinstance(space, str) else None
     raise coded_error(
         "NKI311",
-        f"buffer is a {type(space).__name__}",
+        f"buffer is {f'the string {space!r}' if isinstance(space, str) else f'a {type(space).__name__}'}",
         operand="buffer",
         limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
+        help=f"write buffer=nl.{near}" if near else "",
     )
 
 

@@ -22,8 +22,8 @@ def outside_kernel(tensor: StridedView, use: str) -> Exception:
     )
 
 
-def _operator(name: str, *, reflected: bool = False) -> Callable[[TensorOperators, Any], Any]:
-    def operate(self: TensorOperators, other: Any) -> Any:
+def _operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
+    def operate(self: TensorOperators, other: Any = None) -> Any:
         return self._operate(name, other, reflected)
 
     return operate
@@ -57,17 +57,12 @@ class TensorOperators(StridedView):
                 require_valid(operand)
         return owner.operator(name, self, other, reflected)
 
-    def __neg__(self) -> Any:
-        return self._operate("negative", None)
+    __neg__ = _operator("negative")
+    __abs__ = _operator("abs")
+    __invert__ = _operator("invert")
 
     def __pos__(self) -> Any:
         return self
-
-    def __abs__(self) -> Any:
-        return self._operate("abs", None)
-
-    def __invert__(self) -> Any:
-        return self._operate("invert", None)
 
     def __eq__(self, other: object) -> Any:
         return self._operate("equal", other) if self._elementwise(other) else NotImplemented

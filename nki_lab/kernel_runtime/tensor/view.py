@@ -45,10 +45,8 @@ class NkiTensor(TensorOperators):
         self._shape = sizes
         self._strides = row_major(sizes)
         self._offset = 0
-        self._indirect = None
-        self._type = None
+        self._indirect = self._type = self._extra = None
         self._view = -1
-        self._extra = None
 
     def is_contiguous(self) -> bool:
         """Return whether the elements are dense in row-major order, on-chip within each partition."""
@@ -90,10 +88,8 @@ class NkiTensor(TensorOperators):
                     view._strides = strides
                     view._offset = self._offset + a * strides[0] + c * strides[1]
                     view._dtype = self._dtype
-                    view._indirect = None
-                    view._type = None
+                    view._indirect = view._type = view._extra = None
                     view._view = -1
-                    view._extra = None
                     return view
         subscript = getattr(self._buffer.owner, "subscript", None)
         if subscript is not None:
@@ -248,9 +244,8 @@ class NkiTensor(TensorOperators):
         first pair walks whole partitions. A run-time index moves the view by index times this view's stride of
         `indirect_dim`: `scalar_offset` for all elements, `vector_offset` in place of the leading step.
         """
-        made = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
-        buffer = self._buffer if made.fault is None else self._failing(made.fault)
-        return make_view(buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
+        made, fault = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
+        return make_view(self._buffer if fault is None else self._failing(fault), *made)
 
     def view(self, dtype: Any) -> NkiTensor:
         """Return the same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
@@ -329,9 +324,8 @@ def make_view(
     view._offset = offset
     view._dtype = dtype
     view._indirect = indirect
-    view._type = None
+    view._type = view._extra = None
     view._view = -1
-    view._extra = None
     return view
 
 
