@@ -227,6 +227,10 @@ def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:
     )
 
 
+Fault = str | None
+"""A description of what is wrong with a use, in the user's numbers; None where nothing is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """A limit that is not one comparison: a named test with a case it accepts and one it refuses.
@@ -237,7 +241,7 @@ class Predicate:
 
     code: str
     text: str
-    test: Callable[[Use], str | None]
+    test: Callable[[Use], Fault]
     operand: str = field(kw_only=True)
     help: str = field(kw_only=True)
     refuses: Mapping[str, Any] = field(kw_only=True)
@@ -376,7 +380,7 @@ class Use:
         """Return the memory spaces of all tensor operands."""
         return tuple(self.space(name) for name, view in self.types.items() if view is not None)
 
-    def before(self, generation: int, what: str) -> str | None:
+    def before(self, generation: int, what: str) -> Fault:
         """Return the complaint that the target is older than `what` needs; None where it is not."""
         if self.arch.generation >= generation:
             return None

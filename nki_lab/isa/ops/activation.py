@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Implicit,
     Predicate,
     Unmodelled,
@@ -39,12 +40,12 @@ _COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
 """Columns that Beta 1 does not convert."""
 
 
-def _known_function(use: Use) -> str | None:
+def _known_function(use: Use) -> Fault:
     op = use.attrs["op"]
     return use.before(op.since, f"op=nl.{op.name} needs")
 
 
-def _bias_kind(use: Use) -> str | None:
+def _bias_kind(use: Use) -> Fault:
     bias = use.dtypes["bias"]
     if bias is TF32:
         return "bias is tfloat32"
@@ -234,19 +235,19 @@ def _named(use: Use, name: str) -> str:
     return "bypass" if op is None else op.name
 
 
-def _pair(use: Use) -> str | None:
+def _pair(use: Use) -> Fault:
     pair = (_named(use, "op0"), _named(use, "op1"))
     return None if pair in _PAIRS else f"(op0, op1) is (nl.{pair[0]}, nl.{pair[1]})"
 
 
-def _swaps(use: Use) -> str | None:
+def _swaps(use: Use) -> Fault:
     for place in "01":
         if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
             return f"reverse{place}=True and op{place} is skipped"
     return None
 
 
-def _reduction2(use: Use) -> str | None:
+def _reduction2(use: Use) -> Fault:
     op: AluOp | None = use.attrs["reduce_op"]
     reduces = use.attrs["reduce_cmd"] is not commands.idle
     if op is None:

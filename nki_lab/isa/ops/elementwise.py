@@ -34,6 +34,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -53,7 +54,7 @@ def _ops(use: Use, *names: str) -> dict[str, AluOp]:
 def alu_ops(*names: str) -> Predicate:
     """Limit: the target has each named operator."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         return next(
             filter(
                 None, (use.before(op.since, f"{name}=nl.{op.name} needs") for name, op in _ops(use, *names).items())
@@ -75,7 +76,7 @@ def alu_ops(*names: str) -> Predicate:
 
 
 def _bitvec_integers(*names: str) -> Test:
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         ops = _ops(use, *names)
         bits = [name for name, op in ops.items() if op.category == "bitvec"]
         if not bits:
@@ -98,17 +99,17 @@ def _bitvec_integers(*names: str) -> Test:
 _ELSEWHERE = frozenset({"average", "bypass"})
 
 
-def _binary(use: Use) -> str | None:
+def _binary(use: Use) -> Fault:
     op = use.attrs["op"]
     return f"op=nl.{op.name} takes one input, tensor_tensor has two" if op.arity == 1 else _stage_operators(use, "op")
 
 
-def _stage_operators(use: Use, *names: str) -> str | None:
+def _stage_operators(use: Use, *names: str) -> Fault:
     found = [f"{name}=nl.{op.name}" for name, op in _ops(use, *names).items() if op.name in _ELSEWHERE]
     return f"{found[0]} is no operator of element-wise instructions" if found else None
 
 
-def two_inputs(use: Use, *names: str) -> str | None:
+def two_inputs(use: Use, *names: str) -> Fault:
     """Test that operators are arithmetic ones of two inputs."""
     for name, op in _ops(use, *names).items():
         if op.category == "bitvec" or op.arity == 1 or op.name in _ELSEWHERE:
@@ -219,7 +220,7 @@ _QUICK = ("add", "multiply", "subtract")
 def operand_given(op: str, operand: str) -> Test:
     """Test that an operand is given with its operator, and only with one of two inputs."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         code: AluOp | None = use.attrs[op]
         value = use.value(operand)
         given = value is not None
@@ -234,7 +235,7 @@ def operand_given(op: str, operand: str) -> Test:
     return test
 
 
-def _stage_engines(use: Use) -> str | None:
+def _stage_engines(use: Use) -> Fault:
     names = tuple(op.name for op in _ops(use, "op0", "op1").values())
     if use.engine == "scalar":
         if problem := use.before(3, "the Scalar Engine has tensor_scalar from"):
@@ -252,7 +253,7 @@ _OF_GPSIMD = frozenset({"rsqrt", "power"})
 def unary_stage(remedy: str, refuses: str) -> Predicate:
     """Limit: square and relu are operators of the first stage from NeuronCore-v4."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         op = use.attrs["op0"]
         return use.before(4, f"op0=nl.{op.name} needs") if op and op.name in ("square", "relu") else None
 
@@ -268,7 +269,7 @@ def unary_stage(remedy: str, refuses: str) -> Predicate:
     )
 
 
-def _addresses(use: Use) -> str | None:
+def _addresses(use: Use) -> Fault:
     """Test 32-bit integer arithmetic throughout, which computes addresses and takes no gathered tile."""
     ops = _ops(use, "op0", "op1").values()
     whole = all(use.dtypes[name] in (INT32, UINT32) for name in ("dst", "data"))
@@ -278,7 +279,7 @@ def _addresses(use: Use) -> str | None:
     return f"{name} is gathered in 32-bit integer arithmetic" if name else None
 
 
-def _scalar_width(use: Use) -> str | None:
+def _scalar_width(use: Use) -> Fault:
     bits = any(op.category == "bitvec" for op in _ops(use, "op0", "op1").values())
     for name in ("operand0", "operand1"):
         dtype = use.dtypes[name]
@@ -434,7 +435,7 @@ def stage(source: Any, op: AluOp | None, other: Any, reverse: bool, out: Any) ->
     return op.apply(other, source, out) if reverse and op.arity == 2 else op.apply(source, other, out)
 
 
-def _both_given(use: Use) -> str | None:
+def _both_given(use: Use) -> Fault:
     for name in ("op0", "op1"):
         op: AluOp | None = use.attrs[name]
         if op is None:

@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -37,7 +38,7 @@ KEEP: Final = 255
 _CORE: Final = 16  # partitions that one of the eight GpSimd cores reaches
 
 
-def _mask(use: Use) -> str | None:
+def _mask(use: Use) -> Fault:
     mask = use.attrs["shuffle_mask"]
     if len(mask) != 32:
         return f"shuffle_mask has {len(mask)} entries"
@@ -45,7 +46,7 @@ def _mask(use: Use) -> str | None:
     return f"shuffle_mask has the entry {strange[0]}" if strange else None
 
 
-def _quadrants(use: Use) -> str | None:
+def _quadrants(use: Use) -> Fault:
     views = {name: use.types[name] for name in ("dst", "src")}
     active = -(-max(view.shape[0] for view in views.values()) // 32) * 32
     starts = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active, (0,))
@@ -175,14 +176,14 @@ class nc_n_gather:
     beta1 = Unmodelled("Beta 1 has no nc_n_gather")
 
 
-def _cores(use: Use) -> str | None:
+def _cores(use: Use) -> Fault:
     rows, indexed = use.types["src_buffer"].shape[0], use.types["index"].shape[0]
     if rows != indexed:
         return f"src_buffer has {rows} partitions and index has {indexed}"
     return partitions_of("src_buffer", _CORE)(use)
 
 
-def _elements(use: Use) -> str | None:
+def _elements(use: Use) -> Fault:
     each = use.attrs["num_elem_per_idx"]
     return None if each in (1, 2, 4, 8, 16, 32) else f"num_elem_per_idx is {each}"
 
@@ -193,7 +194,7 @@ def _valid(use: Use) -> int:
     return int(use.types["index"].free_size * _CORE if given is None else given)
 
 
-def _valid_count(use: Use) -> str | None:
+def _valid_count(use: Use) -> Fault:
     have = use.types["index"].free_size * _CORE
     valid = _valid(use)
     if not 0 < valid <= have:
@@ -201,7 +202,7 @@ def _valid_count(use: Use) -> str | None:
     return None if valid <= 4096 else f"a core gathers {valid} indices"
 
 
-def _gathered(use: Use) -> str | None:
+def _gathered(use: Use) -> Fault:
     dst, rows = use.types["dst"], use.types["src_buffer"].shape[0]
     if dst.shape[0] != rows:
         return f"dst has {dst.shape[0]} partitions and src_buffer has {rows}"
@@ -297,7 +298,7 @@ class local_gather:
     beta1 = Beta1(shape=_beta1_shape, order="src_buffer index num_elem_per_idx num_valid_indices")
 
 
-def _whole_numbers(use: Use) -> str | None:
+def _whole_numbers(use: Use) -> Fault:
     for name in ("index_offset", "padding_val"):
         value = use.attrs[name]
         if value != int(value) or not -(2**31) <= value < 2**31:

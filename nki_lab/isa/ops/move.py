@@ -35,6 +35,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Fill,
     Predicate,
     Register,
@@ -47,7 +48,7 @@ from nki_lab.isa.spec import (
 )
 
 
-def _picks(use: Use) -> str | None:
+def _picks(use: Use) -> Fault:
     if use.engine != "gpsimd":
         return None
     name = next((name for name, view in use.types.items() if view is not None and view.indirect == "gather"), "")
@@ -120,7 +121,7 @@ class tensor_copy:
     beta1 = Beta1(order="src")
 
 
-def _value_kind(use: Use) -> str | None:
+def _value_kind(use: Use) -> Fault:
     dtype, value = use.dtypes["dst"], use.attrs["value"]
     if dtype is None:
         return None
@@ -205,7 +206,7 @@ class memset:
     )
 
 
-def _counts(use: Use) -> str | None:
+def _counts(use: Use) -> Fault:
     """Test that a pattern has 1 to 4 entries and as many elements as a partition of dst."""
     pattern = use.attrs["pattern"]
     if not 1 <= len(pattern) <= 4:
@@ -215,7 +216,7 @@ def _counts(use: Use) -> str | None:
     return None if count == free else f"pattern counts {count} elements, dst has {free} per partition"
 
 
-def _affine_int32(use: Use) -> str | None:
+def _affine_int32(use: Use) -> Fault:
     """Test that the numbers of an affine function are int32; a register's content is not known."""
     numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:

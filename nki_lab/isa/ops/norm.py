@@ -15,6 +15,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -62,7 +63,7 @@ class bn_stats:
     beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order="data")
 
 
-def _triples(use: Use) -> str | None:
+def _triples(use: Use) -> Fault:
     size = use.types["data"].free_size
     return None if size % 3 == 0 else f"data has {size} elements in each partition"
 

@@ -42,6 +42,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -129,7 +130,7 @@ def _uniform(bits: Words) -> NDArray[np.float32]:
 def _from(generation: int, engine: enums.engine, what: str, remedy: str, **refuses: str) -> Predicate:
     """Limit: an engine does `what` from a generation on; the other one always does."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         return use.before(generation, f"{what} from") if use.attrs["engine"] is engine else None
 
     other = enums.engine.gpsimd if engine is enums.engine.vector else enums.engine.vector
@@ -170,7 +171,7 @@ class rng:
     beta1 = Unmodelled("Beta 1 has no rng")
 
 
-def _range(use: Use) -> str | None:
+def _range(use: Use) -> Fault:
     low, high = use.attrs["min"], use.attrs["max"]
     if use.types["min"] is not None or use.types["max"] is not None or low < high:
         return None
@@ -203,7 +204,7 @@ class rand2:
     beta1 = Unmodelled("Beta 1 has no rand2")
 
 
-def _probability(use: Use) -> str | None:
+def _probability(use: Use) -> Fault:
     data, prob = use.types["data"].dtype, use.dtypes["prob"]
     return None if prob in (None, F32) or data.is_float else f"data is {data} and prob is {prob}"
 
@@ -280,7 +281,7 @@ class set_rng_seed:
 def _state_size(operand: str, remedy: str) -> tuple[Predicate, Predicate]:
     """Limits: a state has the words of the engine's lanes, and that of the Vector Engine is accessible."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         shape, words = tuple(use.types[operand].shape), STREAMS[use.engine] * WORDS
         if shape[1:] == (words,):
             return None

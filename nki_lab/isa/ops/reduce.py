@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     Values,
@@ -41,7 +42,7 @@ def _axes_of(axis: int | tuple[int, ...] | list[int], rank: int) -> tuple[int, .
     return tuple(sorted(a + rank if a < 0 else a for a in given))
 
 
-def _axes(use: Use) -> str | None:
+def _axes(use: Use) -> Fault:
     shape = use.types["data"].shape
     rank = len(shape)
     axes = _axes_of(use.attrs["axis"], rank)
@@ -59,13 +60,13 @@ def _kept(use: Use) -> tuple[int, ...]:
     return tuple(shape[: _axes_of(use.attrs["axis"], len(shape))[0]])
 
 
-def _reduction(use: Use) -> str | None:
+def _reduction(use: Use) -> Fault:
     op = use.attrs["op"]
     # nl.average belongs to tensor_partition_reduce.
     return None if op.reduction and op.name != "average" else f"op=nl.{op.name} is not a reduction operator"
 
 
-def _result_size(use: Use) -> str | None:
+def _result_size(use: Use) -> Fault:
     if _axes(use):
         return None
     kept, dst = int(np.prod(_kept(use)[1:], dtype=int)), use.types["dst"]
@@ -80,7 +81,7 @@ def _result_size(use: Use) -> str | None:
 def _integers(text: str, result: str) -> Predicate:
     """Limit: bit operators work on integers; `result` is a dst of the example in int32."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         if use.attrs["op"].category != "bitvec":
             return None
         for name, dtype in use.dtypes.items():
@@ -186,7 +187,7 @@ class tensor_reduce:
 _FOLDS = ("add", "multiply", "maximum", "minimum")
 
 
-def _no_bits(use: Use) -> str | None:
+def _no_bits(use: Use) -> Fault:
     op: AluOp | None = use.attrs["op0"]
     bits = op is not None and (op.category == "bitvec" or op.name in ("average", "bypass"))
     return f"op0=nl.{op} is no arithmetic operator" if bits else None

@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Register,
     RegisterValues,
@@ -81,7 +82,7 @@ def _cost(use: Use) -> Cost:
     return Cost(interval=cycles, latency=cycles, source=_BARS, confidence="guess" if use.types else "inferred")
 
 
-def _fits(use: Use) -> str | None:
+def _fits(use: Use) -> Fault:
     value = use.attrs["src"]
     if isinstance(value, Register) or -(2**31) <= value < 2**32:
         return None

@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -113,7 +114,7 @@ class tensor_tensor_scan:
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
 
 
-def _not_wide(use: Use) -> str | None:
+def _not_wide(use: Use) -> Fault:
     wide = next((name for name in ("dst", "src") if use.dtypes[name] in (INT32, UINT32)), None)
     return wide and f"{wide} is {use.dtypes[wide]}"
 

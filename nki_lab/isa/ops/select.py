@@ -25,6 +25,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -44,12 +45,12 @@ _RANGE_OPS: Final = ("equal", "less", "less_equal", "greater", "greater_equal")
 _COMPARISONS: Final = (*_RANGE_OPS, "not_equal")
 
 
-def _false_value(use: Use) -> str | None:
+def _false_value(use: Use) -> Fault:
     value = float(use.attrs["on_false_value"])
     return None if np.float32(value) == _LOWEST else f"on_false_value is {value}"
 
 
-def _range(use: Use) -> str | None:
+def _range(use: Use) -> Fault:
     start = use.attrs["range_start"]
     if start != start // 1:
         return f"range_start is {start}"
@@ -208,7 +209,7 @@ class select_reduce:
     beta1 = Beta1(returns="")
 
 
-def _float32(use: Use) -> str | None:
+def _float32(use: Use) -> Fault:
     value = use.attrs["on_false_value"]
     with np.errstate(over="ignore"):
         fits = not math.isfinite(value) or np.isfinite(np.float32(value))
@@ -283,7 +284,7 @@ class affine_select:
     )
 
 
-def _number_kind(use: Use) -> str | None:
+def _number_kind(use: Use) -> Fault:
     dst = use.types["dst"].dtype
     number = use.types["src"] is None and dst.kind == "packed"
     return f"src is the number {use.attrs['src']} and dst is packed {dst}" if number else None

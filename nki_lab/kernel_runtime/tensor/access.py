@@ -8,7 +8,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_direct, scalar_index, vector_index
-from nki_lab.kernel_runtime.tensor.pattern import extent
+from nki_lab.kernel_runtime.tensor.pattern import Sizes, extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, StridedView
@@ -17,7 +17,7 @@ Bounded = tuple[Indirect, NkiError | None]
 """A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
 
 
-Access = tuple[tuple[int, ...], tuple[int, ...], int, DType, Indirect | None]
+Access = tuple[Sizes, Sizes, int, DType, Indirect | None]
 """Shape, strides, offset, dtype and run-time index of the view that `ap` makes, in elements of the dtype."""
 
 
@@ -25,8 +25,8 @@ class Walk(NamedTuple):
     """The elements that a pattern reaches from element `start` of a tensor's storage, of `row` elements a partition."""
 
     tensor: StridedView
-    counts: tuple[int, ...]
-    steps: tuple[int, ...]
+    counts: Sizes
+    steps: Sizes
     start: int
     row: int
 
@@ -107,7 +107,7 @@ def access_pattern(
     return (counts, steps, start, target, record), fault
 
 
-def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pairs(tensor: StridedView, pattern: object) -> tuple[Sizes, Sizes]:
     """Return the steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:

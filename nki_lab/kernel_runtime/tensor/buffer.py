@@ -11,6 +11,7 @@ from typing import Any, Final, SupportsIndex, cast
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
+from nki_lab.kernel_runtime.tensor.pattern import Sizes
 
 
 class MemoryRegion(StrEnum):
@@ -78,7 +79,7 @@ class Buffer:
         id: int,  # noqa: A002 - the contract's name
         space: MemoryRegion,
         dtype: DType,
-        shape: tuple[int, ...],
+        shape: Sizes,
         *,
         name: str = "",
         address: Address | None = None,
@@ -151,7 +152,7 @@ class InvalidBuffer(Buffer):
 
 def check_allocation(
     shape: object, dtype: DType, space: object, address: object, arch: Arch
-) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
+) -> tuple[Sizes, MemoryRegion, Address | None]:
     """Return the shape, region and address of a new tensor, checked and in canonical form.
 
     Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
@@ -175,7 +176,7 @@ def check_allocation(
     return sizes, region, _checked_address(address, sizes, dtype, region, arch)
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+def row_major(shape: Sequence[int]) -> Sizes:
     """Return the strides, in elements, of a dense row-major tensor."""
     if len(shape) == 2:
         return (shape[1], 1)
@@ -201,7 +202,7 @@ def _checked_space(space: object) -> MemoryRegion:
     )
 
 
-def _checked_shape(shape: object) -> tuple[int, ...]:
+def _checked_shape(shape: object) -> Sizes:
     if not isinstance(shape, tuple | list):
         raise _bad_shape(f"shape is a {type(shape).__name__}", "write a tuple of integers, for example (128, 512)")
     if not shape:
@@ -238,9 +239,7 @@ def integer_of(value: object) -> int | None:
         return None
 
 
-def _checked_address(
-    address: object, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch
-) -> Address:
+def _checked_address(address: object, shape: Sizes, dtype: DType, region: MemoryRegion, arch: Arch) -> Address:
     """Return `address` as (partition, byte). The free offset is in bytes: the guide's prose has elements, but its own
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:

@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.tensor.buffer import Buffer, InvalidBuffer, MemoryRe
 from nki_lab.kernel_runtime.tensor.indexing import resolve
 from nki_lab.kernel_runtime.tensor.indirect import moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
-from nki_lab.kernel_runtime.tensor.pattern import is_dense
+from nki_lab.kernel_runtime.tensor.pattern import Sizes, is_dense
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Layout, StridedView
@@ -98,7 +98,7 @@ class NkiTensor(TensorOperators):
         sizes, steps, offset, index = resolve(self, key, faults)
         return make_view(self._failing(faults[0]) if faults else self._buffer, sizes, steps, offset, self._dtype, index)
 
-    def _relaid(self, sizes: tuple[int, ...], steps: tuple[int, ...], index: Indirect | None) -> NkiTensor:
+    def _relaid(self, sizes: Sizes, steps: Sizes, index: Indirect | None) -> NkiTensor:
         """Return the view from the same first element with other sizes, strides and run-time index."""
         return make_view(self._buffer, sizes, steps, self._offset, self._dtype, index)
 
@@ -177,7 +177,7 @@ class NkiTensor(TensorOperators):
         sizes, record = indirect.vector_select(self, dim, vector_offset)
         return self._relaid(sizes, self._strides, record)
 
-    def permute(self, dims: tuple[int, ...]) -> NkiTensor:
+    def permute(self, dims: Sizes) -> NkiTensor:
         """Return the view with its dimensions in the order `dims`."""
         order = layout.permute(self, dims)
         record = self._indirect
@@ -201,7 +201,7 @@ class NkiTensor(TensorOperators):
             sizes, steps, self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
         )
 
-    def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
+    def reshape_dim(self, dim: int, shape: Sizes) -> NkiTensor:
         """Return the view with dimension `dim` split into `shape`, of which one size may be -1."""
         number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
         grown = len(sizes) - len(self._shape)
@@ -219,7 +219,7 @@ class NkiTensor(TensorOperators):
             record = moved(record, None if frozen <= last else frozen - (last - first))
         return self._relaid(sizes, steps, record)
 
-    def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
+    def reshape(self, shape: Sizes) -> NkiTensor:
         """Return the same elements in row-major order as `shape`; refused where that would need a copy."""
         return self._reordered(layout.reshape(self, shape))
 
@@ -310,8 +310,8 @@ def _along(dim: int, item: Any) -> tuple[Any, ...]:
 
 def make_view(
     buffer: Buffer,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
+    shape: Sizes,
+    strides: Sizes,
     offset: int,
     dtype: DType,
     indirect: Indirect | None = None,
