@@ -127,7 +127,7 @@ def _confidence(instruction: Instruction, arch: Arch) -> str:
         for name, operand in instruction.operands.items()
     }
     live = tuple(values[name] for name in live_names(instruction))
-    use = legalise(instruction, live, tuple(values[name] for name in fixed_names(instruction)), arch).use
+    use, _ = legalise(instruction, live, tuple(values[name] for name in fixed_names(instruction)), arch)
     assert callable(instruction.cost)
     return instruction.cost(use).confidence
 

@@ -49,8 +49,9 @@ class TimedKernel(Beta1Kernel):
             return super().__call__(*args, **kwargs)
         shapes = tuple(_shape_only(item) for item in args)
         named = {name: _shape_only(item) for name, item in kwargs.items()}
-        launch = session.Launch(self.function, self.target(), grid=self.grid, dialect=self.dialect)
-        _, found = session.specialise(launch, shapes, named)
+        _, found = session.specialise(
+            session.Launch(self.function, self.target(), grid=self.grid, dialect=self.dialect), shapes, named
+        )
         announce(found)
         return None
 

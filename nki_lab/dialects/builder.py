@@ -24,7 +24,10 @@ def compile_kernel(
     """
     kernel = as_kernel(fn)
     arch = kernel.target(getattr(compile_opts, "target", None))
-    given = {**(inputs or {}), **(outputs or {}), **hyperparameters}
-    program, found = session.specialise(session.Launch(kernel.function, arch, grid=kernel.grid), (), given)
+    program, found = session.specialise(
+        session.Launch(kernel.function, arch, grid=kernel.grid),
+        (),
+        {**(inputs or {}), **(outputs or {}), **hyperparameters},
+    )
     announce(found)
     return program

@@ -84,8 +84,7 @@ def _named(name: Any, origin: str) -> Arch:
     try:
         return arch_of(name)
     except NkiError as error:
-        first = error.diagnostics[0]
-        raise error_of(replace(first, message=f"{origin} is {name!r}, which is no target")) from None
+        raise error_of(replace(error.diagnostics[0], message=f"{origin} is {name!r}, which is no target")) from None
 
 
 def _configured() -> tuple[str, str]:
@@ -97,8 +96,7 @@ def _configured() -> tuple[str, str]:
             stamp = file.stat()
         except OSError:
             continue
-        target = _target_in(str(file), stamp.st_mtime_ns, stamp.st_size)
-        return target, str(file)
+        return _target_in(str(file), stamp.st_mtime_ns, stamp.st_size), str(file)
     return "", ""
 
 

@@ -121,8 +121,9 @@ class Kernel:
     def prepared(self, target: str | Arch | None = None, options: Options | None = None) -> session.Launch:
         """The kernel as a session launches it; without `options` those of its dialect."""
         chosen = options or default_options(self.dialect)
-        schedule = pairs_of(self.schedule)
-        return session.Launch(self.function, self.target(target), chosen, self.grid, self.dialect, self.notes, schedule)
+        return session.Launch(
+            self.function, self.target(target), chosen, self.grid, self.dialect, self.notes, pairs_of(self.schedule)
+        )
 
     def target(self, argument: str | Arch | None = None) -> Arch:
         """The target of a call that names `argument`."""

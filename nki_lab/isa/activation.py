@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Confidence
 from nki_lab.isa.spelling import did_you_mean
 
@@ -80,10 +80,6 @@ def _copy(x: Array, out: Array) -> Array:
     return out
 
 
-def _relu(x: Array, out: Array) -> Array:
-    return x.clip(_ZERO, _INFINITY, out=out)
-
-
 def _prelu(x: Array, out: Array, relu_param: Any = 0.0) -> Array:
     """x where x > 0, else `relu_param` times x; the slope is a number or an array that broadcasts against x."""
     np.copyto(out, np.where(x > 0, x, np.multiply(x, relu_param, dtype=np.float32)))
@@ -137,12 +133,9 @@ def _gate(x: Array, exponent: Array, out: Array) -> Array:
     return np.divide(out, exponent, out=out)
 
 
-def _silu(x: Array, out: Array) -> Array:
-    return _gate(x, np.multiply(x, _MINUS), out)
-
-
-def _gelu_apprx_sigmoid(x: Array, out: Array) -> Array:
-    return _gate(x, np.multiply(x, np.float32(-1.702)), out)
+def _gated(rate: NDArray[np.float32] | np.float32) -> Callable[[Array, Array], Array]:
+    """x * sigmoid(-rate * x)."""
+    return lambda x, out: _gate(x, np.multiply(x, rate), out)
 
 
 def _gelu_apprx_tanh(x: Array, out: Array) -> Array:
@@ -312,7 +305,7 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(
         for entry in (
             Activation("copy", "x", _copy),
             Activation("square", "x^2", np.square),
-            Activation("relu", "max(x, 0)", _relu),
+            Activation("relu", "max(x, 0)", lambda x, out: x.clip(_ZERO, _INFINITY, out=out)),
             # since: inferred from activate2, the only instruction with a slope.
             Activation("prelu", "x if x > 0 else relu_param * x", _prelu, since=4, parameter="relu_param"),
             Activation("abs", "|x|", np.absolute),
@@ -320,7 +313,7 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(
             Activation("exp", "e^x", np.exp, table_set="exp"),
             Activation("log", "ln x", np.log, table_set="log", valid=(2.0**-64, 2.0**64)),
             Activation("sigmoid", "1 / (1 + e^-x)", _sigmoid, table_set="sigmoid"),
-            Activation("silu", "x * sigmoid(x)", _silu, table_set="silu"),
+            Activation("silu", "x * sigmoid(x)", _gated(_MINUS), table_set="silu"),
             Activation(
                 "silu_dx", "s * (1 + x * (1 - s)), s = sigmoid(x)", _in_blocks(_logistic_gate_dx(1.0)), table_set="silu"
             ),
@@ -340,7 +333,10 @@ ACTIVATIONS: Final[Mapping[str, Activation]] = MappingProxyType(
                 table_set="gelu_apprx_tanh",
             ),
             Activation(
-                "gelu_apprx_sigmoid", "x * sigmoid(1.702 * x)", _gelu_apprx_sigmoid, table_set="gelu_apprx_sigmoid"
+                "gelu_apprx_sigmoid",
+                "x * sigmoid(1.702 * x)",
+                _gated(np.float32(-1.702)),
+                table_set="gelu_apprx_sigmoid",
             ),
             Activation(
                 "gelu_apprx_sigmoid_dx",
@@ -380,12 +376,10 @@ def activation_of(spelling: object) -> Activation:
     found = ACTIVATIONS.get(_ALIASES.get(name, name)) if isinstance(name, str) else None
     if found is not None:
         return found
-    raise error_of(
-        diagnose(
-            "NKI012",
-            f"{name or repr(spelling)} is no activation function",
-            operand="op",
-            limit="one of the functions of the NKI API reference, Supported Activation Functions",
-            help=did_you_mean(name, ACTIVATIONS) if name else "",
-        )
+    raise coded_error(
+        "NKI012",
+        f"{name or repr(spelling)} is no activation function",
+        operand="op",
+        limit="one of the functions of the NKI API reference, Supported Activation Functions",
+        help=did_you_mean(name, ACTIVATIONS) if name else "",
     )

@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 
 Confidence = Literal["documented", "measured", "inferred", "guess"]
@@ -521,13 +521,11 @@ def arch_of(target: str | Arch) -> Arch:
     found = _SPELLINGS.get(target.strip().casefold())
     if found is not None:
         return found
-    raise error_of(
-        diagnose(
-            "NKI004",
-            f"{target!r} is no target",
-            operand="target",
-            limit=f"one of {', '.join(TARGETS)}",
-            help=did_you_mean(target, (*TARGETS, *(arch.name for arch in GENERATIONS.values())))
-            or "trn2 stands for the NeuronCore-v3 of Trainium2",
-        )
+    raise coded_error(
+        "NKI004",
+        f"{target!r} is no target",
+        operand="target",
+        limit=f"one of {', '.join(TARGETS)}",
+        help=did_you_mean(target, (*TARGETS, *(arch.name for arch in GENERATIONS.values())))
+        or "trn2 stands for the NeuronCore-v3 of Trainium2",
     )

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.spelling import did_you_mean
 
 Kind = Literal["float", "int", "uint", "bool", "packed"]
@@ -51,7 +51,7 @@ class NamedDType:
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_host_named, (self.name,))
+        return (getattr, (DTYPES[self.name], "host"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -183,10 +183,6 @@ PACKED: Final = frozenset(entry for entry in DTYPES.values() if entry.kind == "p
 FP8: Final = frozenset({FP8_E4M3, FP8_E4M3FN, FP8_E5M2})  # the data types; e8m0 only scales
 
 
-def _host_named(name: str) -> np.dtype[Any] | NamedDType:
-    return DTYPES[name].host
-
-
 def _spellings() -> dict[Any, DType]:
     known: dict[Any, DType] = {}
     for entry in DTYPES.values():
@@ -234,14 +230,12 @@ def _resolve(spelling: object) -> DType:
             found = _KNOWN.get(host) or _KNOWN.get(host.newbyteorder("="))
             if found is not None:
                 return found
-    raise error_of(
-        diagnose(
-            "NKI012",
-            f"{_description(spelling)} is no NKI dtype",
-            operand="dtype",
-            limit=f"one of {', '.join(DTYPES)}",
-            help=_remedy(text.removeprefix("torch.")),
-        )
+    raise coded_error(
+        "NKI012",
+        f"{_description(spelling)} is no NKI dtype",
+        operand="dtype",
+        limit=f"one of {', '.join(DTYPES)}",
+        help=_remedy(text.removeprefix("torch.")),
     )
 
 
@@ -261,14 +255,12 @@ def constant_of(value: object, dtype: DType, name: str) -> NDArray[Any]:
         with np.errstate(all="ignore"):
             return np.ascontiguousarray(array.astype(host)).reshape(array.shape)
     except (TypeError, ValueError, OverflowError) as error:
-        raise error_of(
-            diagnose(
-                "NKI012",
-                f"{name}: no value of {dtype.name}: {error}",
-                operand=name,
-                limit="a number or an array of numbers",
-                help="convert it to a number first",
-            )
+        raise coded_error(
+            "NKI012",
+            f"{name}: no value of {dtype.name}: {error}",
+            operand=name,
+            limit="a number or an array of numbers",
+            help="convert it to a number first",
         ) from error
 
 
@@ -322,10 +314,8 @@ def scalar_dtype(value: object) -> DType:
         return next((entry for entry in (INT32, UINT32) if entry.lowest <= value <= entry.max_finite), F32)
     if isinstance(value, float):
         return F32
-    raise error_of(
-        diagnose(
-            "NKI012", f"{value!r} is no number", operand="scalar", limit="a bool, an int, a float or a NumPy scalar"
-        )
+    raise coded_error(
+        "NKI012", f"{value!r} is no number", operand="scalar", limit="a bool, an int, a float or a NumPy scalar"
     )
 
 
@@ -346,16 +336,12 @@ def promote(*operands: object) -> DType:
     packed = next((kind for kind in kinds if kind.kind == "packed"), None)
     if packed is not None:
         others = ", ".join(dict.fromkeys(kind.name for kind in kinds if kind is not packed))
-        raise error_of(
-            diagnose("NKI207", f"{packed} and {others} have no common dtype", limit="packed dtypes do not promote")
-        )
+        raise coded_error("NKI207", f"{packed} and {others} have no common dtype", limit="packed dtypes do not promote")
     floats = {kind for kind in kinds if kind.is_float}
     if floats:
         width = max(kind.nbytes for kind in floats)
         widest = [kind for kind in floats if kind.nbytes == width]
-        if len(widest) == 1:
-            return widest[0]
-        return BF16 if width == 1 else F32
+        return widest[0] if len(widest) == 1 else BF16 if width == 1 else F32
     ladder = (UINT8, INT8, UINT16, INT16, UINT32, INT32)
     return next((kind for kind in ladder if all(grid_contains(kind, other) for other in kinds)), F32)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import CodeType, SimpleNamespace
@@ -115,9 +115,14 @@ class Operand:
 
 def out(dims: str, spaces: tuple[str, ...], doc: str, *, optional: bool = False, **options: Any) -> Operand:
     """Declare an operand that the instruction writes; `options` are fields of `Operand`."""
-    default = None if optional else REQUIRED
     return Operand(
-        role="out", dims=tuple(dims.split()), spaces=spaces, doc=doc, optional=optional, default=default, **options
+        role="out",
+        dims=tuple(dims.split()),
+        spaces=spaces,
+        doc=doc,
+        optional=optional,
+        default=None if optional else REQUIRED,
+        **options,
     )
 
 
@@ -222,6 +227,10 @@ def limit(text: str, code: str = "NKI210", *, help: str, operand: str) -> Limit:
     )
 
 
+Fault = str | None
+"""A description of what is wrong with a use, in the user's numbers; None where nothing is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Predicate:
     """A limit that is not one comparison: a named test with a case it accepts and one it refuses.
@@ -232,7 +241,7 @@ class Predicate:
 
     code: str
     text: str
-    test: Callable[[Use], str | None]
+    test: Callable[[Use], Fault]
     operand: str = field(kw_only=True)
     help: str = field(kw_only=True)
     refuses: Mapping[str, Any] = field(kw_only=True)
@@ -292,9 +301,10 @@ Result = tuple[tuple[int, ...], Any, str]
 class Beta1:
     """The Beta 1 spelling of an instruction: the result is returned instead of passed as `returns`.
 
-    `order` are the positional arguments. The other operands are keywords, except those that Beta 1 is `without`, and so
-    are the `extra` ones. `result(values)` gives (shape, dtype or None, space) of the tile to return from the bound
-    arguments; without it, the tile is in SBUF, has the dtype of the first input, and its shape or `shape(values)`.
+    `order` are the positional arguments, with spaces between. The other operands are keywords, except those that Beta 1
+    is `without`, and so are the `extra` ones; `positional` and `keywords` follow. `result(values)` gives (shape, dtype
+    or None, space) of the tile to return from the bound arguments; without it, the tile is in SBUF, has the dtype of
+    the first input, and its shape or `shape(values)`.
 
     Arguments that stand for operands of another kind have one of three `forms`: the `shape` of a tile, an affine
     `index`, or a `comparison` of such with 0. `dtypes` are tiles that Beta 1 is stricter about. `adapt(values)` then
@@ -304,21 +314,23 @@ class Beta1:
     returns: str = "dst"
     result: Callable[[Values], Result] | None = None
     shape: Callable[[Values], tuple[int, ...]] | None = None
-    order: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    extra: tuple[str, ...] = ()
+    order: str = ""
+    without: str = ""
+    extra: str = ""
     forms: Mapping[str, Literal["shape", "index", "comparison"]] = field(default_factory=dict)
     dtypes: Mapping[str, tuple[DType, ...]] = field(default_factory=dict)
     adapt: Callable[[dict[str, Any]], None] | None = None
+    positional: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
 
 
 def _complete(spelling: Beta1 | Unmodelled, operands: Mapping[str, Operand]) -> Beta1 | Unmodelled:
-    """Return the Beta 1 spelling with its keywords and its result, which follow from the operands."""
+    """Return the Beta 1 spelling with its arguments and its result, which follow from the operands."""
     if isinstance(spelling, Unmodelled):
         return spelling
-    apart = {spelling.returns, *spelling.order, *spelling.without}
-    keywords = (*(name for name in operands if name not in apart), *spelling.extra)
+    positional = tuple(spelling.order.split())
+    apart = {spelling.returns, *positional, *spelling.without.split()}
+    keywords = (*(name for name in operands if name not in apart), *spelling.extra.split())
     result, shape = spelling.result, spelling.shape
     if result is None and spelling.returns:
         first = next(name for name, operand in operands.items() if operand.role == "in")
@@ -326,7 +338,7 @@ def _complete(spelling: Beta1 | Unmodelled, operands: Mapping[str, Operand]) -> 
         def result(values: Values) -> Result:
             return values[first].shape if shape is None else shape(values), values[first].dtype, SBUF
 
-    return replace(spelling, keywords=keywords, result=result)
+    return replace(spelling, positional=positional, keywords=keywords, result=result)
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -362,15 +374,13 @@ class Use:
     def space(self, operand: str) -> str:
         """Return the memory space of a tensor operand: `sbuf`, `psum` or `hbm`; empty for numbers and None."""
         view = self.types.get(operand)
-        if view is None:
-            return ""
-        return HBM if view.space.endswith(HBM) else str(view.space)
+        return "" if view is None else HBM if view.space.endswith(HBM) else str(view.space)
 
     def spaces(self) -> tuple[str, ...]:
         """Return the memory spaces of all tensor operands."""
         return tuple(self.space(name) for name, view in self.types.items() if view is not None)
 
-    def before(self, generation: int, what: str) -> str | None:
+    def before(self, generation: int, what: str) -> Fault:
         """Return the complaint that the target is older than `what` needs; None where it is not."""
         if self.arch.generation >= generation:
             return None
@@ -585,19 +595,8 @@ def _build(body: type, engines: tuple[str, ...], since: int, until: int | None, 
     operands = _operands(own, groups)
     limits = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Limit))
     predicates = tuple(replace(value, name=key) for key, value in own.items() if isinstance(value, Predicate))
-    missing = [key for key in _MANDATORY if key not in own]
-    if missing or not doc:
-        raise ValueError(f"instruction {name} lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled")
-    if len(engines) > 1 and "choose" not in own:
-        raise ValueError(f"instruction {name} has engines {engines} and no choose(use)")
-    if ("dma" in engines) != ("dma_route" in own):
-        raise ValueError(f"instruction {name}: the DMA engines, and no others, need a dma_route(use)")
-    undocumented = [key for key, operand in operands.items() if not operand.doc]
-    if undocumented:
-        raise ValueError(f"instruction {name}: operands without doc: {', '.join(undocumented)}")
-    _check_letters(name, operands, limits)
-    _check_references(name, operands, predicates, own["example"])
-    _check_properties(name, own, operands)
+    for problem in _problems(own, engines, operands, limits, predicates):
+        raise ValueError(f"instruction {name}{problem}")
     derived: dict[str, Any] = {
         "index": len(TABLE),
         "name": name,
@@ -636,53 +635,59 @@ def _operands(own: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]]) -> 
     return found
 
 
-def _check_letters(name: str, operands: Mapping[str, Operand], limits: tuple[Limit, ...]) -> None:
+def _problems(
+    own: Mapping[str, Any],
+    engines: tuple[str, ...],
+    operands: Mapping[str, Operand],
+    limits: tuple[Limit, ...],
+    predicates: tuple[Predicate, ...],
+) -> Iterator[str]:
+    """Find reasons to refuse a declaration, as they follow the words "instruction" and its name."""
+    missing = [key for key in _MANDATORY if key not in own]
+    if missing or not (own["__doc__"] or "").strip():
+        yield f" lacks {', '.join(missing) or 'a doc string'}: give a value or Unmodelled"
+    if len(engines) > 1 and "choose" not in own:
+        yield f" has engines {engines} and no choose(use)"
+    if ("dma" in engines) != ("dma_route" in own):
+        yield ": the DMA engines, and no others, need a dma_route(use)"
+    if undocumented := [key for key, operand in operands.items() if not operand.doc]:
+        yield f": operands without doc: {', '.join(undocumented)}"
     letters = {letter for operand in operands.values() for letter in operand.dims if not letter.isdigit()}
     known = letters | {f"{key}_bytes" for key in operands} | set(Arch.__dataclass_fields__)
     for item in limits:
-        unknown = (set(item.left.co_names) | set(item.right.co_names)) - known
-        if unknown:
-            raise ValueError(f"instruction {name}, limit {item.text!r}: unknown names {sorted(unknown)}")
+        if unknown := {*item.left.co_names, *item.right.co_names} - known:
+            yield f", limit {item.text!r}: unknown names {sorted(unknown)}"
         if item.operand not in operands:
-            raise ValueError(f"instruction {name}, limit {item.text!r} points at {item.operand!r}, not an operand")
-
-
-def _check_references(
-    name: str, operands: Mapping[str, Operand], predicates: tuple[Predicate, ...], example: Mapping[str, Any]
-) -> None:
-    """Check that predicates and the example name operands that exist, and that the example gives all required ones."""
-    named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(example)
+            yield f", limit {item.text!r} points at {item.operand!r}, not an operand"
+    named = {key for item in predicates for key in (item.operand, *item.accepts, *item.refuses)} | set(own["example"])
     if strange := sorted(named - set(operands)):
-        raise ValueError(
-            f"instruction {name} has no operands {', '.join(strange)}, which its predicates or example name"
-        )
+        yield f" has no operands {', '.join(strange)}, which its predicates or example name"
     required = {key for key, operand in operands.items() if operand.default is REQUIRED}
-    if lacking := sorted(required - set(example)):
-        raise ValueError(f"instruction {name}: its example lacks {', '.join(lacking)}")
+    if lacking := sorted(required - set(own["example"])):
+        yield f": its example lacks {', '.join(lacking)}"
+    yield from _wrong_properties(own, operands)
 
 
-def _check_properties(name: str, own: Mapping[str, Any], operands: Mapping[str, Operand]) -> None:
-    """Check that the body holds operands, limits and known properties, and that these name operands that fit."""
+def _wrong_properties(own: Mapping[str, Any], operands: Mapping[str, Operand]) -> Iterator[str]:
+    """Find properties of a body that are not known, or that name operands that do not fit."""
     parts = (Operand, Several, Limit, Predicate)
-    strange = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)}
-    if unknown := sorted(strange - {"choose", *_PROPERTIES}):
-        raise ValueError(f"instruction {name} has unknown properties: {', '.join(unknown)}")
+    properties = {key for key, value in own.items() if not key.startswith("__") and not isinstance(value, parts)}
+    if unknown := sorted(properties - {"choose", *_PROPERTIES}):
+        yield f" has unknown properties: {', '.join(unknown)}"
     needed: dict[str, str] = {"dst": "out", "src": "in"} if "role" in own else {}
     if needed and (own["role"] != "copy" or {key for key, item in operands.items() if item.is_tensor} != set(needed)):
-        raise ValueError(f"instruction {name}: role is 'copy', with no tensors but dst and src")
+        yield ": role is 'copy', with no tensors but dst and src"
     for key, (kind, fields) in _KINDS.items():
         if key in own:
             if not isinstance(own[key], kind):
-                raise ValueError(f"instruction {name}: {key} is no {kind.__name__}")
+                yield f": {key} is no {kind.__name__}"
             needed |= {getattr(own[key], part): role for part, role in fields.items()}
     for key, part in needed.items():
         if key not in operands or operands[key].role != part:
-            raise ValueError(f"instruction {name}: a property needs {key!r} as an operand of role {part!r}")
+            yield f": a property needs {key!r} as an operand of role {part!r}"
     registers = sum(operand.kind == "register_out" for operand in operands.values())
     if registers > 1 or ("register_value" in own and not registers):
-        raise ValueError(
-            f"instruction {name} writes {registers} registers: one, of which register_value tells, or none"
-        )
+        yield f" writes {registers} registers: one, of which register_value tells, or none"
 
 
 _PROPERTIES: Final = frozenset(Instruction.__dataclass_fields__)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
-from nki_lab.isa.spec import Instruction, Register, Synchronization, Use, show_value
+from nki_lab.isa.spec import Register, Synchronization, Use, show_value
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.tensor import Buffer, Indirect, NkiTensor, ViewType, VirtualRegister
 
@@ -53,13 +53,13 @@ class Variant:
 
     __slots__ = ("engine", "id", "instruction", "names", "outs", "use")
 
-    def __init__(self, number: int, instruction: Instruction, use: Use, names: tuple[str, ...]) -> None:
+    def __init__(self, number: int, use: Use) -> None:
         self.id = number
-        self.instruction = instruction
+        self.instruction = use.instruction
         self.use = use
         self.engine = use.engine
-        self.names = names
-        self.outs = tuple(instruction.operands[name].role == "out" for name in names)
+        self.names = tuple(name for name, view in use.types.items() if view is not None)
+        self.outs = tuple(self.instruction.operands[name].role == "out" for name in self.names)
 
 
 class Iteration(NamedTuple):
@@ -194,8 +194,7 @@ class Program:
     @property
     def stretches(self) -> list[tuple[int, int, int]]:
         """(first op, end op, core) of ops that follow each other on one core."""
-        ends = (*self.core_starts[1:], len(self))
-        return list(zip(self.core_starts, ends, self.core_order, strict=True))
+        return list(zip(self.core_starts, (*self.core_starts[1:], len(self)), self.core_order, strict=True))
 
     def core_of(self, index: int) -> int:
         """The core that executes an op."""
@@ -207,8 +206,13 @@ class Program:
 
     def op(self, index: int) -> Op:
         """The row of an op, as a readable node."""
-        views = tuple(self.views_of(index))
-        return Op(index, self.variant_of(index), views, self.site_of(index), self.op_names.get(index, ""))
+        return Op(
+            index,
+            self.variant_of(index),
+            tuple(self.views_of(index)),
+            self.site_of(index),
+            self.op_names.get(index, ""),
+        )
 
     def variant_of(self, index: int) -> Variant:
         """The variant of an op."""
@@ -321,8 +325,10 @@ def verify(program: Program, stage: Stage = "specialized") -> None:
         require(len(views) == len(variant.names), f"row {index} lacks accesses")
         for name, view in zip(variant.names, views, strict=True):
             require(view.type is variant.use.types[name], f"row {index}, {name}: the view is not of the variant's type")
-            owner = program.buffers[view.buffer.id]
-            require(owner is view.buffer, f"row {index}, operand {name}: buffer of another program")
+            require(
+                program.buffers[view.buffer.id] is view.buffer,
+                f"row {index}, operand {name}: buffer of another program",
+            )
         at += len(views)
     require(at == len(program.access_view), f"{len(program.access_view) - at} accesses belong to no row")
     require(all(0 <= row < rows for edge in program.user_edges for row in edge), "an edge of the user leads nowhere")

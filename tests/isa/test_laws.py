@@ -310,7 +310,7 @@ LIMITED_BODY: dict[str, Any] = {
     "example": {"dst": "sbuf float32 128x64", "data": "sbuf float32 128x64", "most": 0.25},
     "numerics": _limit,
     "cost": _cost,
-    "beta1": Beta1(order=("data", "most", "factor")),
+    "beta1": Beta1(order="data most factor"),
 }
 
 

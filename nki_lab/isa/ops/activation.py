@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Implicit,
     Predicate,
     Unmodelled,
@@ -39,12 +40,12 @@ _COLUMNS: Final = {"bias": (F32, F16, BF16), "scale": (F32,)}
 """Columns that Beta 1 does not convert."""
 
 
-def _known_function(use: Use) -> str | None:
+def _known_function(use: Use) -> Fault:
     op = use.attrs["op"]
     return use.before(op.since, f"op=nl.{op.name} needs")
 
 
-def _bias_kind(use: Use) -> str | None:
+def _bias_kind(use: Use) -> Fault:
     bias = use.dtypes["bias"]
     if bias is TF32:
         return "bias is tfloat32"
@@ -119,8 +120,12 @@ _ADDS: Final = Predicate(
 
 def _cost(use: Use, *, always: bool = False, confidence: str = "documented") -> Cost:
     """Return the cost with the time in which the registers are written to reduce_res, where it is given."""
-    source = DOC_226 if confidence == "documented" else "as activation, " + DOC_226
-    base = engine_cost(use, free_size(use, "dst"), source=source, confidence=confidence)
+    base = engine_cost(
+        use,
+        free_size(use, "dst"),
+        source=DOC_226 if confidence == "documented" else "as activation, " + DOC_226,
+        confidence=confidence,
+    )
     extra = use.arch.act_read_accumulator_cycles if always or use.types["reduce_res"] is not None else 0
     return replace(base, interval=base.interval + extra, latency=base.latency + extra)
 
@@ -168,7 +173,7 @@ class activation:
 
     cost = _cost
 
-    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order="op data", dtypes=_COLUMNS)
 
 
 @instruction(engine="scalar", see="NKI API, nki.isa.activation_reduce")
@@ -209,7 +214,7 @@ class activation_reduce:
     def cost(use: Use) -> Cost:
         return _cost(use, always=True)  # even without a reduce_res
 
-    beta1 = Beta1(order=("op", "data"), dtypes=_COLUMNS)
+    beta1 = Beta1(order="op data", dtypes=_COLUMNS)
 
 
 _PAIRS = frozenset(
@@ -230,19 +235,19 @@ def _named(use: Use, name: str) -> str:
     return "bypass" if op is None else op.name
 
 
-def _pair(use: Use) -> str | None:
+def _pair(use: Use) -> Fault:
     pair = (_named(use, "op0"), _named(use, "op1"))
     return None if pair in _PAIRS else f"(op0, op1) is (nl.{pair[0]}, nl.{pair[1]})"
 
 
-def _swaps(use: Use) -> str | None:
+def _swaps(use: Use) -> Fault:
     for place in "01":
         if use.attrs[f"reverse{place}"] and _named(use, f"op{place}") == "bypass":
             return f"reverse{place}=True and op{place} is skipped"
     return None
 
 
-def _reduction2(use: Use) -> str | None:
+def _reduction2(use: Use) -> Fault:
     op: AluOp | None = use.attrs["reduce_op"]
     reduces = use.attrs["reduce_cmd"] is not commands.idle
     if op is None:
@@ -328,8 +333,13 @@ class activate2:
         attrs, source, dst = use.attrs, ins.data, out.dst
         for place, given in (("0", ins.imm0), ("1", ins.imm1)):
             if _named(use, f"op{place}") != "bypass":
-                operand = np.float32(0) if given is None else given
-                source = stage(source, attrs[f"op{place}"], operand, attrs[f"reverse{place}"], dst)
+                source = stage(
+                    source,
+                    attrs[f"op{place}"],
+                    np.float32(0) if given is None else given,
+                    attrs[f"reverse{place}"],
+                    dst,
+                )
         parameters = (ins.relu_param,) if attrs["op"].parameter else ()
         attrs["op"].apply(source, dst, *parameters)
         _reduce2(out, use, state)

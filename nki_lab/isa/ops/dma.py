@@ -24,6 +24,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Route,
     Several,
@@ -41,7 +42,7 @@ _HARDWARE: Final = "dge_mode.hwdge needs"
 _OFFSETS: Final = "a vector_offset needs"
 
 
-def _priority(use: Use) -> str | None:
+def _priority(use: Use) -> Fault:
     priority = use.attrs["priority"]
     if priority is None:
         return None
@@ -49,14 +50,14 @@ def _priority(use: Use) -> str | None:
     return use.before(4, f"priority={priority} needs") or wrong
 
 
-def _hardware_descriptors(use: Use) -> str | None:
+def _hardware_descriptors(use: Use) -> Fault:
     if use.attrs["dge_mode"] is not _MODES.hwdge:
         return None
     raw = f"dge_mode.hwdge moves raw bytes and src is {use.dtypes['src']}, dst {use.dtypes['dst']}"
     return use.before(3, _HARDWARE) or (raw if one_dtype("dst", "src")(use) else None)
 
 
-def _queue_engine(use: Use) -> str | None:
+def _queue_engine(use: Use) -> Fault:
     chosen = use.attrs["engine"]
     if chosen is enums.engine.unknown:
         return None
@@ -67,7 +68,7 @@ def _queue_engine(use: Use) -> str | None:
     return None
 
 
-def _row_gather(use: Use) -> str | None:
+def _row_gather(use: Use) -> Fault:
     if all(use.types[name].indirect != "vector" for name in ("dst", "src")):
         return None
     mode = use.attrs["dge_mode"]
@@ -77,7 +78,7 @@ def _row_gather(use: Use) -> str | None:
     )
 
 
-def _many_rows(use: Use) -> str | None:
+def _many_rows(use: Use) -> Fault:
     """More rows than partitions take an index of several columns, which dma_transpose alone reads."""
     for name, view in use.types.items():
         if view is not None and view.indirect == "vector" and view.shape[0] > use.arch.pmax:
@@ -151,7 +152,7 @@ def _run(view: Any) -> int:
     return int(view.free_shape[-1]) if view.free_shape and view.innermost_stride == 1 else 1
 
 
-def _packed(use: Use) -> str | None:
+def _packed(use: Use) -> Fault:
     kinds = {dtype.kind for dtype in use.dtypes.values() if dtype is not None}
     if "packed" not in kinds or one_dtype("dst", "src")(use) is None:
         return None
@@ -254,7 +255,7 @@ class dma_copy:
     def cost(use: Use) -> Cost:
         return copy_cost(use.arch, use.types["dst"], use.types["src"])
 
-    beta1 = Beta1(returns="", without=("priority", "engine"), extra=("mask", "dst_rmw_op", "unique_indices"))
+    beta1 = Beta1(returns="", without="priority engine", extra="mask dst_rmw_op unique_indices")
 
 
 _AXES: Final[Mapping[int, tuple[int, ...]]] = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
@@ -267,7 +268,7 @@ def _transposed(use: Use) -> tuple[int, ...] | None:
     return None if axes is None else tuple(shape[axis] for axis in axes)
 
 
-def _transpose_rank(use: Use) -> str | None:
+def _transpose_rank(use: Use) -> Fault:
     rank = len(use.types["src"].shape)
     if rank not in _AXES:
         return f"src has {rank} dimensions"
@@ -277,12 +278,12 @@ def _transpose_rank(use: Use) -> str | None:
     return None
 
 
-def _transpose_shape(use: Use) -> str | None:
+def _transpose_shape(use: Use) -> Fault:
     want, have = _transposed(use), tuple(use.types["dst"].shape)
     return None if want in (None, have) else f"dst is {have}, src {tuple(use.types['src'].shape)} transposes to {want}"
 
 
-def _transpose_hardware(use: Use) -> str | None:
+def _transpose_hardware(use: Use) -> Fault:
     """Test the limits of descriptors that hardware or software generates."""
     mode, src = use.attrs["dge_mode"], use.types["src"]
     shape = tuple(src.shape)
@@ -299,7 +300,7 @@ def _transpose_hardware(use: Use) -> str | None:
     return None
 
 
-def _transpose_gather(use: Use) -> str | None:
+def _transpose_gather(use: Use) -> Fault:
     src = use.types["src"]
     if src.indirect != "vector":
         return None
@@ -349,7 +350,7 @@ def noted(use: Use, code: str, notes: tuple[tuple[bool, str, str, str, str], ...
     ]
 
 
-def _transpose_skip(use: Use) -> str | None:
+def _transpose_skip(use: Use) -> Fault:
     skips = use.attrs["oob_mode"] is enums.oob_mode.skip
     return "oob_mode.skip and src has a static address" if skips and use.types["src"].indirect is None else None
 
@@ -455,13 +456,14 @@ class dma_transpose:
         source = "Trainium2 architecture guide, DMA transpose: 90 % of a copy from HBM, 50 % within SBUF"
         if use.arch.generation == 2:
             share, source = 0.5, "not published for NeuronCore-v2: 'low bandwidth'"
-        confidence = trust(use, v2="guess", v3="documented")
-        return replace(plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=confidence)
+        return replace(
+            plain, fixed_ns=plain.fixed_ns / share, source=source, confidence=trust(use, v2="guess", v3="documented")
+        )
 
     beta1 = Beta1(
         shape=lambda v: tuple(v["src"].shape[axis] for axis in _AXES.get(len(v["src"].shape), (1, 0))),
-        order=("src",),
-        without=("priority", "dge_mode", "oob_mode"),
+        order="src",
+        without="priority dge_mode oob_mode",
     )
 
 
@@ -472,7 +474,7 @@ def _given(use: Use) -> list[str]:
     return [name for name in _SOURCES if use.types[name] is not None]
 
 
-def _no_scales(use: Use) -> str | None:
+def _no_scales(use: Use) -> Fault:
     scales = use.attrs["scales"]
     if scales is None:
         return None
@@ -482,7 +484,7 @@ def _no_scales(use: Use) -> str | None:
     return f"scales has the entry {strange[0]}" if strange else None
 
 
-def _updates(use: Use) -> str | None:
+def _updates(use: Use) -> Fault:
     """Gathers and scatters read, add and write back: two sources, one of which is dst."""
     kinds = {name: view.indirect for name, view in use.types.items() if view is not None and view.indirect}
     if not kinds:
@@ -500,7 +502,7 @@ def _updates(use: Use) -> str | None:
     return None if use.attrs["unique_indices"] else "unique_indices=False"
 
 
-def _both_sides(use: Use) -> str | None:
+def _both_sides(use: Use) -> Fault:
     """A scatter adds a tile in SBUF to rows of HBM, a gather rows of HBM to a tile in SBUF: dst is one of srcs."""
     if all(view is None or view.indirect != "vector" for view in use.types.values()):
         return None

@@ -34,6 +34,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -53,9 +54,13 @@ def _ops(use: Use, *names: str) -> dict[str, AluOp]:
 def alu_ops(*names: str) -> Predicate:
     """Limit: the target has each named operator."""
 
-    def test(use: Use) -> str | None:
-        missing = (use.before(op.since, f"{name}=nl.{op.name} needs") for name, op in _ops(use, *names).items())
-        return next(filter(None, missing), None)
+    def test(use: Use) -> Fault:
+        return next(
+            filter(
+                None, (use.before(op.since, f"{name}=nl.{op.name} needs") for name, op in _ops(use, *names).items())
+            ),
+            None,
+        )
 
     exist = "exists" if len(names) == 1 else "exist"
     return Predicate(
@@ -71,7 +76,7 @@ def alu_ops(*names: str) -> Predicate:
 
 
 def _bitvec_integers(*names: str) -> Test:
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         ops = _ops(use, *names)
         bits = [name for name, op in ops.items() if op.category == "bitvec"]
         if not bits:
@@ -94,17 +99,17 @@ def _bitvec_integers(*names: str) -> Test:
 _ELSEWHERE = frozenset({"average", "bypass"})
 
 
-def _binary(use: Use) -> str | None:
+def _binary(use: Use) -> Fault:
     op = use.attrs["op"]
     return f"op=nl.{op.name} takes one input, tensor_tensor has two" if op.arity == 1 else _stage_operators(use, "op")
 
 
-def _stage_operators(use: Use, *names: str) -> str | None:
+def _stage_operators(use: Use, *names: str) -> Fault:
     found = [f"{name}=nl.{op.name}" for name, op in _ops(use, *names).items() if op.name in _ELSEWHERE]
     return f"{found[0]} is no operator of element-wise instructions" if found else None
 
 
-def two_inputs(use: Use, *names: str) -> str | None:
+def two_inputs(use: Use, *names: str) -> Fault:
     """Test that operators are arithmetic ones of two inputs."""
     for name, op in _ops(use, *names).items():
         if op.category == "bitvec" or op.arity == 1 or op.name in _ELSEWHERE:
@@ -198,13 +203,14 @@ class tensor_tensor:
             quick = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in _QUICK
             return engine_cost(use, n if mixed or (quick and are_dense(use, *use.types)) else 2 * n)
         if mixed:
-            source = f"{PROFILES_V3}: 604 ns for 512 float32"
-            return engine_cost(use, n, source=source, confidence=trust(use, v3="measured"))
+            return engine_cost(
+                use, n, source=f"{PROFILES_V3}: 604 ns for 512 float32", confidence=trust(use, v3="measured")
+            )
         # 256 elements a cycle are both inputs of one result a lane; 16-bit data doubles that.
         factor = 1 / use.arch.vector_fast_tensor_tensor if in_sbuf(use) and are_fast(use, *use.types) else 1.0
         return engine_cost(use, n * factor, source=ARCH_V3, confidence="inferred")
 
-    beta1 = Beta1(result=lambda v: (v["data1"].shape, None, SBUF), order=("data1", "data2", "op"))
+    beta1 = Beta1(result=lambda v: (v["data1"].shape, None, SBUF), order="data1 data2 op")
 
 
 # The operators for which bfloat16 tiles stream at one element a cycle on NeuronCore-v2, by the API documentation.
@@ -214,7 +220,7 @@ _QUICK = ("add", "multiply", "subtract")
 def operand_given(op: str, operand: str) -> Test:
     """Test that an operand is given with its operator, and only with one of two inputs."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         code: AluOp | None = use.attrs[op]
         value = use.value(operand)
         given = value is not None
@@ -229,7 +235,7 @@ def operand_given(op: str, operand: str) -> Test:
     return test
 
 
-def _stage_engines(use: Use) -> str | None:
+def _stage_engines(use: Use) -> Fault:
     names = tuple(op.name for op in _ops(use, "op0", "op1").values())
     if use.engine == "scalar":
         if problem := use.before(3, "the Scalar Engine has tensor_scalar from"):
@@ -247,7 +253,7 @@ _OF_GPSIMD = frozenset({"rsqrt", "power"})
 def unary_stage(remedy: str, refuses: str) -> Predicate:
     """Limit: square and relu are operators of the first stage from NeuronCore-v4."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         op = use.attrs["op0"]
         return use.before(4, f"op0=nl.{op.name} needs") if op and op.name in ("square", "relu") else None
 
@@ -263,7 +269,7 @@ def unary_stage(remedy: str, refuses: str) -> Predicate:
     )
 
 
-def _addresses(use: Use) -> str | None:
+def _addresses(use: Use) -> Fault:
     """Test 32-bit integer arithmetic throughout, which computes addresses and takes no gathered tile."""
     ops = _ops(use, "op0", "op1").values()
     whole = all(use.dtypes[name] in (INT32, UINT32) for name in ("dst", "data"))
@@ -273,7 +279,7 @@ def _addresses(use: Use) -> str | None:
     return f"{name} is gathered in 32-bit integer arithmetic" if name else None
 
 
-def _scalar_width(use: Use) -> str | None:
+def _scalar_width(use: Use) -> Fault:
     bits = any(op.category == "bitvec" for op in _ops(use, "op0", "op1").values())
     for name in ("operand0", "operand1"):
         dtype = use.dtypes[name]
@@ -404,7 +410,7 @@ class tensor_scalar:
         factor = copy_factor(use, "dst", "data")
         return engine_cost(use, n * factor, source=ARCH_V3 if factor < 1 else DOC_226)
 
-    beta1 = Beta1(order=("data", "op0", "operand0", "reverse0", "op1", "operand1", "reverse1"))
+    beta1 = Beta1(order="data op0 operand0 reverse0 op1 operand1 reverse1")
 
 
 def _one_width(*arrays: Any) -> tuple[Any, ...]:
@@ -429,7 +435,7 @@ def stage(source: Any, op: AluOp | None, other: Any, reverse: bool, out: Any) ->
     return op.apply(other, source, out) if reverse and op.arity == 2 else op.apply(source, other, out)
 
 
-def _both_given(use: Use) -> str | None:
+def _both_given(use: Use) -> Fault:
     for name in ("op0", "op1"):
         op: AluOp | None = use.attrs[name]
         if op is None:
@@ -510,4 +516,4 @@ class reciprocal:
         fact = use.arch.fact("reciprocal_cycles")
         return engine_cost(use, fact.value * free_size(use, "dst"), source=fact.source, confidence=fact.confidence)
 
-    beta1 = Beta1(order=("data",))
+    beta1 = Beta1(order="data")

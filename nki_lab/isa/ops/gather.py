@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.alu import Array
 from nki_lab.isa.dtype import F32, INT32, UINT16, UINT32
 from nki_lab.isa.ops.cycles import engine_cost, streaming
@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -37,7 +38,7 @@ KEEP: Final = 255
 _CORE: Final = 16  # partitions that one of the eight GpSimd cores reaches
 
 
-def _mask(use: Use) -> str | None:
+def _mask(use: Use) -> Fault:
     mask = use.attrs["shuffle_mask"]
     if len(mask) != 32:
         return f"shuffle_mask has {len(mask)} entries"
@@ -45,7 +46,7 @@ def _mask(use: Use) -> str | None:
     return f"shuffle_mask has the entry {strange[0]}" if strange else None
 
 
-def _quadrants(use: Use) -> str | None:
+def _quadrants(use: Use) -> Fault:
     views = {name: use.types[name] for name in ("dst", "src")}
     active = -(-max(view.shape[0] for view in views.values()) // 32) * 32
     starts = {32: (0, 32, 64, 96), 64: (0, 64)}.get(active, (0,))
@@ -116,7 +117,7 @@ class nc_stream_shuffle:
 
     cost = streaming("dst")
 
-    beta1 = Beta1(returns="", order=("src", "dst", "shuffle_mask"))
+    beta1 = Beta1(returns="", order="src dst shuffle_mask")
 
 
 def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
@@ -124,14 +125,12 @@ def _require_inside(indices: Array, size: int, operand: str, name: str) -> None:
     wrong = indices >= size
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise error_of(
-            diagnose(
-                "NKI310",
-                f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} elements",
-                operand=operand,
-                limit=f"0 <= index < {size}",
-                help="clip the indices, or correct what computes them",
-            )
+        raise coded_error(
+            "NKI310",
+            f"{name}: {operand}[{', '.join(map(str, at))}] is {int(indices[at])}, a row has {size} elements",
+            operand=operand,
+            limit=f"0 <= index < {size}",
+            help="clip the indices, or correct what computes them",
         )
 
 
@@ -177,14 +176,14 @@ class nc_n_gather:
     beta1 = Unmodelled("Beta 1 has no nc_n_gather")
 
 
-def _cores(use: Use) -> str | None:
+def _cores(use: Use) -> Fault:
     rows, indexed = use.types["src_buffer"].shape[0], use.types["index"].shape[0]
     if rows != indexed:
         return f"src_buffer has {rows} partitions and index has {indexed}"
     return partitions_of("src_buffer", _CORE)(use)
 
 
-def _elements(use: Use) -> str | None:
+def _elements(use: Use) -> Fault:
     each = use.attrs["num_elem_per_idx"]
     return None if each in (1, 2, 4, 8, 16, 32) else f"num_elem_per_idx is {each}"
 
@@ -195,7 +194,7 @@ def _valid(use: Use) -> int:
     return int(use.types["index"].free_size * _CORE if given is None else given)
 
 
-def _valid_count(use: Use) -> str | None:
+def _valid_count(use: Use) -> Fault:
     have = use.types["index"].free_size * _CORE
     valid = _valid(use)
     if not 0 < valid <= have:
@@ -203,7 +202,7 @@ def _valid_count(use: Use) -> str | None:
     return None if valid <= 4096 else f"a core gathers {valid} indices"
 
 
-def _gathered(use: Use) -> str | None:
+def _gathered(use: Use) -> Fault:
     dst, rows = use.types["dst"], use.types["src_buffer"].shape[0]
     if dst.shape[0] != rows:
         return f"dst has {dst.shape[0]} partitions and src_buffer has {rows}"
@@ -285,8 +284,9 @@ class local_gather:
         picked = groups[:, :valid].astype(np.int64)
         _require_inside(picked + (each - 1), size, "index", "local_gather")
         places = (picked[:, :, None] + np.arange(each)).reshape(rows // _CORE, -1)
-        taken = np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1)
-        np.copyto(out.dst, taken, casting="unsafe")
+        np.copyto(
+            out.dst, np.take_along_axis(ins.src_buffer, np.repeat(places, _CORE, axis=0), axis=1), casting="unsafe"
+        )
 
     def cost(use: Use) -> Cost:
         each, dtype = int(use.attrs["num_elem_per_idx"]), use.dtypes["src_buffer"]
@@ -295,10 +295,10 @@ class local_gather:
         # The published formula divides by this rate; fewer elements an index then cost less, which cannot be meant.
         return engine_cost(use, _valid(use) * each * rate, confidence="inferred")
 
-    beta1 = Beta1(shape=_beta1_shape, order=("src_buffer", "index", "num_elem_per_idx", "num_valid_indices"))
+    beta1 = Beta1(shape=_beta1_shape, order="src_buffer index num_elem_per_idx num_valid_indices")
 
 
-def _whole_numbers(use: Use) -> str | None:
+def _whole_numbers(use: Use) -> Fault:
     for name in ("index_offset", "padding_val"):
         value = use.attrs[name]
         if value != int(value) or not -(2**31) <= value < 2**31:
@@ -344,8 +344,7 @@ class nonzero_with_count:
     merges = True
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        first = -use.types["src"].start_partition % _CORE
-        for row in range(first, ins.src.shape[0], _CORE):
+        for row in range(-use.types["src"].start_partition % _CORE, ins.src.shape[0], _CORE):
             found = np.flatnonzero(ins.src[row] != 0)
             out.dst[row] = use.attrs["padding_val"]
             out.dst[row, : len(found)] = found + use.attrs["index_offset"]

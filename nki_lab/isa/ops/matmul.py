@@ -26,6 +26,7 @@ from nki_lab.isa.spec import (
     Contraction,
     Cost,
     EngineState,
+    Fault,
     Implicit,
     Predicate,
     Use,
@@ -56,14 +57,14 @@ def _double_row(use: Use) -> bool:
     return use.attrs["perf_mode"] is matmul_perf_mode.double_row
 
 
-def _same_width_class(use: Use) -> str | None:
+def _same_width_class(use: Use) -> Fault:
     a, b = use.dtypes["stationary"], use.dtypes["moving"]
     if a is None or b is None or (a in _WIDE) == (b in _WIDE):
         return None
     return f"stationary is {a.name} and moving is {b.name}: a 32-bit operand needs a 32-bit partner"
 
 
-def _fp8_kinds(use: Use) -> str | None:
+def _fp8_kinds(use: Use) -> Fault:
     kinds = {use.dtypes["stationary"], use.dtypes["moving"]}
     if FP8_E4M3FN in kinds and (problem := use.before(4, "float8_e4m3fn operands need")):
         return problem
@@ -72,7 +73,7 @@ def _fp8_kinds(use: Use) -> str | None:
     return None
 
 
-def _result_dtype(use: Use) -> str | None:
+def _result_dtype(use: Use) -> Fault:
     dst = use.dtypes["dst"]
     allowed = (F32, BF16) if use.arch.generation >= 4 else (F32,)
     if use.attrs["is_transpose"] or dst in allowed:
@@ -81,7 +82,7 @@ def _result_dtype(use: Use) -> str | None:
     return f"dst is {dst}, the tensor engine of {use.arch.name} accumulates into {names}"
 
 
-def _inside_bank(use: Use) -> str | None:
+def _inside_bank(use: Use) -> Fault:
     view, size = use.types["dst"], use.arch.psum_bank_bytes
     end = view.bank_offset + view.span_bytes
     if use.arch.generation >= 4 or end <= size:
@@ -89,14 +90,14 @@ def _inside_bank(use: Use) -> str | None:
     return f"dst covers bytes {view.bank_offset}..{end} of its PSUM bank, a bank has {size} bytes per partition"
 
 
-def _tiling_pair(use: Use) -> str | None:
+def _tiling_pair(use: Use) -> Fault:
     given = [name for name in ("tile_position", "tile_size") if use.attrs[name]]
     if len(given) != 1:
         return None
     return f"{given[0]} is given without {'tile_size' if given[0] == 'tile_position' else 'tile_position'}"
 
 
-def _tiling(use: Use) -> str | None:
+def _tiling(use: Use) -> Fault:
     if not (use.attrs["tile_size"] and use.attrs["tile_position"]):
         return None
     rows, columns = use.attrs["tile_size"]
@@ -117,7 +118,7 @@ def _is_plain(use: Use) -> bool:
     return not use.attrs["is_transpose"] and use.attrs["perf_mode"] is matmul_perf_mode.none
 
 
-def _double_row_rules(use: Use) -> str | None:
+def _double_row_rules(use: Use) -> Fault:
     if not _double_row(use):
         return None
     if problem := use.before(3, "double_row needs"):
@@ -136,7 +137,7 @@ def _double_row_rules(use: Use) -> str | None:
     return None
 
 
-def _picks(use: Use) -> str | None:
+def _picks(use: Use) -> Fault:
     """Test the modes that exclude tensor indirection."""
     gathered = [name for name, view in use.types.items() if view is not None and view.indirect == "gather"]
     if not gathered:
@@ -156,7 +157,7 @@ def _dims(use: Use) -> dict[str, int]:
 
 
 def _most_columns(operand: str, letter: str, most: Callable[[Use], int]) -> Test:
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         columns = _dims(use)[letter]
         if columns <= most(use):
             return None
@@ -172,7 +173,7 @@ def _moving_fmax(use: Use) -> int:
     return use.arch.matmul_dst_bytes // (dst.nbytes if dst else 4)
 
 
-def _result_shape(use: Use) -> str | None:
+def _result_shape(use: Use) -> Fault:
     dst, (rows, columns) = use.types["dst"], _dims(use).values()
     if (rows, columns) == (dst.shape[0], dst.free_size):
         return None
@@ -365,16 +366,19 @@ class nc_matmul:
             np.matmul(stationary.T, moving, out=out.dst)
             return
         product = stationary.T @ moving
-        former = out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0))
-        np.add(former, product, out=out.dst)
+        np.add(
+            out.dst if state.add is True else np.where(state.add.reshape(product.shape), out.dst, np.float32(0)),
+            product,
+            out=out.dst,
+        )
 
     def cost(use: Use) -> Cost:
         return _array_cost(use, use.dtypes["moving"], transposes=use.attrs["is_transpose"], **_dims(use))
 
     beta1 = Beta1(
         result=lambda v: ((_columns(v, "stationary"), _columns(v, "moving")), F32, PSUM),
-        order=("stationary", "moving"),
-        without=("accumulate",),
+        order="stationary moving",
+        without="accumulate",
     )
 
 
@@ -412,7 +416,7 @@ def _transpose_engine(use: Use) -> str:
     return "tensor" if use.space("dst") == PSUM and use.space("data") == SBUF else "vector"
 
 
-def _transpose_size(use: Use) -> str | None:
+def _transpose_size(use: Use) -> Fault:
     most = 128 if use.engine == "tensor" else 32
     if use.dims["P"] <= most and use.dims["F"] <= most:
         return None
@@ -480,8 +484,7 @@ class nc_transpose:
         if use.engine == "tensor" and use.arch.generation == 2 and kind is not None and kind.is_float:
             flat = np.asarray(ins.data, np.float32)
             if not np.isfinite(flat).all():
-                product = flat.T @ np.eye(flat.shape[0], dtype=np.float32)
-                np.copyto(out.dst, product, casting="unsafe")
+                np.copyto(out.dst, flat.T @ np.eye(flat.shape[0], dtype=np.float32), casting="unsafe")
                 return
         np.copyto(out.dst, ins.data.T)
 
@@ -496,5 +499,5 @@ class nc_transpose:
             v["data"].dtype,
             SBUF if getattr(v.get("engine"), "name", "") == "vector" else PSUM,
         ),
-        order=("data",),
+        order="data",
     )

@@ -35,6 +35,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Fill,
     Predicate,
     Register,
@@ -47,11 +48,7 @@ from nki_lab.isa.spec import (
 )
 
 
-def _scalar_engine(use: Use) -> str | None:
-    return use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None
-
-
-def _picks(use: Use) -> str | None:
+def _picks(use: Use) -> Fault:
     if use.engine != "gpsimd":
         return None
     name = next((name for name, view in use.types.items() if view is not None and view.indirect == "gather"), "")
@@ -69,7 +66,7 @@ class tensor_copy:
     scalar_engine = Predicate(
         "NKI221",
         "engine=scalar from NeuronCore-v3",
-        _scalar_engine,
+        lambda use: use.before(3, "the Scalar Engine has tensor_copy from") if use.engine == "scalar" else None,
         operand="engine",
         help="use nisa.activation(op=nl.copy) there",
         target="trn1",
@@ -111,17 +108,20 @@ class tensor_copy:
         if factor < 1:
             return engine_cost(use, n * factor, source=ARCH_V3)
         if use.arch.generation >= 3 and in_sbuf(use) and are_dense(use, "dst", "src"):
-            source = f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table"
-            cycles = n / use.arch.vector_fp32_copy
-            return engine_cost(use, cycles, source=source, confidence=trust(use, v3="measured"))
+            return engine_cost(
+                use,
+                n / use.arch.vector_fp32_copy,
+                source=f"{PROFILES_V3}: 343 ns for 512 float32; other dtypes than 16-bit floats by the width table",
+                confidence=trust(use, v3="measured"),
+            )
         if use.arch.generation == 3:
             return engine_cost(use, n, source=f"{PROFILES_V3}: PSUM to SBUF", confidence="measured")
         return engine_cost(use, n)
 
-    beta1 = Beta1(order=("src",))
+    beta1 = Beta1(order="src")
 
 
-def _value_kind(use: Use) -> str | None:
+def _value_kind(use: Use) -> Fault:
     dtype, value = use.dtypes["dst"], use.attrs["value"]
     if dtype is None:
         return None
@@ -196,18 +196,17 @@ class memset:
 
     def cost(use: Use) -> Cost:
         n = free_size(use, "dst")
-        half = use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)
-        return engine_cost(use, n / 2 if half else n)
+        return engine_cost(use, n / 2 if (use.attrs["value"] == 0 and use.dtypes["dst"] in (BF16, F16)) else n)
 
     beta1 = Beta1(
         result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
-        order=("shape", "value", "dtype"),
+        order="shape value dtype",
         forms={"shape": "shape"},
         adapt=_plain_number,
     )
 
 
-def _counts(use: Use) -> str | None:
+def _counts(use: Use) -> Fault:
     """Test that a pattern has 1 to 4 entries and as many elements as a partition of dst."""
     pattern = use.attrs["pattern"]
     if not 1 <= len(pattern) <= 4:
@@ -217,7 +216,7 @@ def _counts(use: Use) -> str | None:
     return None if count == free else f"pattern counts {count} elements, dst has {free} per partition"
 
 
-def _affine_int32(use: Use) -> str | None:
+def _affine_int32(use: Use) -> Fault:
     """Test that the numbers of an affine function are int32; a register's content is not known."""
     numbers = [step for step, _ in use.attrs["pattern"]] + [use.attrs["channel_multiplier"], use.attrs["offset"]]
     for number in numbers:
@@ -237,8 +236,9 @@ def affine_values(out: Arrays, use: Use, state: EngineState) -> Array:
     for step, num in attrs["pattern"]:
         values = (values[:, None] + step * np.arange(num, dtype=np.int64)).reshape(-1)
     lanes = attrs["channel_multiplier"] * np.arange(out.dst.shape[0], dtype=np.int64)
-    first = integer_of(state.values, attrs["offset"], f"{use.name}'s offset")
-    affine: Array = (first + lanes[:, None] + values[None, :]).astype(np.int32)
+    affine: Array = (
+        integer_of(state.values, attrs["offset"], f"{use.name}'s offset") + lanes[:, None] + values[None, :]
+    ).astype(np.int32)
     return affine
 
 
@@ -314,7 +314,7 @@ class iota:
 
     beta1 = Beta1(
         result=lambda v: (tuple(v["shape"]), v["dtype"], SBUF),
-        order=("expr", "dtype"),
+        order="expr dtype",
         forms={"expr": "index"},
-        without=("pattern", "offset", "channel_multiplier"),
+        without="pattern offset channel_multiplier",
     )

@@ -39,6 +39,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -92,7 +93,7 @@ def _factors(scales: Array, rows: int) -> Array:
 def _reaches(data: str, scale: str, remedy: str, *, columns: int) -> Predicate:
     """Limit: a scale tile has the rows of all partitions of its data, which are 128 in the example."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         rows, have = use.types[data].shape[0], use.types[scale].shape[0]
         need = scale_row(rows - 1) + 1
         if have >= need:
@@ -110,7 +111,7 @@ def _reaches(data: str, scale: str, remedy: str, *, columns: int) -> Predicate:
     )
 
 
-def _four_to_one(use: Use) -> str | None:
+def _four_to_one(use: Use) -> Fault:
     src, dst, scale = (use.types[name].free_size for name in ("src", "dst", "dst_scale"))
     if src % 4:
         return f"src has {src} elements per partition"
@@ -202,11 +203,7 @@ def _scale_rows(data: str) -> Callable[[Use], Array]:
     return lambda use: np.unique(scale_row(np.arange(use.types[data].shape[0])))
 
 
-def _even(use: Use) -> str | None:
-    return None if use.dims["M"] % 2 == 0 else f"stationary has {use.dims['M']} columns"
-
-
-def _tile(use: Use) -> str | None:
+def _tile(use: Use) -> Fault:
     position, size = use.attrs["tile_position"], use.attrs["tile_size"]
     if bool(position) != bool(size):
         return "tile_position and tile_size come together"
@@ -220,7 +217,7 @@ def _tile(use: Use) -> str | None:
     return None if use.dims["K"] <= rows else f"{use.dims['K']} contraction rows do not fit a tile of {rows}"
 
 
-def _picks(use: Use) -> str | None:
+def _picks(use: Use) -> Fault:
     """Test that a gathered operand and its scales are gathered by one index, on the whole array."""
     for name in ("stationary", "moving"):
         data, scale = use.types[name], use.types[f"{name}_scale"]
@@ -286,7 +283,7 @@ class nc_matmul_mx:
     even = Predicate(
         "NKI212",
         "M is even",
-        _even,
+        lambda use: f"stationary has {use.dims['M']} columns" if use.dims["M"] % 2 else None,
         operand="stationary",
         help="pad stationary by a column",
         accepts={"dst": "psum bfloat16 64x512"},

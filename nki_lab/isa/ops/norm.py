@@ -15,6 +15,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -59,10 +60,10 @@ class bn_stats:
 
     cost = streaming("data")
 
-    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 6), order="data")
 
 
-def _triples(use: Use) -> str | None:
+def _triples(use: Use) -> Fault:
     size = use.types["data"].free_size
     return None if size % 3 == 0 else f"data has {size} elements in each partition"
 
@@ -102,4 +103,4 @@ class bn_aggr:
     def cost(use: Use) -> Cost:
         return engine_cost(use, 13 * free_size(use, "data") / 3)
 
-    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 2), order=("data",))
+    beta1 = Beta1(shape=lambda v: (v["data"].shape[0], 2), order="data")

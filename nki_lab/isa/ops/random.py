@@ -42,6 +42,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -70,8 +71,7 @@ def seeded(seed: int, lanes: int, engine: str) -> Words:
     splitmix64's number k after the seed.
     """
     count = STREAMS[engine] * WORDS
-    place = np.arange(1, lanes * count + 1, dtype=np.uint64)
-    z = np.uint64(seed) + place * np.uint64(_GOLDEN)
+    z = np.uint64(seed) + np.arange(1, lanes * count + 1, dtype=np.uint64) * np.uint64(_GOLDEN)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
@@ -130,7 +130,7 @@ def _uniform(bits: Words) -> NDArray[np.float32]:
 def _from(generation: int, engine: enums.engine, what: str, remedy: str, **refuses: str) -> Predicate:
     """Limit: an engine does `what` from a generation on; the other one always does."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         return use.before(generation, f"{what} from") if use.attrs["engine"] is engine else None
 
     other = enums.engine.gpsimd if engine is enums.engine.vector else enums.engine.vector
@@ -171,7 +171,7 @@ class rng:
     beta1 = Unmodelled("Beta 1 has no rng")
 
 
-def _range(use: Use) -> str | None:
+def _range(use: Use) -> Fault:
     low, high = use.attrs["min"], use.attrs["max"]
     if use.types["min"] is not None or use.types["max"] is not None or low < high:
         return None
@@ -195,8 +195,7 @@ class rand2:
     example = {"dst": "sbuf float32 128x64", "min": 0.0, "max": 1.0}
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        out.dst[...] = (ins.max - ins.min) * u + ins.min
+        out.dst[...] = (ins.max - ins.min) * _uniform(_bits(state, use)).reshape(out.dst.shape) + ins.min
 
     cost = streaming(
         "dst", 1 / STREAMS["vector"], source="Trainium3 architecture guide: four numbers a cycle in each lane"
@@ -205,7 +204,7 @@ class rand2:
     beta1 = Unmodelled("Beta 1 has no rand2")
 
 
-def _probability(use: Use) -> str | None:
+def _probability(use: Use) -> Fault:
     data, prob = use.types["data"].dtype, use.dtypes["prob"]
     return None if prob in (None, F32) or data.is_float else f"data is {data} and prob is {prob}"
 
@@ -251,12 +250,14 @@ class dropout:
     exact = True
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        u = _uniform(_bits(state, use)).reshape(out.dst.shape)
-        np.copyto(out.dst, np.where(u < ins.prob, ins.data.dtype.type(0), ins.data))
+        np.copyto(
+            out.dst,
+            np.where(_uniform(_bits(state, use)).reshape(out.dst.shape) < ins.prob, ins.data.dtype.type(0), ins.data),
+        )
 
     cost = streaming("data")
 
-    beta1 = Beta1(order=("data", "prob"))
+    beta1 = Beta1(order="data prob")
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.set_rng_seed")
@@ -280,7 +281,7 @@ class set_rng_seed:
 def _state_size(operand: str, remedy: str) -> tuple[Predicate, Predicate]:
     """Limits: a state has the words of the engine's lanes, and that of the Vector Engine is accessible."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         shape, words = tuple(use.types[operand].shape), STREAMS[use.engine] * WORDS
         if shape[1:] == (words,):
             return None

@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     Values,
@@ -41,7 +42,7 @@ def _axes_of(axis: int | tuple[int, ...] | list[int], rank: int) -> tuple[int, .
     return tuple(sorted(a + rank if a < 0 else a for a in given))
 
 
-def _axes(use: Use) -> str | None:
+def _axes(use: Use) -> Fault:
     shape = use.types["data"].shape
     rank = len(shape)
     axes = _axes_of(use.attrs["axis"], rank)
@@ -59,13 +60,13 @@ def _kept(use: Use) -> tuple[int, ...]:
     return tuple(shape[: _axes_of(use.attrs["axis"], len(shape))[0]])
 
 
-def _reduction(use: Use) -> str | None:
+def _reduction(use: Use) -> Fault:
     op = use.attrs["op"]
     # nl.average belongs to tensor_partition_reduce.
     return None if op.reduction and op.name != "average" else f"op=nl.{op.name} is not a reduction operator"
 
 
-def _result_size(use: Use) -> str | None:
+def _result_size(use: Use) -> Fault:
     if _axes(use):
         return None
     kept, dst = int(np.prod(_kept(use)[1:], dtype=int)), use.types["dst"]
@@ -80,7 +81,7 @@ def _result_size(use: Use) -> str | None:
 def _integers(text: str, result: str) -> Predicate:
     """Limit: bit operators work on integers; `result` is a dst of the example in int32."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         if use.attrs["op"].category != "bitvec":
             return None
         for name, dtype in use.dtypes.items():
@@ -165,8 +166,11 @@ class tensor_reduce:
         axes = tuple(range(out.dst.ndim, ins.data.ndim))
         if out.dst.dtype.kind != "f" and ins.data.dtype != out.dst.dtype:
             # guess: a bit reduction works at the width of data; dst takes its low bits, or zeros in front.
-            result = np.empty(out.dst.shape, ins.data.dtype)
-            np.copyto(out.dst, use.attrs["op"].reduce(ins.data, axes, result), casting="unsafe")
+            np.copyto(
+                out.dst,
+                use.attrs["op"].reduce(ins.data, axes, np.empty(out.dst.shape, ins.data.dtype)),
+                casting="unsafe",
+            )
             return
         use.attrs["op"].reduce(ins.data, axes, out.dst)
         if use.attrs["negate"]:
@@ -177,20 +181,16 @@ class tensor_reduce:
         fast = all(d is BF16 for d in use.dtypes.values()) and use.attrs["op"].name in ("add", "maximum")
         return engine_cost(use, n / 2 if fast else n)
 
-    beta1 = Beta1(shape=_beta1_shape, order=("op", "data", "axis"))
+    beta1 = Beta1(shape=_beta1_shape, order="op data axis")
 
 
 _FOLDS = ("add", "multiply", "maximum", "minimum")
 
 
-def _no_bits(use: Use) -> str | None:
+def _no_bits(use: Use) -> Fault:
     op: AluOp | None = use.attrs["op0"]
     bits = op is not None and (op.category == "bitvec" or op.name in ("average", "bypass"))
     return f"op0=nl.{op} is no arithmetic operator" if bits else None
-
-
-def _forward(use: Use) -> str | None:
-    return "reverse0=True" if use.attrs["reverse0"] else None
 
 
 @instruction(engine="vector", see="NKI API, nki.isa.tensor_scalar_reduce")
@@ -247,7 +247,7 @@ class tensor_scalar_reduce:
     forward = Predicate(
         "NKI221",
         "reverse0 is not supported yet",
-        _forward,
+        lambda use: "reverse0=True" if use.attrs["reverse0"] else None,
         operand="reverse0",
         help="use nisa.tensor_scalar with reverse0 and nisa.tensor_reduce",
         accepts={"reverse0": False},
@@ -281,7 +281,7 @@ class tensor_scalar_reduce:
         least = use.arch.min_initiation_interval
         return engine_cost(use, max(free_size(use, "dst"), least) + least)
 
-    beta1 = Beta1(without=("reduce_cmd", "reduce_init", "reduce_res_negate"))
+    beta1 = Beta1(without="reduce_cmd reduce_init reduce_res_negate")
 
 
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
@@ -326,7 +326,11 @@ class tensor_partition_reduce:
         np.copyto(out.dst[0], result, casting="unsafe")
 
     def cost(use: Use) -> Cost:
-        cycles = use.types["data"].shape[0] * free_size(use, "data")
-        return engine_cost(use, cycles, source="not published, 'very slow': one element a cycle", confidence="guess")
+        return engine_cost(
+            use,
+            use.types["data"].shape[0] * free_size(use, "data"),
+            source="not published, 'very slow': one element a cycle",
+            confidence="guess",
+        )
 
-    beta1 = Beta1(shape=lambda v: (1, *v["data"].shape[1:]), order=("op", "data"))
+    beta1 = Beta1(shape=lambda v: (1, *v["data"].shape[1:]), order="op data")

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.diagnostic import diagnose, error_of
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import F32, INT8, INT16, INT32, UINT8, UINT16, UINT32
 from nki_lab.isa.spec import (
     HBM,
@@ -23,6 +23,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Register,
     RegisterValues,
@@ -53,13 +54,11 @@ def value_of(values: Mapping[int, int | float], source: Register | int) -> int |
         return source
     value = values.get(source.number)
     if value is None:
-        raise error_of(
-            diagnose(
-                "NKI301",
-                f"register {source!r} is read and nothing has written it",
-                limit="a register is undefined until register_alloc(value), register_move or register_load writes it",
-                help="allocate it with its first value: nisa.register_alloc(0)",
-            )
+        raise coded_error(
+            "NKI301",
+            f"register {source!r} is read and nothing has written it",
+            limit="a register is undefined until register_alloc(value), register_move or register_load writes it",
+            help="allocate it with its first value: nisa.register_alloc(0)",
         )
     return value
 
@@ -69,24 +68,21 @@ def integer_of(values: Mapping[int, int | float], source: Register | int, what: 
     value = value_of(values, source)
     if isinstance(value, int):
         return value
-    raise error_of(
-        diagnose(
-            "NKI319",
-            f"{what} is register {source!r}, which holds {value} as float32",
-            limit="loop bounds and addresses are integers: a float32 in a register is its bits",
-            help="convert it on the chip first: nisa.tensor_copy into an int32 tile, then register_load that",
-        )
+    raise coded_error(
+        "NKI319",
+        f"{what} is register {source!r}, which holds {value} as float32",
+        limit="loop bounds and addresses are integers: a float32 in a register is its bits",
+        help="convert it on the chip first: nisa.tensor_copy into an int32 tile, then register_load that",
     )
 
 
 def _cost(use: Use) -> Cost:
     """Return the same time for all; guess for tensors: as long as other register instructions, wherever they are."""
     cycles = _NANOSECONDS * use.arch.ghz("sync")
-    confidence = "guess" if use.types else "inferred"
-    return Cost(interval=cycles, latency=cycles, source=_BARS, confidence=confidence)
+    return Cost(interval=cycles, latency=cycles, source=_BARS, confidence="guess" if use.types else "inferred")
 
 
-def _fits(use: Use) -> str | None:
+def _fits(use: Use) -> Fault:
     value = use.attrs["src"]
     if isinstance(value, Register) or -(2**31) <= value < 2**32:
         return None

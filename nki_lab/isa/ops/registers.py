@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from nki_lab.isa.enums import reduce_cmd
-from nki_lab.isa.spec import Arrays, Predicate, Use
+from nki_lab.isa.spec import Arrays, Fault, Predicate, Use
 
 Lanes = NDArray[np.float32]
 Number = TypeVar("Number", bound=np.generic)
@@ -18,7 +18,7 @@ Number = TypeVar("Number", bound=np.generic)
 def commanded(*names: str, refuses: Mapping[str, Any] | None = None) -> Predicate:
     """Limit: `reduce_cmd` is one of some commands; `refuses` are other arguments of the refused case."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         command = use.attrs["reduce_cmd"]
         return None if command.name in names else f"reduce_cmd.{command.name} is not a command of {use.name}"
 
@@ -42,7 +42,7 @@ def commands_registers(use: Use) -> bool:
 def initial_given(operand: str, neutral: float | None = None) -> Predicate:
     """Limit: a start value is given with load_reduce and only then; `neutral` is the number without effect."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         given = use.value(operand) not in (None, neutral)
         loads = use.attrs["reduce_cmd"] is reduce_cmd.load_reduce
         if given and not loads:

@@ -21,6 +21,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -100,19 +101,20 @@ class tensor_tensor_scan:
         start = np.empty(len(out.dst), np.float32)
         start[...] = np.reshape(ins.initial, -1)
         result = np.empty(left.shape, np.float32)
-        reverse = (bool(attrs["reverse0"]), bool(attrs["reverse1"]))
-        _scan(attrs["op0"], attrs["op1"], left, right, start, reverse, result)
+        _scan(
+            attrs["op0"], attrs["op1"], left, right, start, (bool(attrs["reverse0"]), bool(attrs["reverse1"])), result
+        )
         out.dst[...] = result.T.reshape(out.dst.shape)
 
     cost = streaming("dst", 2)
 
-    beta1 = Beta1(order=("data0", "data1", "initial", "op0", "op1", "reverse0", "reverse1"))
+    beta1 = Beta1(order="data0 data1 initial op0 op1 reverse0 reverse1")
 
 
 _RUNNING = ("add", "subtract", "multiply", "maximum", "minimum")
 
 
-def _not_wide(use: Use) -> str | None:
+def _not_wide(use: Use) -> Fault:
     wide = next((name for name in ("dst", "src") if use.dtypes[name] in (INT32, UINT32)), None)
     return wide and f"{wide} is {use.dtypes[wide]}"
 

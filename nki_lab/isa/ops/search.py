@@ -20,6 +20,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Beta1,
     EngineState,
+    Fault,
     Limit,
     Predicate,
     Use,
@@ -37,11 +38,11 @@ _ABSENT: Final = 2**32
 def _searched(operand: str) -> tuple[Predicate, Predicate]:
     """Limits: a row has at least 8 elements, and a tile up to 3 dimensions."""
 
-    def short(use: Use) -> str | None:
+    def short(use: Use) -> Fault:
         size = use.types[operand].free_size
         return None if size >= 8 else f"{operand} has {size} elements in each partition"
 
-    def rank(use: Use) -> str | None:
+    def rank(use: Use) -> Fault:
         dimensions = len(use.types[operand].shape)
         return None if dimensions <= 3 else f"{operand} has {dimensions} dimensions, {use.name} takes 3"
 

@@ -25,6 +25,7 @@ from nki_lab.isa.spec import (
     Beta1,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Use,
     arg,
@@ -44,12 +45,12 @@ _RANGE_OPS: Final = ("equal", "less", "less_equal", "greater", "greater_equal")
 _COMPARISONS: Final = (*_RANGE_OPS, "not_equal")
 
 
-def _false_value(use: Use) -> str | None:
+def _false_value(use: Use) -> Fault:
     value = float(use.attrs["on_false_value"])
     return None if np.float32(value) == _LOWEST else f"on_false_value is {value}"
 
 
-def _range(use: Use) -> str | None:
+def _range(use: Use) -> Fault:
     start = use.attrs["range_start"]
     if start != start // 1:
         return f"range_start is {start}"
@@ -154,8 +155,7 @@ class range_select:
                 np.broadcast_to(index, result.shape), getattr(ins, f"bound{number}"), result
             )
             passes &= result != 0
-        chosen = np.where(passes, ins.on_true_tile, _LOWEST)
-        _select_max(out, chosen, use, state, "on_true_tile")
+        _select_max(out, np.where(passes, ins.on_true_tile, _LOWEST), use, state, "on_true_tile")
 
     cost = streaming("dst")
 
@@ -196,15 +196,20 @@ class select_reduce:
     keeps_state = commands_registers
 
     def numerics(out: Arrays, ins: Arrays, use: Use, state: EngineState) -> None:
-        mask = (ins.predicate != 0) != use.attrs["reverse_pred"]
-        _select_max(out, np.where(mask, ins.on_true, ins.on_false), use, state, "on_true")
+        _select_max(
+            out,
+            np.where((ins.predicate != 0) != use.attrs["reverse_pred"], ins.on_true, ins.on_false),
+            use,
+            state,
+            "on_true",
+        )
 
     cost = streaming("dst", source="not published: as range_select", confidence="inferred")
 
     beta1 = Beta1(returns="")
 
 
-def _float32(use: Use) -> str | None:
+def _float32(use: Use) -> Fault:
     value = use.attrs["on_false_value"]
     with np.errstate(over="ignore"):
         fits = not math.isfinite(value) or np.isfinite(np.float32(value))
@@ -273,13 +278,13 @@ class affine_select:
     cost = streaming("dst")
 
     beta1 = Beta1(
-        order=("pred", "on_true_tile", "on_false_value"),
+        order="pred on_true_tile on_false_value",
         forms={"pred": "comparison"},
-        without=("pattern", "channel_multiplier", "cmp_op", "offset"),
+        without="pattern channel_multiplier cmp_op offset",
     )
 
 
-def _number_kind(use: Use) -> str | None:
+def _number_kind(use: Use) -> Fault:
     dst = use.types["dst"].dtype
     number = use.types["src"] is None and dst.kind == "packed"
     return f"src is the number {use.attrs['src']} and dst is packed {dst}" if number else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nki_lab.isa.spec import PSUM, Predicate, Use
+from nki_lab.isa.spec import PSUM, Fault, Predicate, Use
 
-Test = Callable[[Use], str | None]
+Test = Callable[[Use], Fault]
 
 
 def by_partition(use: Use) -> Mapping[str, tuple[int, ...]]:
@@ -27,7 +27,7 @@ def native_or_float32(dst: str, src: str) -> Callable[[Use], str]:
 def one_dtype(dst: str, src: str) -> Test:
     """Test that two operands have one dtype; a number in place of one has any."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         into, of = use.dtypes[dst], use.dtypes[src]
         if into is None or of is None or into is of:
             return None
@@ -51,7 +51,7 @@ def same_dtype(dst: str, src: str, refuses: str) -> Predicate:
 def sizes(left: str, right: str, expected: Callable[[int], int] = int) -> Test:
     """Test that an operand has as many elements per partition as `expected` of those of another."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         have, other = use.types[left].free_size, use.types[right].free_size
         if have == expected(other):
             return None
@@ -63,7 +63,7 @@ def sizes(left: str, right: str, expected: Callable[[int], int] = int) -> Test:
 def only(name: str, *allowed: str, why: str = "") -> Test:
     """Test that an operator is one of some; None counts as the operator "None"."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         op = use.attrs[name]
         if op is None:
             return None if "None" in allowed else f"{name} is None"
@@ -75,7 +75,7 @@ def only(name: str, *allowed: str, why: str = "") -> Test:
 def partitions_of(operand: str, unit: int, verb: str = "has") -> Test:
     """Test that an operand has a multiple of `unit` partitions."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         rows = use.types[operand].shape[0]
         return None if rows % unit == 0 or rows > use.arch.pmax else f"{operand} {verb} {rows} partitions"
 
@@ -85,7 +85,7 @@ def partitions_of(operand: str, unit: int, verb: str = "has") -> Test:
 def one_in_sbuf(first: str, second: str, dtype: str = "float32") -> Predicate:
     """Limit: not both operands are in PSUM. The second is a tile of `dtype` in the instruction's example."""
 
-    def test(use: Use) -> str | None:
+    def test(use: Use) -> Fault:
         if use.space(first) == PSUM and use.space(second) == PSUM:
             return f"{first} and {second} are both in PSUM, the engine reads one of them from there"
         return None

@@ -20,6 +20,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Route,
     Synchronization,
@@ -39,12 +40,12 @@ elements (NKI API, nki.isa.sendrecv)."""
 _DMA = enums.dma_engine
 
 
-def _one_shape(use: Use) -> str | None:
+def _one_shape(use: Use) -> Fault:
     dst, src = tuple(use.types["dst"].shape), tuple(use.types["src"].shape)
     return None if dst == src else f"src is {src} and dst is {dst}"
 
 
-def _small(use: Use) -> str | None:
+def _small(use: Use) -> Fault:
     view = use.types["src"]
     if use.attrs["dma_engine"] is not _DMA.gpsimd_dma or view.free_size <= ELEMENTS:
         return None
@@ -136,7 +137,7 @@ class sendrecv:
     beta1 = Unmodelled("Beta 1 has no sendrecv")
 
 
-def _both(use: Use) -> str | None:
+def _both(use: Use) -> Fault:
     cores = use.attrs["cores"]
     return None if cores in ((0, 1), (0,)) else f"cores is {cores}"
 

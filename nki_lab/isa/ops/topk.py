@@ -17,6 +17,7 @@ from nki_lab.isa.spec import (
     Arrays,
     Cost,
     EngineState,
+    Fault,
     Predicate,
     Unmodelled,
     Use,
@@ -30,17 +31,17 @@ LANES: Final = 16
 """Partitions of one GpSimd core, over which a snake winds (NKI API, nki.isa.topk)."""
 
 
-def _snake(use: Use) -> str | None:
+def _snake(use: Use) -> Fault:
     n = use.attrs["n"]
     return f"n is {n}" if n != n // 1 or not 8 <= n < 2**16 else None
 
 
-def _fits(use: Use) -> str | None:
+def _fits(use: Use) -> Fault:
     columns, n = use.types["src"].free_size, use.attrs["n"]
     return None if columns * LANES >= n else f"n is {n}, src holds {LANES} x {columns} elements"
 
 
-def _found(use: Use) -> str | None:
+def _found(use: Use) -> Fault:
     size, n = use.types["val_dst"].free_size, use.attrs["n"]
     return None if size <= min(n, 2**15 - 1) else f"val_dst has {size} elements in each partition, n is {n}"
 
@@ -116,7 +117,8 @@ class topk:
         out.idx_dst[...] = np.repeat(order, LANES, axis=0)
 
     def cost(use: Use) -> Cost:
-        cycles = 4 * use.attrs["n"] + use.types["val_dst"].free_size
-        return engine_cost(use, cycles, source="NKI API, nki.isa.topk: 4 n + K cycles")
+        return engine_cost(
+            use, 4 * use.attrs["n"] + use.types["val_dst"].free_size, source="NKI API, nki.isa.topk: 4 n + K cycles"
+        )
 
     beta1 = Unmodelled("Beta 1 has no topk")

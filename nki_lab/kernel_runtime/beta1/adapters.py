@@ -36,8 +36,11 @@ def adapt(instruction: Instruction, spelling: Beta1, values: dict[str, Any]) -> 
 
 def _affine(index: Index, shape: tuple[int, ...]) -> dict[str, Any]:
     """The coefficients of an index expression as the instructions take them."""
-    pattern = tuple(zip(index.steps[1:], shape[1:], strict=True))
-    return {"offset": index.offset, "channel_multiplier": index.steps[0], "pattern": pattern}
+    return {
+        "offset": index.offset,
+        "channel_multiplier": index.steps[0],
+        "pattern": tuple(zip(index.steps[1:], shape[1:], strict=True)),
+    }
 
 
 def _index(instruction: Instruction, name: str, value: Any) -> Index:

@@ -5,14 +5,12 @@ Tiles that an allocator puts on the same bytes share them, as on the chip.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from nki_lab.isa.arch import V3
-from nki_lab.kernel_runtime.ir import Site
 from nki_lab.kernel_runtime.issue.context import local
 from nki_lab.kernel_runtime.issue.user_frames import user_frame
 from nki_lab.kernel_runtime.tensor import MemoryRegion
@@ -67,8 +65,11 @@ def _in_first_iteration(address: int) -> int:
     values: list[Any] = []
     while frame is not None and frame is not builder.iterations.root:
         calls.append((id(frame.f_code), frame.f_lasti))
-        around = [loop for loop in builder.iterations.place_of(frame).loops if _is_once(loop.site)]
-        values += [frame.f_locals.get(loop.variable) for loop in around]
+        values += [
+            frame.f_locals.get(loop.variable)
+            for loop in builder.iterations.place_of(frame).loops
+            if _ONCE.search(line_of(loop.site.file, loop.site.line))
+        ]
         frame = frame.f_back
     if not values:
         return address
@@ -82,12 +83,7 @@ def _in_first_iteration(address: int) -> int:
     return found.known[found.turn - 1] if found.turn <= len(found.known) else address
 
 
-def _is_once(loop: Site) -> bool:
-    """Return whether the `for` at a place counts through one of the ranges that were traced once."""
-    return _ONCE.search(line_of(loop.file, loop.line)) is not None
-
-
-_ONCE: Final = re.compile(r"\b(?:affine_range|sequential_range)\s*\(")
+_ONCE: Final = re.compile(r"\b(?:affine_range|sequential_range)\s*\(")  # ranges that were traced once
 
 
 class _Sbuf:
@@ -158,11 +154,6 @@ sbuf: Final = _Sbuf()
 psum: Final = _Psum()
 
 
-def tile_bytes(shape: Sequence[int], nbytes: int) -> int:
-    """Bytes of a tile in each partition."""
-    return math.prod(shape[1:]) * nbytes
-
-
 def _plain(func: Any = None, **_options: object) -> Any:
     """The kernel itself: a choice of the compiler that does not change results."""
     return func if func is not None else lambda kernel: kernel
@@ -175,5 +166,8 @@ def _nothing(*_args: object, **_options: object) -> None:
 def names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.compiler` exports, by name."""
     decorators = ("enable_stack_allocator", "force_auto_alloc", "skip_middle_end_transformations")
-    hints = ("multi_buffer", "no_reorder")
-    return {"sbuf": sbuf, "psum": psum} | dict.fromkeys(decorators, _plain) | dict.fromkeys(hints, _nothing)
+    return (
+        {"sbuf": sbuf, "psum": psum}
+        | dict.fromkeys(decorators, _plain)
+        | dict.fromkeys(("multi_buffer", "no_reorder"), _nothing)
+    )

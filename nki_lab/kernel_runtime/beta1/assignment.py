@@ -14,7 +14,7 @@ import numpy as np
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.beta1.blocks import BlockTensor, require_tile
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
-from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
+from nki_lab.kernel_runtime.beta1.bytecode import at_user_code, is_temporary
 from nki_lab.kernel_runtime.beta1.deferred import OTHER, Deferred, result_position
 from nki_lab.kernel_runtime.beta1.elementwise import operator
 from nki_lab.kernel_runtime.beta1.index import Index, Mask
@@ -66,7 +66,7 @@ def computed_here(builder: DeferringBuilder, value: Any) -> Deferred | None:
         return None
     if value is not deferred.tile and (deferred.box is not None or value.size != deferred.tile.size):
         return None
-    just_computed = assigns_temporary() if builder.temporary is None else builder.temporary
+    just_computed = at_user_code(is_temporary) if builder.temporary is None else builder.temporary
     return deferred if just_computed else None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from nki_lab.diagnostic import coded_error
-from nki_lab.kernel_runtime.beta1.index import Grid, Index
-from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, StridedView, make_view, row_major
-from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.kernel_runtime.beta1.index import Grid, position_of
+from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, make_view, row_major
+from nki_lab.kernel_runtime.tensor.pattern import Sizes
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse
 
 
@@ -25,7 +25,7 @@ def par_dim(size: int) -> ParDim:
     return ParDim(size)
 
 
-def split_shape(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def split_shape(shape: Any) -> tuple[Sizes, Sizes]:
     """Block sizes and tile shape of an on-chip shape."""
     sizes = tuple(shape)
     at = next((k for k, size in enumerate(sizes) if isinstance(size, ParDim)), 0)
@@ -33,7 +33,7 @@ def split_shape(shape: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return plain[:at], plain[at:]
 
 
-Grow = Callable[[tuple[int, ...]], NkiTensor]
+Grow = Callable[[Sizes], NkiTensor]
 
 
 class BlockTensor(NkiTensor):
@@ -46,9 +46,9 @@ class BlockTensor(NkiTensor):
     __slots__ = ()
 
     @property
-    def blocks(self) -> tuple[int, ...]:
+    def blocks(self) -> Sizes:
         """Sizes of the block dimensions."""
-        sizes: tuple[int, ...] = self._extra.sizes
+        sizes: Sizes = self._extra.sizes
         return sizes
 
     def tiles(self) -> Iterator[NkiTensor]:
@@ -65,7 +65,7 @@ class BlockTensor(NkiTensor):
             return self
         place = []
         for dim, (item, size) in enumerate(zip(keys[:depth], self.blocks, strict=False)):
-            value = (item.offset if item.constant else None) if isinstance(item, Index) else integer_of(item)
+            value = position_of(item)
             if value is None:
                 raise refuse(
                     "NKI312",
@@ -92,16 +92,16 @@ class BlockTensor(NkiTensor):
 class Blocks:
     """The tiles of a grid, made when needed; grids cut out of it share them."""
 
-    sizes: tuple[int, ...]
+    sizes: Sizes
     grow: Grow
-    prefix: tuple[int, ...] = ()
-    known: dict[tuple[int, ...], NkiTensor] = field(default_factory=dict)
+    prefix: Sizes = ()
+    known: dict[Sizes, NkiTensor] = field(default_factory=dict)
 
-    def part(self, place: tuple[int, ...]) -> Blocks:
+    def part(self, place: Sizes) -> Blocks:
         """The grid of the remaining dimensions."""
         return Blocks(self.sizes[len(place) :], self.grow, self.prefix + place, self.known)
 
-    def tile(self, place: tuple[int, ...]) -> NkiTensor:
+    def tile(self, place: Sizes) -> NkiTensor:
         where = self.prefix + place
         found = self.known.get(where)
         if found is None:
@@ -109,15 +109,13 @@ class Blocks:
         return found
 
 
-def grid_of(buffer: Buffer, blocks: Blocks, tile_shape: tuple[int, ...]) -> BlockTensor:
+def grid_of(buffer: Buffer, blocks: Blocks, tile_shape: Sizes) -> BlockTensor:
     """The grid's tensor; `buffer` says memory and dtype, and holds nothing."""
     shape = blocks.sizes + tile_shape
-    view = make_view(buffer, shape, row_major(shape), 0, buffer.dtype)
-    grid = object.__new__(BlockTensor)
-    for slot in StridedView.__slots__:
-        setattr(grid, slot, getattr(view, slot))
+    grid = make_view(buffer, shape, row_major(shape), 0, buffer.dtype)
+    grid.__class__ = BlockTensor
     grid._extra = blocks
-    return grid
+    return cast(BlockTensor, grid)
 
 
 def tiles_of(tensor: NkiTensor) -> Iterator[NkiTensor]:

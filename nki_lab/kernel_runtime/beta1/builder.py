@@ -194,8 +194,7 @@ class DeferringBuilder(Builder):
 
     def _demand_constants(self, instruction: Instruction) -> None:
         """Note the instruction just recorded where it reads a constant that nothing has placed."""
-        use = self.program.variants[self.program.op_variant[-1]].use
-        for item in instruction.implicit_operands(use):
+        for item in instruction.implicit_operands(self.program.variants[self.program.op_variant[-1]].use):
             self.note(
                 diagnose(
                     "NKI331",

@@ -19,17 +19,8 @@ _PRODUCERS: Final = ("CALL", "BINARY_OP", "UNARY", "COMPARE_OP", "PRECALL")
 _STORES: Final = {"STORE_SUBSCR": 2, "STORE_SLICE": 3, "BINARY_OP": 0}  # how many operands stand above the value
 
 
-def branches() -> bool:
-    """Return whether the innermost user code tests a value: `if`, `while`, `assert`, `a if b else c`, `not`."""
-    return _current_instruction(is_branch)
-
-
-def assigns_temporary() -> bool:
-    """Return whether the innermost statement of user code stores or adds a value that it has just computed."""
-    return _current_instruction(is_temporary)
-
-
-def _current_instruction(test: Callable[[CodeType, int], bool]) -> bool:
+def at_user_code(test: Callable[[CodeType, int], bool]) -> bool:
+    """Return whether the running instruction of the innermost user code passes a test: one of those below."""
     frame = user_frame()
     return frame is not None and test(frame.f_code, frame.f_lasti)
 

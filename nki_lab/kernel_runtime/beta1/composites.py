@@ -27,14 +27,13 @@ from nki_lab.kernel_runtime.beta1.elementwise import (
     result_dtype,
     spread,
     stretched,
-    tile_shape,
     two_dimensional,
     unary,
 )
 from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, common_shape, masked
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function as isa
 from nki_lab.kernel_runtime.language import composites, operations
-from nki_lab.kernel_runtime.language.operations import Operand, dressed, kind_of
+from nki_lab.kernel_runtime.language.operations import Operand, dressed, kind_of, tile_shape
 from nki_lab.kernel_runtime.tensor import NkiTensor, psum, sbuf
 
 Axis = int | Sequence[int]
@@ -109,8 +108,9 @@ def mean(
     """Mean over free dimensions; of integers in float32."""
     tile = operand(x, "mean", "x")
     count = math.prod(tile._shape[k] for k in _axes("mean", tile, axis))
-    total = reduction("mean", "add", tile, axis, F32, mask, keepdims)
-    return binary("multiply", total, 1.0 / count, _float_kind(dtype, tile))
+    return binary(
+        "multiply", reduction("mean", "add", tile, axis, F32, mask, keepdims), 1.0 / count, _float_kind(dtype, tile)
+    )
 
 
 def _float_kind(dtype: object, tile: NkiTensor) -> DType:
@@ -131,8 +131,13 @@ def softmax(
     tile = operand(x, "softmax", "x")
     top = reduction("softmax", "maximum", tile, axis, F32, mask, True)
     powers = unary("exp", binary("subtract", tile, top, F32, mask), F32, mask)
-    total = reduction("softmax", "add", powers, axis, F32, mask, True)
-    return binary("divide", powers, total, dtype_of(dtype or compute_dtype or tile._dtype), mask)
+    return binary(
+        "divide",
+        powers,
+        reduction("softmax", "add", powers, axis, F32, mask, True),
+        dtype_of(dtype or compute_dtype or tile._dtype),
+        mask,
+    )
 
 
 def rms_norm(
@@ -199,8 +204,9 @@ def _function(of: Callable[..., NkiTensor], sides: int = 1) -> Callable[..., Nki
         kind = kind_of(dtype, tile)
         return masked(mask, lambda part: of(part, kind), (tile,), kind)
 
-    own = one if sides == 1 else functools.partial(both, name, of)
-    return function(own, name, of.__doc__ or "", sides=sides, token=False)
+    return function(
+        one if sides == 1 else functools.partial(both, name, of), name, of.__doc__ or "", sides=sides, token=False
+    )
 
 
 def where(

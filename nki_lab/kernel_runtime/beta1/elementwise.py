@@ -69,11 +69,6 @@ def refuse_mask(mask: MaskLike, function: str, limit: str, help: str) -> None:
         )
 
 
-def tile_shape(shape: Shape) -> Shape:
-    """Return the shape of a tile: at least two dimensions."""
-    return shape if len(shape) > 1 else (*shape, 1)
-
-
 def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     """A view of `tile` that repeats size-1 dimensions up to `shape`; partitions only as a source of DMA."""
     if tile._shape == shape:
@@ -82,8 +77,14 @@ def stretched(tile: NkiTensor, shape: Shape) -> NkiTensor:
     missing = len(shape) - len(tile._shape)
     sizes = (tile._shape[0], *(1,) * missing, *tile._shape[1:])
     steps = (tile._strides[0], *(0,) * missing, *tile._strides[1:])
-    strides = tuple([step if size == want else 0 for size, want, step in zip(sizes, shape, steps, strict=True)])
-    view = make_view(tile._buffer, shape, strides, tile._offset, tile._dtype, tile._indirect)
+    view = make_view(
+        tile._buffer,
+        shape,
+        tuple([step if size == want else 0 for size, want, step in zip(sizes, shape, steps, strict=True)]),
+        tile._offset,
+        tile._dtype,
+        tile._indirect,
+    )
     axes = axes_of(tile)
     if axes is not None:
         view._extra = Subscript((), (), len(shape), (axes[0], *(frozenset(),) * missing, *axes[1:]))
@@ -251,14 +252,19 @@ def function(
 
 
 def _binary_function(name: str, doc: str) -> Callable[..., NkiTensor]:
-    text = f"{doc}, element by element with broadcasting, in a new tile; also an `op=`."
-    return function(functools.partial(binary, name), name, text, sides=2)
+    return function(
+        functools.partial(binary, name),
+        name,
+        f"{doc}, element by element with broadcasting, in a new tile; also an `op=`.",
+        sides=2,
+    )
 
 
 def _unary_function(name: str) -> Callable[..., NkiTensor]:
     doc = ACTIVATIONS[name].formula if name in ACTIVATIONS else ALU[name].doc
-    text = f"{doc} of each element, in a new tile; also an `op=` argument."
-    return function(functools.partial(unary, name), name, text, sides=1)
+    return function(
+        functools.partial(unary, name), name, f"{doc} of each element, in a new tile; also an `op=` argument.", sides=1
+    )
 
 
 def negative(x: Operand, dtype: object = None, mask: MaskLike = None, **_hints: object) -> NkiTensor:

@@ -16,8 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nki_lab.diagnostic import NkiError, coded_error
-from nki_lab.kernel_runtime.beta1.bytecode import branches
+from nki_lab.kernel_runtime.beta1.bytecode import at_user_code, is_branch
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.kernel_runtime.tensor.pattern import extent
 
 Axes = frozenset[int]
 
@@ -63,7 +64,7 @@ class Mask:
         return Mask((), refusal="~ of a conjunction leaves no single box")
 
     def __bool__(self) -> bool:
-        if branches():
+        if at_user_code(is_branch):
             raise self.refuse_condition()
         return True
 
@@ -120,18 +121,20 @@ class Index:
 
     def span(self) -> tuple[int, int]:
         """Lowest and highest value."""
-        low = high = self.offset
-        for size, step in zip(self.shape, self.steps, strict=True):
-            if step >= 0:
-                high += step * (size - 1)
-            else:
-                low += step * (size - 1)
-        return low, high
+        return extent(self.offset, self.shape, self.steps)
+
+    def padded(self, rank: int) -> Index:
+        """The index with leading size-1 dimensions up to `rank`."""
+        return _of_dimensions(_dimensions(self, rank), self.offset)
 
     def restricted(self, dim: int, low: int, high: int) -> Index:
         """The part from position `low` to `high`, both included, of one dimension."""
-        shape = (*self.shape[:dim], high - low + 1, *self.shape[dim + 1 :])
-        return Index(shape, self.steps, self.offset + low * self.steps[dim], self.axes)
+        return Index(
+            (*self.shape[:dim], high - low + 1, *self.shape[dim + 1 :]),
+            self.steps,
+            self.offset + low * self.steps[dim],
+            self.axes,
+        )
 
     def __getitem__(self, key: Any) -> Index:
         """New size-1 dimensions by None, as in `nl.arange(n)[:, None]`; plain slices cut a dimension."""
@@ -332,6 +335,11 @@ def _of_range(walk: range) -> Index:
             help="check the bounds",
         )
     return Index((len(walk),), (walk.step,), walk.start, (frozenset((next(_axis_numbers),)),))
+
+
+def position_of(key: object) -> int | None:
+    """Return a key that is one integer; None for a walk."""
+    return (key.offset if key.constant else None) if isinstance(key, Index) else integer_of(key)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -17,11 +17,9 @@ from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, erro
 from nki_lab.isa.dtype import BOOL, F32, UINT8, DType, dtype_of, promote
 from nki_lab.isa.enums import engine
 from nki_lab.isa.spec import REQUIRED, TABLE, Beta1, Instruction, Operand
-from nki_lab.isa.spec import Operand as Declared
 from nki_lab.kernel_runtime.beta1.adapters import adapt
 from nki_lab.kernel_runtime.beta1.blocks import require_tile
 from nki_lab.kernel_runtime.beta1.builder import current
-from nki_lab.kernel_runtime.beta1.elementwise import tile_shape
 from nki_lab.kernel_runtime.beta1.masking import TILE, MaskLike, Shape, cut, cut_tensors, masked, with_shapes
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
@@ -35,11 +33,6 @@ Values = dict[str, Any]
 _GENERIC = ("dtype", "mask", "name", "buffer")
 # Spellings of enumeration members that Beta 1 kernels pass as strings.
 _MEMBERS = {"double_row_gen3": "double_row"}
-
-
-def exists_in_beta1(instruction: Instruction) -> bool:
-    """Whether Beta 1 had the instruction."""
-    return isinstance(instruction.beta1, Beta1)
 
 
 @functools.cache
@@ -75,13 +68,13 @@ def _signature(instruction: Instruction, spelling: Beta1) -> inspect.Signature:
         return empty if operand.default is REQUIRED else operand.default
 
     parameters = [
-        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in spelling.order
+        inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default(n)) for n in spelling.positional
     ]
     named = dict.fromkeys((*spelling.keywords, "dtype", "mask"))
     parameters += [
         inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=None if n in _GENERIC else default(n))
         for n in named
-        if n not in spelling.order
+        if n not in spelling.positional
     ]
     return inspect.Signature(parameters)
 
@@ -154,24 +147,25 @@ def _bind(
     name = instruction.name
 
     def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
-        limit = f"{name}{_signature(instruction, spelling)}"
-        return diagnose(code, f"{name}{message}", operand=operand, limit=limit, help=remedy)
+        return diagnose(
+            code, f"{name}{message}", operand=operand, limit=f"{name}{_signature(instruction, spelling)}", help=remedy
+        )
 
-    if len(args) > len(spelling.order):
-        message = f" takes {len(spelling.order)} positional arguments, got {len(args)}"
+    if len(args) > len(spelling.positional):
+        message = f" takes {len(spelling.positional)} positional arguments, got {len(args)}"
         raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
-    values = dict(zip(spelling.order, args, strict=False))
+    values = dict(zip(spelling.positional, args, strict=False))
     generic: Values = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
         if key in values:
             raise error_of(found("NKI002", f" got argument {key} twice", key))
-        if key in spelling.order or key in spelling.keywords or key in instruction.operands:
+        if key in spelling.positional or key in spelling.keywords or key in instruction.operands:
             values[key] = value
-        if key in generic and key not in spelling.order:
+        if key in generic and key not in spelling.positional:
             generic[key] = value
         elif key not in values:
             current().note(found("NKI604", f": argument {key} is ignored", key, "drop it"), current().site())
-    for key in spelling.order:
+    for key in spelling.positional:
         operand = instruction.operands.get(key)
         if key not in values and (operand is None or operand.default is REQUIRED):
             doc = "" if operand is None else f"{key}: {operand.doc}"
@@ -213,7 +207,7 @@ def _prepare(instruction: Instruction, values: Values) -> list[str]:
     return names
 
 
-def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> NkiError:
+def _no_tensor(instruction: Instruction, operand: Operand, value: object) -> NkiError:
     hint = "load it with nl.load first" if isinstance(value, np.ndarray) else f"{operand.name}: {operand.doc}"
     return coded_error(
         "NKI013",
@@ -224,7 +218,7 @@ def _no_tensor(instruction: Instruction, operand: Declared, value: object) -> Nk
     )
 
 
-def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:
+def _scalars_in_float32(operand: Operand, tile: NkiTensor) -> NkiTensor:
     """Per-partition scalars as the engines take them: Beta 1 converts low-precision columns."""
     if operand.scalar and operand.dims == ("P", "1") and tile._dtype.is_float and tile._dtype is not F32:
         wide = current().like(tile, dtype=F32)
@@ -233,7 +227,7 @@ def _scalars_in_float32(operand: Declared, tile: NkiTensor) -> NkiTensor:
     return tile
 
 
-def _truth_as_bytes(operand: Declared, tile: NkiTensor) -> NkiTensor:
+def _truth_as_bytes(operand: Operand, tile: NkiTensor) -> NkiTensor:
     """Truth values as the numbers 0 and 1 where the engines take whole numbers: comparisons give bool in Beta 1."""
     if tile._dtype is not BOOL or BOOL in operand.dtypes or UINT8 not in operand.dtypes:
         return tile
@@ -277,7 +271,7 @@ def _with_result(
     assert result is not None  # every declaration that returns a tile has one
 
     def shape_of(*shapes: Shape) -> Shape:
-        return tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
+        return operations.tile_shape(tuple(result(with_shapes(values, names, shapes))[0]))
 
     def dtype_in(bound: Values, asked: object, declared: object) -> DType:
         """Return the result's dtype: as asked, as declared, or what the inputs promote to."""
@@ -287,7 +281,7 @@ def _with_result(
     def compute(*parts: NkiTensor) -> NkiTensor:
         bound = values | dict(zip(names, parts, strict=True))
         sizes, kind, space = result(bound)
-        shape, own = tile_shape(tuple(sizes)), MemoryRegion(space)
+        shape, own = operations.tile_shape(tuple(sizes)), MemoryRegion(space)
         tile = builder.allocate(shape, dtype_in(bound, generic["dtype"], kind), generic["buffer"] or own)
         try:
             record(instruction, bound | {spelling.returns: tile}, generic["name"])
@@ -309,8 +303,14 @@ def _with_result(
     _, kind, space = result(values)
     blank = dtype_in(values, generic["dtype"], kind), MemoryRegion(space)
     if names:
-        letters = [instruction.operands[name].dims for name in names]
-        return masked(mask, compute, tensors, *blank, letters=letters, shape_of=shape_of)
+        return masked(
+            mask,
+            compute,
+            tensors,
+            *blank,
+            letters=[instruction.operands[name].dims for name in names],
+            shape_of=shape_of,
+        )
     # Without tensors the whole tile is computed, its part outside of the mask is undefined.
     shape = shape_of()
     return builder.unwritten(shape, *blank) if cut(mask, [(shape, TILE, None)]).empty else compute()

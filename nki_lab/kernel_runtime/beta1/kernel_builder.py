@@ -10,7 +10,7 @@ from nki_lab.diagnostic import coded_error
 from nki_lab.kernel_runtime.beta1 import assignment, elementwise, memory
 from nki_lab.kernel_runtime.beta1.builder import DeferringBuilder
 from nki_lab.kernel_runtime.language import control
-from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
+from nki_lab.kernel_runtime.tensor import NkiTensor
 
 
 def _broadcast_to(tensor: NkiTensor, *shape: Any) -> NkiTensor:
@@ -46,10 +46,7 @@ _METHODS: Mapping[str, Callable[..., Any]] = {
 class Beta1Builder(DeferringBuilder):
     """Records a Beta 1 kernel, assignments and operators on tensors included."""
 
-    def condition(self, register: VirtualRegister) -> bool | None:
-        """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        return control.while_continues(self, register)
-
+    condition = control.while_continues
     assign = assignment.assign
     inplace = assignment.inplace
 

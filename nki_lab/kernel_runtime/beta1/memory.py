@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import Enum
 from numbers import Number
@@ -10,11 +11,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nki_lab.diagnostic import Diagnostic, coded_error, diagnose
+from nki_lab.diagnostic import coded_error
 from nki_lab.isa.dtype import DTYPES, constant_of, dtype_of
 from nki_lab.isa.enums import oob_mode
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.beta1.allocators import Placement, tile_bytes
+from nki_lab.kernel_runtime.beta1.allocators import Placement
 from nki_lab.kernel_runtime.beta1.assignment import fitted
 from nki_lab.kernel_runtime.beta1.blocks import Blocks, grid_of, require_tile, split_shape, tiles_of
 from nki_lab.kernel_runtime.beta1.builder import current
@@ -25,14 +26,13 @@ from nki_lab.kernel_runtime.beta1.elementwise import (
     refuse_mask,
     spread,
     stretched,
-    tile_shape,
     two_dimensional,
 )
 from nki_lab.kernel_runtime.beta1.instructions import record
 from nki_lab.kernel_runtime.beta1.masking import MaskLike, cut_tensors, masked
 from nki_lab.kernel_runtime.beta1.subscript import checked
 from nki_lab.kernel_runtime.language import operations
-from nki_lab.kernel_runtime.language.operations import Operand, kind_of
+from nki_lab.kernel_runtime.language.operations import Operand, kind_of, tile_shape
 from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, psum, sbuf
 
 _REGIONS = {region.value: region for region in MemoryRegion} | {"hbm": MemoryRegion.private_hbm}
@@ -58,28 +58,29 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
     place = buffer.place if isinstance(buffer, Placement) else None
     builder.places_tensors |= place is not None
     if blocks:
-        builder.note(_blocks_found(blocks, tile, region), builder.site())
+        marked = ", ".join(map(str, (*blocks, f"nl.par_dim({tile[0]})", *tile[1:])))
+        builder.advise(
+            "NKI333",
+            f"a tensor of shape ({marked}) in {region.value.upper()} has {len(blocks)} block dimension(s)",
+            operand="shape",
+            limit="the partition dimension comes first",
+            remedy="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
+        )
 
     def grow(where: tuple[int, ...]) -> NkiTensor:
-        address = None if place is None else place(where, tile[0], tile_bytes(tile, kind.nbytes))
-        label = f"{name}[{', '.join(map(str, where))}]" if name and where else name
-        return builder.allocate(tile, kind, region, name=label, address=address)
+        address = None if place is None else place(where, tile[0], math.prod(tile[1:]) * kind.nbytes)
+        return builder.allocate(
+            tile,
+            kind,
+            region,
+            name=f"{name}[{', '.join(map(str, where))}]" if name and where else name,
+            address=address,
+        )
 
     if not blocks:
         return grow(())
-    holder = Buffer(-1, region, kind, tile, name=name, site=builder.site(), owner=builder)
-    return grid_of(holder, Blocks(blocks, grow), tile)
-
-
-def _blocks_found(blocks: tuple[int, ...], tile: tuple[int, ...], region: MemoryRegion) -> Diagnostic:
-    shape = ", ".join(map(str, (*blocks, f"nl.par_dim({tile[0]})", *tile[1:])))
-    message = f"a tensor of shape ({shape}) in {region.value.upper()} has {len(blocks)} block dimension(s)"
-    return diagnose(
-        "NKI333",
-        message,
-        operand="shape",
-        limit="the partition dimension comes first",
-        help="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
+    return grid_of(
+        Buffer(-1, region, kind, tile, name=name, site=builder.site(), owner=builder), Blocks(blocks, grow), tile
     )
 
 
@@ -96,7 +97,15 @@ def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: s
     tensor = ndarray(shape, dtype, buffer, name)
     builder = current()
     if not tensor._buffer.on_chip or (isinstance(buffer, Placement) and buffer.place is not None):
-        builder.note(_value_found(tensor), builder.site())
+        on_chip = tensor._buffer.on_chip
+        fill = "write the value with an assignment" if on_chip else "nl.store the value"
+        builder.advise(
+            "NKI332",
+            f"a tensor {'at a place of its own' if on_chip else 'in HBM'} is created with a value",
+            operand="buffer",
+            limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
+            remedy=f"make it with nl.ndarray, and {fill}",
+        )
     value = plain_number(fill_value)
     for tile in tiles_of(tensor):
         if value == 0 and tile._buffer.space is psum and tile._buffer.address is None:
@@ -104,18 +113,6 @@ def full(shape: Any, fill_value: Any, dtype: object, buffer: Any = None, name: s
         else:
             operations.fill(tile, value)
     return tensor
-
-
-def _value_found(tensor: NkiTensor) -> Diagnostic:
-    where = "at a place of its own" if tensor._buffer.on_chip else "in HBM"
-    fill = "write the value with an assignment" if tensor._buffer.on_chip else "nl.store the value"
-    return diagnose(
-        "NKI332",
-        f"a tensor {where} is created with a value",
-        operand="buffer",
-        limit="nl.zeros, ones and full make tiles in SBUF and PSUM that the compiler places",
-        help=f"make it with nl.ndarray, and {fill}",
-    )
 
 
 def zeros(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hints: object) -> NkiTensor:
@@ -158,8 +155,9 @@ def load(
 
 
 def _copy(dst: NkiTensor, src: NkiTensor, mode: Enum | None = None) -> None:
-    values = {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]})
-    record(TABLE["dma_copy"], values, None)
+    record(
+        TABLE["dma_copy"], {"dst": dst, "src": src} | ({} if mode is None else {"oob_mode": oob_mode[mode.name]}), None
+    )
 
 
 def load_transpose2d(src: Operand, mask: MaskLike = None, dtype: object = None, **_hints: object) -> NkiTensor:

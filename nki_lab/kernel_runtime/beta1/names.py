@@ -8,14 +8,13 @@ from typing import Any
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
-from nki_lab.isa.spec import TABLE
+from nki_lab.isa.spec import TABLE, Beta1
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.beta1 import composites, elementwise, launch, memory
 from nki_lab.kernel_runtime.beta1.blocks import par_dim
 from nki_lab.kernel_runtime.beta1.builder import located
 from nki_lab.kernel_runtime.beta1.index import arange, mgrid
 from nki_lab.kernel_runtime.beta1.instructions import (
-    exists_in_beta1,
     instruction_function,
     tensor_copy_dynamic_dst,
     tensor_copy_dynamic_src,
@@ -83,7 +82,7 @@ def names() -> dict[str, Any]:
 
 def instruction_names() -> dict[str, Any]:
     """Everything `neuronxcc.nki.isa` exports, by name."""
-    functions = [instruction_function(name) for name, item in TABLE.items() if exists_in_beta1(item)]
+    functions = [instruction_function(name) for name, item in TABLE.items() if isinstance(item.beta1, Beta1)]
     functions += (tensor_copy_dynamic_dst, tensor_copy_dynamic_src)
     own: dict[str, Any] = {item.__name__: located(item, f"nisa.{item.__name__}") for item in functions}
     own |= constant_names()

@@ -38,8 +38,9 @@ def parts(instruction: Instruction, live: Live) -> Iterator[Live]:
         return
     whole = {id(value) for value in full}
     for position in range(full[0]._shape[1]):
-        cut = tuple([_without_dim_1(value, position) if id(value) in whole else value for value in live])
-        yield from parts(instruction, cut)
+        yield from parts(
+            instruction, tuple([_without_dim_1(value, position) if id(value) in whole else value for value in live])
+        )
 
 
 def _too_many(live: Live) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.beta1.index import Axes, Grid, Index, Mask
-from nki_lab.kernel_runtime.tensor import Indirect, NkiTensor, StridedView, make_view, sbuf
+from nki_lab.kernel_runtime.beta1.index import Axes, Grid, Index, Mask, position_of
+from nki_lab.kernel_runtime.tensor import Indirect, NkiTensor, make_view, sbuf
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indexing import DynamicSlice, resolve
 from nki_lab.kernel_runtime.tensor.indirect import dynamic_select, moved, vector_select
@@ -139,8 +139,9 @@ def restricted(tensor: NkiTensor, box: tuple[tuple[int, int], ...]) -> NkiTensor
     """The part of a view from `low` to `high`, both included, of each dimension; checked to lie inside its tensor."""
     offset = tensor._offset + sum(low * step for (low, _), step in zip(box, tensor._strides, strict=True))
     shape = tuple([high - low + 1 for low, high in box])
-    record = _restricted_record(tensor, tensor._indirect, box)
-    view = make_view(tensor._buffer, shape, tensor._strides, offset, tensor._dtype, record)
+    view = make_view(
+        tensor._buffer, shape, tensor._strides, offset, tensor._dtype, _restricted_record(tensor, tensor._indirect, box)
+    )
     if type(tensor._extra) is Subscript:
         view._extra = tensor._extra.within(box)
         view._extra.require_inside(tensor)
@@ -225,8 +226,7 @@ def _moved(tensor: NkiTensor, keys: tuple[Any, ...]) -> NkiTensor:
             help="copy in two steps, through a tile",
         )
     item.by = checked(item.by)
-    static = (*keys[:dim], item.index, *keys[dim + 1 :])
-    view = _strided(tensor, static, record_of(tensor, dim, item))
+    view = _strided(tensor, (*keys[:dim], item.index, *keys[dim + 1 :]), record_of(tensor, dim, item))
     key = view._extra
     # Where the moved dimension ends up is checked when the kernel runs.
     plain = make_view(view._buffer, view._shape, view._strides, view._offset, view._dtype, view._indirect)
@@ -252,12 +252,9 @@ def _strided(tensor: NkiTensor, keys: tuple[Any, ...], record: Indirect | None =
             inside = False
     view = make_view(tensor._buffer, shape, strides, offset, tensor._dtype, record)
     view._extra = Subscript(indices, tensor._shape, len(shape))
-    if inside:
-        return view
-    lazy = object.__new__(OutsideView)
-    for slot in StridedView.__slots__:
-        setattr(lazy, slot, getattr(view, slot))
-    return lazy
+    if not inside:
+        view.__class__ = OutsideView
+    return view
 
 
 _Layout = tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]
@@ -267,7 +264,7 @@ _layouts: dict[Any, _Layout] = {}
 def _layout(tensor: NkiTensor, indices: tuple[Index, ...]) -> _Layout:
     """Shape and strides of a view by static indices, and how far each index reaches (below, above) its offset."""
     rank = max(index.ndim for index in indices)
-    indices = tuple([_padded(index, rank) for index in indices])
+    indices = tuple([index.padded(rank) for index in indices])
     shape = tuple([max(index.shape[k] for index in indices) for k in range(rank)])
     for dim, index in enumerate(indices):
         if any(size not in (1, full) for size, full in zip(index.shape, shape, strict=True)):
@@ -293,16 +290,6 @@ def _constant(tensor: NkiTensor, dim: int, item: Any) -> Index:
         resolve(tensor, (*(slice(None),) * dim, item, Ellipsis))  # raises the error of this kind of key
         raise AssertionError(f"{item!r} is no key and was not refused")
     return Index((), (), value, ())
-
-
-def _padded(index: Index, rank: int) -> Index:
-    """The index with leading size-1 dimensions up to `rank`."""
-    missing = rank - index.ndim
-    if not missing:
-        return index
-    return Index(
-        (1,) * missing + index.shape, (0,) * missing + index.steps, index.offset, (frozenset(),) * missing + index.axes
-    )
 
 
 def _keep_partitions(
@@ -345,7 +332,7 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
             help="load in two steps, through a tile",
         )
     for dim in range(place):
-        position = _position(keys[dim])
+        position = position_of(keys[dim])
         if position is None:
             raise refuse(
                 "NKI309",
@@ -378,14 +365,15 @@ def _gathered(tensor: NkiTensor, keys: tuple[Any, ...], tiles: list[int]) -> Nki
     return checked(view)
 
 
-def _position(key: Any) -> int | None:
-    """A key that is one integer; None for a walk."""
-    return (key.offset if key.constant else None) if isinstance(key, Index) else integer_of(key)
-
-
 def _without_first(tensor: NkiTensor, dim: int, position: int) -> NkiTensor:
     size = tensor._shape[0]
     if not 0 <= position < size:
         raise _outside(tensor, dim, size, position, position)
-    offset = tensor._offset + position * tensor._strides[0]
-    return make_view(tensor._buffer, tensor._shape[1:], tensor._strides[1:], offset, tensor._dtype, tensor._indirect)
+    return make_view(
+        tensor._buffer,
+        tensor._shape[1:],
+        tensor._strides[1:],
+        tensor._offset + position * tensor._strides[0],
+        tensor._dtype,
+        tensor._indirect,
+    )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki_lab.diagnostic import NkiError, Related, diagnose, error_of
-from nki_lab.kernel_runtime.ir import Program, Site, View, synchronization
+from nki_lab.kernel_runtime.ir import Program, View, synchronization
 from nki_lab.kernel_runtime.issue.source_location import placed, span_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
@@ -36,7 +36,7 @@ def synchronizing_ops(program: Program) -> dict[int, Key]:
     }
     if not keys:
         return {}
-    rows = np.frombuffer(program.op_variant, np.uint32).astype(np.int64)
+    rows = program.variant_column()
     return {op: keys[int(rows[op])] for op in np.flatnonzero(np.isin(rows, list(keys))).tolist()}
 
 
@@ -232,10 +232,10 @@ class _Synchronizer:
                 ops.append(op)
                 states.append(
                     f"core {side.core} waits in {_title(self.program, op, self.keys)}, line "
-                    f"{_site(self.program, op).line}"
+                    f"{self.program.site_of(op).line}"
                 )
             else:
-                last = f", after line {_site(self.program, side.end - 1).line}" if side.stops or side.end else ""
+                last = f", after line {self.program.site_of(side.end - 1).line}" if side.stops or side.end else ""
                 states.append(f"core {side.core} has come to its end{last}")
         return _refusal(
             self.program,
@@ -291,8 +291,7 @@ def _cut_fences(program: Program, place: Column) -> None:
     program.fences = []
     for first, end in fences:
         where = place[first:end]
-        cuts = [0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]
-        for low, high in pairwise(cuts):
+        for low, high in pairwise([0, *(np.flatnonzero(np.diff(where) != 1) + 1).tolist(), len(where)]):
             program.fences.append((int(where[low]), int(where[high - 1]) + 1))
             if low:
                 program.user_edges.append((int(where[low]), int(where[low - 1])))
@@ -317,10 +316,6 @@ def _move_regions(program: Program, place: Column) -> None:
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _site(program: Program, op: int) -> Site:
-    return program.sites[program.op_site[op]]
-
-
 def _title(program: Program, op: int, keys: dict[int, Key]) -> str:
     """Return the title of an op that synchronizes: its instruction and pipe."""
     name, *pipe = keys.get(op, (program.op(op).variant.instruction.name,))
@@ -335,7 +330,6 @@ def _refusal(
     program: Program, op: int, message: str, limit: str, help_text: str, *, code: str = "NKI405", other: int = -1
 ) -> NkiError:
     related = []
-    if other >= 0 and _site(program, other).file:
-        related.append(Related(f"core {program.core_of(other)} waits here", span_of(_site(program, other))))
-    item = diagnose(code, message, limit=limit, help=help_text, related=related)
-    return error_of(placed(item, _site(program, op)))
+    if other >= 0 and program.site_of(other).file:
+        related.append(Related(f"core {program.core_of(other)} waits here", span_of(program.site_of(other))))
+    return error_of(placed(diagnose(code, message, limit=limit, help=help_text, related=related), program.site_of(op)))

@@ -40,8 +40,14 @@ def all_reduce(
     """Each dst = the sources of all ranks, joined by `op`: nl.add, nl.minimum or nl.maximum."""
     what = "all_reduce"
     join = operator(what, op)
-    pairs = pairs_of(what, srcs, dsts)
-    run(what, pairs, group_of(what, replica_group), priority, name, each(lambda part, _: join(part)))
+    run(
+        what,
+        pairs_of(what, srcs, dsts),
+        group_of(what, replica_group),
+        priority,
+        name,
+        each(lambda part, _: join(part)),
+    )
 
 
 def all_gather(
@@ -77,8 +83,14 @@ def reduce_scatter(
     what, group = "reduce_scatter", group_of("reduce_scatter", replica_group)
     join = operator(what, op)
     pairs = pairs_of(what, srcs, dsts, lambda src: divided(what, src, dimension(what, collective_dim), len(group)))
-    combine = each(lambda part, place: np.split(join(part), len(group), collective_dim)[place])
-    run(what, pairs, group, priority, name, combine)
+    run(
+        what,
+        pairs,
+        group,
+        priority,
+        name,
+        each(lambda part, place: np.split(join(part), len(group), collective_dim)[place]),
+    )
 
 
 def all_to_all(
@@ -99,8 +111,7 @@ def all_to_all(
     def exchanged(part: Sequence[Array], place: int) -> Array:
         return np.concatenate([np.split(item, len(group), collective_dim)[place] for item in part], collective_dim)
 
-    pairs = pairs_of(what, srcs, dsts, unchanged, on_chip=False)
-    run(what, pairs, group, priority, name, each(exchanged))
+    run(what, pairs_of(what, srcs, dsts, unchanged, on_chip=False), group, priority, name, each(exchanged))
 
 
 def collective_permute(
@@ -139,8 +150,14 @@ def collective_permute_implicit(
 ) -> None:
     """dst of each channel = src of the rank before this one in the ring of its group."""
     what, group = "collective_permute_implicit", group_of("collective_permute_implicit", replica_group)
-    pairs = channels(what, channel_ids, srcs_by_channel, dsts_by_channel)
-    run(what, pairs, group, priority, name, lambda given, place: given[place - 1])
+    run(
+        what,
+        channels(what, channel_ids, srcs_by_channel, dsts_by_channel),
+        group,
+        priority,
+        name,
+        lambda given, place: given[place - 1],
+    )
 
 
 def collective_permute_implicit_reduce(

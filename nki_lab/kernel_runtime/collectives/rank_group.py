@@ -50,10 +50,8 @@ class RankGroup:
                 del self._waiting[rank]
         if found is not None:
             raise error_of(found)
-        called = {name for name, _ in rendezvous.came.values()}
-        if len(called) > 1:
-            calls = [f"rank {member} calls {rendezvous.came[member][0]}" for member in group]
-            raise error_of(_unmatched(calls))
+        if len({name for name, _ in rendezvous.came.values()}) > 1:
+            raise error_of(_unmatched([f"rank {member} calls {rendezvous.came[member][0]}" for member in group]))
         with self._changed:
             rendezvous.left += 1
             if rendezvous.left == len(group):

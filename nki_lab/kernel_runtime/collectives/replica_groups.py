@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, coded_error, diagnose
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.alu import alu_of
 from nki_lab.kernel_runtime.collectives.rank_group import Group, Rank, RankGroup
 from nki_lab.kernel_runtime.collectives.rank_group import local as ranks
@@ -238,14 +238,11 @@ def run(
     """Hand the sources to the group, and copy what arrives; `pairs` are (source, destination or None)."""
     builder = current(f"nki.collectives.{what}")
     check_priority(what, builder, priority)
-    builder.note(
-        diagnose(
-            "NKI242",
-            f"{what} is timed as the copy of what arrives",
-            limit="links between chips, and waits for other ranks, are not modelled",
-            help="add what the collective takes on your system to the estimate",
-        ),
-        builder.site(),
+    builder.advise(
+        "NKI242",
+        f"{what} is timed as the copy of what arrives",
+        limit="links between chips, and waits for other ranks, are not modelled",
+        remedy="add what the collective takes on your system to the estimate",
     )
     sources, into = [src for src, _ in pairs], [dst for _, dst in pairs if dst is not None]
     found: Tensors | None

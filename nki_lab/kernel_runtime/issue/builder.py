@@ -147,6 +147,10 @@ class Builder:
         self._noted.add(key)
         self.notes.append(placed(diagnostic, self.program.sites[site]))
 
+    def advise(self, code: str, message: str, *, operand: str = "", limit: str = "", remedy: str = "") -> None:
+        """Keep a finding about the user's call that led here, which does not stop the kernel."""
+        self.note(diagnose(code, message, operand=operand, limit=limit, help=remedy), self.site())
+
     # -- tensors ---------------------------------------------------------------------------------------------------
 
     def allocate(
@@ -270,7 +274,7 @@ class Builder:
         self, instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...]
     ) -> tuple[Variant, tuple[Diagnostic, ...]]:
         try:
-            legal = legalise(instruction, live, fixed, self.arch)
+            use, notes = legalise(instruction, live, fixed, self.arch)
         except NkiError as error:
             origins = dict(zip(live_names(instruction), live, strict=True))
             error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)
@@ -278,9 +282,9 @@ class Builder:
         for value in (*live, *fixed):
             if isinstance(value, VirtualRegister):
                 self.require_own(value)
-        variant = Variant(len(self.program.variants), legal.instruction, legal.use, legal.names)
+        variant = Variant(len(self.program.variants), use)
         self.program.variants.append(variant)
-        return variant, legal.notes
+        return variant, notes
 
     def _with_origin(self, item: Diagnostic, operands: dict[str, object]) -> Diagnostic:
         """Return the finding with the line where the operand it is about was allocated."""

@@ -175,8 +175,11 @@ class IterationTracker:
             found = self._functions[id(code)] = tuple([Loop(*loop) for loop in standing]), leaders
         loops, leaders = found
         inside = tuple([loop for loop in loops if loop.first <= offset < loop.end])
-        resumes = bool(code.co_flags & inspect.CO_GENERATOR)
-        return CodePosition(self._nests.setdefault(inside, inside), bisect_right(leaders, offset), resumes=resumes)
+        return CodePosition(
+            self._nests.setdefault(inside, inside),
+            bisect_right(leaders, offset),
+            resumes=bool(code.co_flags & inspect.CO_GENERATOR),
+        )
 
     def enter(self) -> int:
         """Enter a device loop, to which further rows belong; return the token that `leave` needs."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from numbers import Number
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,21 +24,17 @@ from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
+from nki_lab.kernel_runtime.issue.gathers import Problem
 from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
 
 
-@dataclass(frozen=True, slots=True)
-class Legal:
-    """An accepted use: what a Variant is made of, and findings that do not stop it."""
+def legalise(
+    instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch
+) -> tuple[Use, tuple[Diagnostic, ...]]:
+    """Check one call against the declaration; return its use, and findings that do not stop it.
 
-    instruction: Instruction
-    use: Use
-    names: tuple[str, ...]
-    notes: tuple[Diagnostic, ...]
-
-
-def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch) -> Legal:
-    """Check one call against the declaration; raises the coded error of the first thing that is wrong."""
+    Raises the coded error of the first thing that is wrong.
+    """
     values = dict(zip(live_names(instruction), live, strict=True)) | dict(
         zip(fixed_names(instruction), fixed, strict=True)
     )
@@ -50,36 +45,46 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     for name, operand in instruction.operands.items():
         value = values[name]
         if value is REQUIRED:
-            raise _missing(instruction, name)
+            raise missing(instruction, name)
         if operand.is_tensor:
             types[name], scalar = _tensor(instruction, operand, value)
             if operand.scalar or operand.optional:
                 attrs[name] = scalar
         else:
             attrs[name] = _attribute(instruction, operand, value, notes)
-    present = {name: view for name, view in types.items() if view is not None}
+    use = Use(instruction, arch, types, attrs, {})
+    for problem in _problems(use):
+        error = _refusal(use, problem)
+        if error.diagnostics[0].outcome == "fault":
+            raise error
+        notes += error.diagnostics
+    if instruction.warns is not None:
+        notes += instruction.warns(use)
+    return use, tuple(notes)
+
+
+def _problems(use: Use) -> Iterator[Problem]:
+    """Find problems of a use, in the order in which they count; its sizes and its engine are entered on the way."""
+    instruction = use.instruction
+    present = {name: view for name, view in use.types.items() if view is not None}
     for name, view in present.items():
-        _check_operand(instruction, instruction.operands[name], view, arch)
-    use = Use(instruction, arch, types, attrs, _unify(instruction, types))
-    use.engine = _engine(instruction, use)
-    _check_limits(instruction, use)
+        yield from _operand_problems(use, instruction.operands[name], view)
+    yield from _size_problems(use)
+    yield from _engine_problems(use)
+    if instruction.limits:
+        yield from _broken_limits(use)
     for predicate in instruction.predicates:
         message = predicate.test(use)
         if message is not None:
-            raise _refusal(
-                instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
-            )
+            yield Problem(predicate.code, message, predicate.operand, predicate.text, predicate.help)
     if instruction.precision(use) == "float32":
-        _check_unpacked(instruction, present)
+        yield from _packed_numbers(present)
     for name, view in present.items():
         if view.on_chip:
-            _check_partitions(instruction, name, view, arch)
+            yield from _partition_problems(name, view, use.arch)
         if view.on_chip and use.engine != "dma":
-            _check_access(instruction, name, view, use, notes)
-    _check_gathers(use, notes)
-    if instruction.warns is not None:
-        notes += instruction.warns(use)
-    return Legal(instruction, use, tuple(present), tuple(notes))
+            yield from _access_problems(use, instruction.operands[name], view)
+    yield from gathers.problems(use)
 
 
 _STEP_END = 2**15  # steps of an engine's access pattern are signed 16-bit numbers of elements
@@ -102,21 +107,20 @@ def fixed_names(instruction: Instruction) -> tuple[str, ...]:
     return _groups(instruction)[1]
 
 
-def _refusal(
-    instruction: Instruction,
-    code: str,
-    message: str,
-    operand: str,
-    types: Mapping[str, ViewType | None],
-    limit: str,
-    help_text: str,
-) -> NkiError:
-    view = types.get(operand)
-    note = f"{operand}: {describe(view)}" if view is not None else ""
-    needs = _NEEDS.search(message)
+def _refusal(use: Use, problem: Problem) -> NkiError:
+    view = use.types.get(problem.operand)
+    note = f"{problem.operand}: {describe(view)}" if view is not None else ""
+    needs, limit = _NEEDS.search(problem.message), problem.limit
     if needs is not None:
         limit = f"{limit}; targets: {', '.join(targets_from(int(needs[1])))}"
-    return coded_error(code, f"{instruction.name}: {message}", operand=operand, note=note, limit=limit, help=help_text)
+    return coded_error(
+        problem.code,
+        f"{use.name}: {problem.message}",
+        operand=problem.operand,
+        note=note,
+        limit=limit,
+        help=problem.help,
+    )
 
 
 _NEEDS = re.compile(r"\b(?:needs|from) NeuronCore-v(\d)")
@@ -146,7 +150,8 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     )
 
 
-def _missing(instruction: Instruction, name: str) -> NkiError:
+def missing(instruction: Instruction, name: str) -> NkiError:
+    """Return the error of a call without an operand, NKI003."""
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
     return coded_error(
@@ -166,24 +171,34 @@ def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[
     if operand.scalar and _is_number(value):
         return None, value.item() if isinstance(value, np.generic) else value
     wanted = "a tensor or a number" if operand.scalar else "a tensor"
-    what = {
-        "ndarray": "a NumPy array",
-        "Tensor": "a framework tensor",
-        "NkiInstruction": "the handle of an instruction",
-    }
-    found = what.get(type(value).__name__, f"{value!r} ({type(value).__name__})")
-    if type(value).__name__ == "NkiInstruction":
+    kind = type(value).__name__
+    found = _NO_TENSORS.get(kind, f"{value!r} ({kind})")
+    if kind == "NkiInstruction":
         hint = "nisa functions write to dst and return no tensor: pass the tensor that was its dst"
-    elif type(value).__name__ in ("ndarray", "Tensor", "Array"):
+    elif kind in ("ndarray", "Tensor", "Array"):
         hint = "pass arrays as arguments of the kernel, or make a tile with nl.ndarray and copy into it"
     else:
         hint = operand.former or f"{operand.name}: {operand.doc}"
-    raise coded_error(
-        "NKI013",
+    raise _must_be("NKI013", instruction, operand, found, wanted, hint)
+
+
+_NO_TENSORS: Final = {
+    "ndarray": "a NumPy array",
+    "Tensor": "a framework tensor",
+    "NkiInstruction": "the handle of an instruction",
+}
+
+
+def _must_be(
+    code: str, instruction: Instruction, operand: Operand, found: str, wanted: str, remedy: str = ""
+) -> NkiError:
+    """Return the error of an argument that is `found` and must be `wanted`."""
+    return coded_error(
+        code,
         f"{instruction.name}: {operand.name} is {found}, it must be {wanted}",
         operand=operand.name,
         limit=f"{operand.name} is {wanted}",
-        help=hint,
+        help=remedy or f"{operand.name}: {operand.doc}",
     )
 
 
@@ -195,13 +210,7 @@ def _is_number(value: object) -> bool:
 
 
 def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wanted: str) -> NkiError:
-    return coded_error(
-        "NKI012",
-        f"{instruction.name}: {operand.name} is {show_value(value)}, it must be {wanted}",
-        operand=operand.name,
-        limit=f"{operand.name} is {wanted}",
-        help=f"{operand.name}: {operand.doc}",
-    )
+    return _must_be("NKI012", instruction, operand, show_value(value), wanted)
 
 
 def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
@@ -209,50 +218,67 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
     if kind == "enum":
         return _enum(instruction, operand, value, notes)
     if kind in ("alu", "activation"):
-        if value is None and operand.default in (None, REQUIRED):
-            if operand.default is None or operand.optional:
-                return None
-            raise _bad_attribute(instruction, operand, value, "an operator such as nl.add")
-        try:
-            return alu_of(value) if kind == "alu" else activation_of(value)
-        except NkiError as error:
-            first = error.diagnostics[0]
-            raise coded_error(
-                first.code,
-                f"{instruction.name}: {first.message}",
-                operand=operand.name,
-                limit=first.limit,
-                help=operand.former or first.help,
-            ) from None
-    if kind == "bool":
-        if not isinstance(value, (bool, np.bool_, int)):
-            raise _bad_attribute(instruction, operand, value, "True or False")
-        return bool(value)
-    if kind == "number":
-        if _is_number(value):
-            return value.item() if isinstance(value, np.generic) else value
-        raise _bad_attribute(instruction, operand, value, "a number known at compile time")
+        return _operator(instruction, operand, value)
     if kind.startswith("register"):
         return _register(instruction, operand, value)
     if kind == "pattern":
         return _pattern(instruction, operand, value)
-    integers = isinstance(value, (tuple, list)) and all(isinstance(item, int) for item in value)
-    if kind == "pair":
-        if value is None or value == () or (integers and len(value) == 2):
-            return tuple(value or ())
-        raise _bad_attribute(instruction, operand, value, "a pair of integers")
     if kind == "integers":
         try:
             return tuple(index(item) for item in value)
         except TypeError:
             raise _bad_attribute(instruction, operand, value, "a list of integers") from None
-    if kind == "axis":
-        if not integers and (not isinstance(value, int) or isinstance(value, bool)):
-            raise _bad_attribute(instruction, operand, value, "an integer or a list of integers")
-        return tuple(value) if isinstance(value, list) else value
+    if kind in _KINDS:
+        wanted, fits, converted = _KINDS[kind]
+        if not fits(value):
+            raise _bad_attribute(instruction, operand, value, wanted)
+        return converted(value)
     if operand.choices and not any(value is choice or value == choice for choice in operand.choices):
         raise _bad_attribute(instruction, operand, value, " or ".join(show_value(c) for c in operand.choices))
     return value
+
+
+def _integers(value: object) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(item, int) for item in value)
+
+
+_KINDS: Final[Mapping[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]]] = {
+    "bool": ("True or False", lambda value: isinstance(value, (bool, np.bool_, int)), bool),
+    "number": (
+        "a number known at compile time",
+        _is_number,
+        lambda value: value.item() if isinstance(value, np.generic) else value,
+    ),
+    "pair": (
+        "a pair of integers",
+        lambda value: value is None or value == () or (_integers(value) and len(value) == 2),
+        lambda value: tuple(value or ()),
+    ),
+    "axis": (
+        "an integer or a list of integers",
+        lambda value: _integers(value) or (isinstance(value, int) and not isinstance(value, bool)),
+        lambda value: tuple(value) if isinstance(value, list) else value,
+    ),
+}
+"""Of kinds of attributes: the words for a value, the test whether one fits, and the form in which it is kept."""
+
+
+def _operator(instruction: Instruction, operand: Operand, value: Any) -> object:
+    if value is None and operand.default in (None, REQUIRED):
+        if operand.default is None or operand.optional:
+            return None
+        raise _bad_attribute(instruction, operand, value, "an operator such as nl.add")
+    try:
+        return alu_of(value) if operand.kind == "alu" else activation_of(value)
+    except NkiError as error:
+        first = error.diagnostics[0]
+        raise coded_error(
+            first.code,
+            f"{instruction.name}: {first.message}",
+            operand=operand.name,
+            limit=first.limit,
+            help=operand.former or first.help,
+        ) from None
 
 
 def _enum(instruction: Instruction, operand: Operand, value: object, notes: list[Diagnostic]) -> object:
@@ -315,104 +341,85 @@ def _dtypes_of(operand: Operand, arch: Arch) -> str:
     return ", ".join(dtype.name for dtype in known if dtype.since <= arch.generation)
 
 
-def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, arch: Arch) -> None:
+def _operand_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Problem]:
+    name, arch = operand.name, use.arch
     memory = "hbm" if not view.on_chip else view.space.value
-    types = {operand.name: view}
     if memory not in operand.spaces:
         names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
         allowed = " or ".join(names[space] for space in operand.spaces)
-        raise _refusal(
-            instruction,
+        yield Problem(
             "NKI201",
-            f"{operand.name} is in {names[memory]}, it must be in {allowed}",
-            operand.name,
-            types,
-            f"{operand.name} in {allowed}",
+            f"{name} is in {names[memory]}, it must be in {allowed}",
+            name,
+            f"{name} in {allowed}",
             _space_help(memory, operand),
         )
     if operand.dtypes and view.dtype not in operand.dtypes:
-        allowed = ", ".join(dtype.name for dtype in operand.dtypes)
-        raise _refusal(
-            instruction,
+        yield Problem(
             "NKI202",
-            f"{operand.name} is {view.dtype.name}",
-            operand.name,
-            types,
-            f"{operand.name} is one of {allowed}",
+            f"{name} is {view.dtype.name}",
+            name,
+            f"{name} is one of {', '.join(dtype.name for dtype in operand.dtypes)}",
             "cast it with nisa.tensor_copy into a tile of that dtype",
         )
     if view.dtype.since > arch.generation:
-        have = next((name for name, known in TARGETS.items() if known.generation >= view.dtype.since), "")
-        raise _refusal(
-            instruction,
+        have = next((target for target, known in TARGETS.items() if known.generation >= view.dtype.since), "")
+        yield Problem(
             "NKI221",
-            f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
-            operand.name,
-            types,
+            f"{name} is {view.dtype.name}, which {arch.name} does not have",
+            name,
             f"{view.dtype.name} from NeuronCore-v{view.dtype.since}",
             f"choose target={have!r}, or one of {_dtypes_of(operand, arch)}",
         )
-    if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
-        raise _refusal(
-            instruction,
+    by_dma = use.instruction.engines == ("dma",)
+    if view.indirect == "gather" and (arch.generation < 4 or by_dma):
+        yield Problem(
             "NKI309",
-            f"{operand.name} is gathered by indirect() on {arch.name}",
-            operand.name,
-            types,
+            f"{name} is gathered by indirect() on {arch.name}",
+            name,
             "tensor indirection: compute engines of NeuronCore-v4",
             "gather rows from HBM with nisa.dma_copy and vector_offset",
         )
     if view.indirect not in (None, "scalar") and not operand.indirect:  # any address may be a base and a register
-        raise _refusal(
-            instruction,
+        yield Problem(
             "NKI309",
-            f"{operand.name} is addressed at run time ({view.indirect})",
-            operand.name,
-            types,
-            f"{operand.name} is a view with a static address",
+            f"{name} is addressed at run time ({view.indirect})",
+            name,
+            f"{name} is a view with a static address",
             "move the selected data into a tile with nisa.dma_copy first",
         )
-    if view.on_chip and view.partition_step != 1 and instruction.engines != ("dma",):
-        raise _refusal(
-            instruction,
+    if view.on_chip and view.partition_step != 1 and not by_dma:
+        yield Problem(
             "NKI219",
-            f"{operand.name} takes every {view.partition_step}. partition",
-            operand.name,
-            types,
+            f"{name} takes every {view.partition_step}. partition",
+            name,
             "an operand covers consecutive partitions",
             "gather the rows with nisa.dma_copy first",
         )
 
 
-def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
+def _partition_problems(name: str, view: ViewType, arch: Arch) -> Iterator[Problem]:
     """Check that an operand ends at the last partition; limits of the instruction itself come first, in their terms."""
-    end = view.start_partition + view.partitions
-    if end <= arch.pmax:
-        return
-    rows = (
-        f"partitions {view.start_partition} to {end - 1}" if view.start_partition else f"{view.partitions} partitions"
-    )
-    raise _refusal(
-        instruction,
-        "NKI204",
-        f"{name} spans {rows}, the memory has {arch.pmax}",
-        name,
-        {name: view},
-        f"start partition + partitions <= pmax ({arch.pmax})",
-        "tile the partition dimension by 128",
-    )
+    first, end = view.start_partition, view.start_partition + view.partitions
+    if end > arch.pmax:
+        rows = f"partitions {first} to {end - 1}" if first else f"{view.partitions} partitions"
+        yield Problem(
+            "NKI204",
+            f"{name} spans {rows}, the memory has {arch.pmax}",
+            name,
+            f"start partition + partitions <= pmax ({arch.pmax})",
+            "tile the partition dimension by 128",
+        )
 
 
-def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType]) -> None:
+def _packed_numbers(types: Mapping[str, ViewType]) -> Iterator[Problem]:
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
         if view.dtype.kind == "packed":
-            raise _refusal(
-                instruction,
+            yield Problem(
                 "NKI202",
                 f"{name} is {view.dtype.name}, four numbers an element",
                 name,
-                types,
                 "packed dtypes are moved without a cast, or multiplied by the MX instructions",
                 "convert with nisa.quantize_mx, or reinterpret the tile with .view()",
             )
@@ -428,93 +435,78 @@ def _space_help(memory: str, operand: Operand) -> str:
     return "allocate it in the memory that the instruction reaches"
 
 
-def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use, notes: list[Diagnostic]) -> None:
+def _access_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Problem]:
     """Check the access pattern that the hardware takes: start partition, rank, free size."""
-    types = {name: view}
-    arch, engine = use.arch, use.engine
+    name, arch = operand.name, use.arch
     starts = legal_starts(view.partitions)
-    if view.start_partition not in starts and view.start_partition % 32 not in instruction.operands[name].offsets:
-        notes.append(
-            diagnose(
-                "NKI206",
-                f"{instruction.name}: {name} of {view.partitions} partitions starts at "
-                f"partition {view.start_partition}",
-                operand=name,
-                note=f"{name}: {describe(view)}",
-                limit=f"{view.partitions} partitions start at {' or '.join(map(str, starts))}",
-                help="place the rows at a legal start partition, or move them there with nisa.dma_copy",
-            )
+    if view.start_partition not in starts and view.start_partition % 32 not in operand.offsets:
+        yield Problem(
+            "NKI206",
+            f"{name} of {view.partitions} partitions starts at partition {view.start_partition}",
+            name,
+            f"{view.partitions} partitions start at {' or '.join(map(str, starts))}",
+            "place the rows at a legal start partition, or move them there with nisa.dma_copy",
         )
     rank = len(view.free_shape)
     if rank > 4:
-        raise _refusal(
-            instruction,
+        yield Problem(
             "NKI205",
             f"{name} has {rank} free dimensions that cannot be merged",
             name,
-            types,
             "access patterns have at most 4 free dimensions",
             "split the instruction over the outermost one",
         )
     if any(abs(step) >= _STEP_END for step in view.free_strides):
-        notes.append(
-            diagnose(
-                "NKI227",
-                f"{instruction.name}: {name} steps by {max(view.free_strides, key=abs)} elements",
-                operand=name,
-                note=f"{name}: {describe(view)}",
-                limit="steps of an access pattern are 16-bit numbers of elements",
-                help="copy the parts one by one, or lay the tile out so that they are closer",
-            )
+        yield Problem(
+            "NKI227",
+            f"{name} steps by {max(view.free_strides, key=abs)} elements",
+            name,
+            "steps of an access pattern are 16-bit numbers of elements",
+            "copy the parts one by one, or lay the tile out so that they are closer",
         )
     most = arch.psum_operand_fmax if view.space.value == "psum" else arch.sbuf_operand_fmax
-    if view.free_size > most and engine != "tensor":
-        raise _refusal(
-            instruction,
+    if view.free_size > most and use.engine != "tensor":
+        yield Problem(
             "NKI220",
             f"{name} has {view.free_size} elements per partition",
             name,
-            types,
             f"elements per partition <= {most} in {view.space.value.upper()}",
             "split the instruction along the free dimension",
         )
 
 
-def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
-    """Check the limits of tensor indirection: faults are raised, rejections of the compiler are noted."""
-    for item in gathers.problems(use):
-        error = _refusal(use.instruction, item.code, item.message, item.operand, use.types, item.limit, item.help)
-        if error.diagnostics[0].outcome == "fault":
-            raise error
-        notes += error.diagnostics
-
-
-def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dict[str, int]:
-    """Return the sizes of the dimension letters; NKI203 where two operands disagree."""
+def _size_problems(use: Use) -> Iterator[Problem]:
+    """Enter the sizes of the dimension letters; find operands that disagree about one."""
     dims: dict[str, int] = {}
     origin: dict[str, str] = {}
-    for name, view in types.items():
-        letters = instruction.operands[name].dims
-        if view is None or not letters:
+    for name, view in use.types.items():
+        operand = use.instruction.operands[name]
+        if view is None or not operand.dims:
             continue
-        sizes = _sizes(view, len(letters))
+        sizes = _sizes(view, len(operand.dims))
         if sizes is None:
-            raise _refusal(
-                instruction,
-                "NKI203",
-                f"{name} has shape {tuple(view.shape)}",
-                name,
-                types,
-                f"{name} is [{', '.join(letters)}]",
-                f"{name}: {instruction.operands[name].doc}",
-            )
-        for letter, size in zip(letters, sizes, strict=True):
+            yield _misshapen(operand, f"{name} has shape {tuple(view.shape)}")
+            return
+        for letter, size in zip(operand.dims, sizes, strict=True):
             want = int(letter) if letter.isdigit() else dims.setdefault(letter, size)
             if want == size:
                 origin.setdefault(letter, name)
-                continue
-            raise _mismatch(instruction, types, name, letter, size, want, origin.get(letter, ""))
-    return dims
+            elif letter.isdigit():
+                shape = tuple(view.shape)
+                yield _misshapen(operand, f"{name} is {shape}, it must have {letter} element(s) per partition")
+            else:
+                yield _mismatch(use, operand, letter, size, want, use.instruction.operands[origin[letter]])
+    use.dims = dims
+
+
+def _misshapen(operand: Operand, message: str) -> Problem:
+    return Problem(
+        "NKI203",
+        message,
+        operand.name,
+        f"{operand.name} is [{', '.join(operand.dims)}]",
+        f"{operand.name}: {operand.doc}",
+    )
 
 
 def _sizes(view: ViewType, letters: int) -> tuple[int, ...] | None:
@@ -526,95 +518,59 @@ def _sizes(view: ViewType, letters: int) -> tuple[int, ...] | None:
     return (*shape[: letters - 1], math.prod(shape[letters - 1 :]))
 
 
-def _mismatch(
-    instruction: Instruction,
-    types: Mapping[str, ViewType | None],
-    name: str,
-    letter: str,
-    size: int,
-    want: int,
-    other: str,
-) -> NkiError:
-    view = types[name]
-    letters = instruction.operands[name].dims
-    assert view is not None
+def _mismatch(use: Use, operand: Operand, letter: str, size: int, want: int, other: Operand) -> Problem:
     meaning = {"P": "partitions", "F": "elements per partition", "E": "elements"}.get(letter, f"{letter} =")
-    if letter.isdigit():
-        return _refusal(
-            instruction,
-            "NKI203",
-            f"{name} is {tuple(view.shape)}, it must have {letter} element(s) per partition",
-            name,
-            types,
-            f"{name} is [{', '.join(letters)}]",
-            f"{name}: {instruction.operands[name].doc}",
-        )
-    first = types[other]
-    assert first is not None
     have = f"{meaning} {size}" if meaning.endswith("=") else f"{size} {meaning}"
     need = f"{meaning} {want}" if meaning.endswith("=") else f"{want}"
-    return _refusal(
-        instruction,
+    first, second = (tuple(use.types[item.name].shape) for item in (operand, other))
+    return Problem(
         "NKI203",
-        f"{name} {tuple(view.shape)} has {have}, {other} {tuple(first.shape)} has {need}",
-        name,
-        types,
-        f"{other}[{', '.join(instruction.operands[other].dims)}] and {name}[{', '.join(letters)}] share {letter}",
+        f"{operand.name} {first} has {have}, {other.name} {second} has {need}",
+        operand.name,
+        f"{other.name}[{', '.join(other.dims)}] and {operand.name}[{', '.join(operand.dims)}] share {letter}",
         "slice or allocate the operands with the same sizes; nothing broadcasts",
     )
 
 
-def _engine(instruction: Instruction, use: Use) -> str:
-    asked = use.attrs.get("engine")
+def _engine_problems(use: Use) -> Iterator[Problem]:
+    """Enter the engine; find a choice that the instruction does not have, and operands out of the engine's reach."""
+    instruction, asked = use.instruction, use.attrs.get("engine")
     if instruction.engines == ("dma",):
-        return "dma"
+        use.engine = "dma"
+        return
     if isinstance(asked, enums.engine) and asked is not enums.engine.unknown:
         if asked.name not in instruction.engines:
-            raise _refusal(
-                instruction,
+            yield Problem(
                 "NKI208",
                 f"engine.{asked.name} cannot run it",
                 "engine",
-                use.types,
                 f"engine is {', '.join(instruction.engines)} or unknown",
                 "leave engine= out",
             )
-        chosen = asked.name
+        use.engine = asked.name
     else:
-        chosen = instruction.engine(use)
-    reach = None if instruction.only_orders else ENGINE_REACH.get(chosen)
+        use.engine = instruction.engine(use)
+    reach = None if instruction.only_orders else ENGINE_REACH.get(use.engine)
     for name, view in use.types.items():
         if view is None or reach is None:
             continue
         written = instruction.operands[name].role == "out"
         if use.space(name) not in (reach.write if written else reach.read):
-            raise _refusal(
-                instruction,
+            yield Problem(
                 "NKI208",
-                f"the {chosen} engine cannot {'write' if written else 'read'} {name} in {use.space(name).upper()}",
+                f"the {use.engine} engine cannot {'write' if written else 'read'} {name} in {use.space(name).upper()}",
                 name,
-                use.types,
-                f"the {chosen} engine reaches {', '.join(s.upper() for s in reach.read)}",
+                f"the {use.engine} engine reaches {', '.join(s.upper() for s in reach.read)}",
                 "leave engine= out, or move the tile to a memory that the engine reaches",
             )
-    return chosen
 
 
-def _check_limits(instruction: Instruction, use: Use) -> None:
-    if not instruction.limits:
-        return
+def _broken_limits(use: Use) -> Iterator[Problem]:
     names: dict[str, Any] = {name: fact.value for name, fact in use.arch.facts.items()} | dict(use.dims)
     names |= {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
-    for limit in instruction.limits:
+    for limit in use.instruction.limits:
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
-            raise _refusal(
-                instruction,
-                limit.code,
-                message,
-                limit.operand,
-                use.types,
-                f"{limit.text} ({limit.right_text} = {right})",
-                limit.help,
-            )
+            text = f"{limit.text} ({limit.right_text} = {right})"
+            yield Problem(limit.code, message, limit.operand, text, limit.help)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import nki_lab.isa.ops  # noqa: F401 - fills the table
-from nki_lab.diagnostic import NkiError, coded_error, diagnose
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import current as current_builder
 from nki_lab.kernel_runtime.issue.context import local
-from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names
+from nki_lab.kernel_runtime.issue.legality import fixed_names, live_names, missing
 
 # Keywords of earlier releases, with the release that dropped them and the remedy.
 _REMOVED: Mapping[str, str] = {
@@ -100,13 +100,7 @@ def members(instruction: Instruction, group: str, value: object) -> tuple[object
     """Return the tensors of a list argument, followed by None up to its length."""
     names = instruction.groups[group]
     if value is REQUIRED:
-        raise coded_error(
-            "NKI003",
-            f"{instruction.name}: argument {group} is missing",
-            operand=group,
-            limit=instruction.signature(),
-            help=f"{group}: {instruction.arguments[group].doc}",
-        )
+        raise missing(instruction, names[0])
     if not isinstance(value, (list, tuple)):
         problem = f"{group} is a {type(value).__name__}"
     elif not 1 <= len(value) <= len(names):
@@ -132,15 +126,12 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
         builder = local.builder
         tolerated = instruction.tolerated.get(keyword)
         if tolerated is not None and builder is not None:
-            builder.note(
-                diagnose(
-                    "NKI604",
-                    f"{instruction.name}: argument {keyword} is not part of the current signature",
-                    operand=keyword,
-                    limit=instruction.signature(),
-                    help=f"drop it: {tolerated}",
-                ),
-                builder.site(),
+            builder.advise(
+                "NKI604",
+                f"{instruction.name}: argument {keyword} is not part of the current signature",
+                operand=keyword,
+                limit=instruction.signature(),
+                remedy=f"drop it: {tolerated}",
             )
             continue
         if keyword in _REMOVED:
@@ -151,8 +142,12 @@ def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: di
                 limit=instruction.signature(),
                 help=_REMOVED[keyword],
             )
-        near = did_you_mean(keyword, [*instruction.arguments, "name"])
-        raise _unknown(instruction, f"got an unexpected keyword argument {keyword!r}", keyword, near)
+        raise _unknown(
+            instruction,
+            f"got an unexpected keyword argument {keyword!r}",
+            keyword,
+            did_you_mean(keyword, [*instruction.arguments, "name"]),
+        )
 
 
 def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:

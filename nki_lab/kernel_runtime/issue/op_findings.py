@@ -23,8 +23,15 @@ def finding_at(
     related: Iterable[Related] = (),
 ) -> Diagnostic:
     """Return a diagnostic at an op, whose message begins with the name of its instruction."""
-    text = f"{instruction_name(program, op)}: {message}"
-    item = diagnose(code, text, operand=operand, note=note, limit=limit, help=remedy, related=related)
+    item = diagnose(
+        code,
+        f"{instruction_name(program, op)}: {message}",
+        operand=operand,
+        note=note,
+        limit=limit,
+        help=remedy,
+        related=related,
+    )
     return placed(item, program.site_of(op))
 
 

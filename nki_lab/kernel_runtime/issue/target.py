@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from types import SimpleNamespace
 
 from nki_lab.diagnostic import coded_error
 from nki_lab.isa.arch import Arch, arch_of
@@ -14,11 +14,7 @@ DEFAULT_TARGET = "trn3"
 """The target that NKI's own simulator assumes without a chip."""
 
 
-class _Choice:
-    outside: Callable[[], str] = staticmethod(lambda: DEFAULT_TARGET)
-
-
-choice = _Choice()
+choice = SimpleNamespace(outside=lambda: DEFAULT_TARGET)
 """`choice.outside()` names the target outside a kernel; `nki_lab.dialects` sets it to read the environment."""
 
 
@@ -78,9 +74,7 @@ def tile_size_of(name: str, arch: Arch) -> int | None:
         "psum_min_align": 4,
         "sbuf_min_align": 1,
     }
-    if name in sizes:
-        return int(sizes[name])
-    return int(getattr(arch, name)) if name in dir(tile_size) else None
+    return int(sizes.get(name) or getattr(arch, name)) if name in dir(tile_size) else None
 
 
 tile_size = _TileSize()

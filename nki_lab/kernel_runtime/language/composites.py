@@ -84,8 +84,9 @@ def floor(x: NkiTensor, dtype: object = None) -> NkiTensor:
 
 def ceil(x: NkiTensor, dtype: object = None) -> NkiTensor:
     """The smallest integer not below each element of x, in a new SBUF tile."""
-    below = _floored(_scaled("ceil", _tile(x, "ceil"), -1.0), "ceil", F32)
-    return _scaled("ceil", below, -1.0, dtype=kind_of(dtype, x))
+    return _scaled(
+        "ceil", _floored(_scaled("ceil", _tile(x, "ceil"), -1.0), "ceil", F32), -1.0, dtype=kind_of(dtype, x)
+    )
 
 
 def trunc(x: NkiTensor, dtype: object = None) -> NkiTensor:
@@ -138,8 +139,7 @@ def tan(x: NkiTensor, dtype: object = None) -> NkiTensor:
 
 def var(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """The population variance over trailing free dimensions, in a new SBUF tile."""
-    average = operations.mean(_tile(x, "var"), axis, F32, keepdims=True)
-    apart = operations.binary("subtract", x, average, F32)
+    apart = operations.binary("subtract", x, operations.mean(_tile(x, "var"), axis, F32, keepdims=True), F32)
     return operations.mean(operations.binary("multiply", apart, apart, F32), axis, kind_of(dtype, x), keepdims)
 
 
@@ -274,8 +274,7 @@ def rand(shape: Sequence[int], dtype: object, buffer: object = sbuf, name: str =
     rows = tensor._shape[0]
     for start in range(0, rows, tile_size.pmax):
         part = tensor[start : min(start + tile_size.pmax, rows)]
-        sizes = part._shape if len(part._shape) > 1 else (*part._shape, 1)
-        tile = current("nl.rand").allocate(sizes, part._dtype, sbuf)
+        tile = current("nl.rand").allocate(operations.tile_shape(part._shape), part._dtype, sbuf)
         fill_evenly(tile)
         isa("dma_copy")(part, tile.reshape(part._shape))
     return tensor
@@ -309,8 +308,7 @@ def shared_constant(constant: str | os.PathLike[str] | NDArray[np.generic]) -> N
                 help="check the path",
             ) from error
     values = np.asarray(constant)
-    kind = dtype_of(values.dtype)
-    tensor = builder.allocate(values.shape, kind, shared_hbm, kind="const")
+    tensor = builder.allocate(values.shape, dtype_of(values.dtype), shared_hbm, kind="const")
     builder.program.constants[tensor._buffer.id] = np.ascontiguousarray(values)
     return tensor
 

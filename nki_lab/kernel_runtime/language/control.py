@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from nki_lab.kernel_runtime.issue.source_location import placed, site_at
 from nki_lab.kernel_runtime.issue.user_frames import is_ours, user_frame
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
+from nki_lab.source.trees import extent
 
 
 def register_alloc(x: Any = None) -> VirtualRegister:
@@ -32,15 +34,12 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     builder = current("nisa.register_alloc")
     register = builder.register()
     if isinstance(x, NkiTensor):
-        builder.note(
-            diagnose(
-                "NKI606",
-                "register_alloc: x is a tensor, which is loaded",
-                operand="x",
-                limit="x is an integer constant, or left out",
-                help="write nisa.register_load(register, tensor)",
-            ),
-            builder.site(),
+        builder.advise(
+            "NKI606",
+            "register_alloc: x is a tensor, which is loaded",
+            operand="x",
+            limit="x is an integer constant, or left out",
+            remedy="write nisa.register_load(register, tensor)",
         )
         instruction_function("register_load")(register, x)
     elif x is not None:
@@ -133,16 +132,14 @@ def while_loop(init: Any, body_fun: Any) -> None:
 # -- loops that are statements -----------------------------------------------------------------------------------------
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class DynamicRange:
     """The value of `nl.dynamic_range`: a `for` over it makes one iteration, in which the body is recorded."""
 
-    __slots__ = ("_bounds", "_builder", "_site", "variable")
-
-    def __init__(self, builder: Builder, bounds: Bounds, site: int) -> None:
-        self._builder = builder
-        self._bounds = bounds
-        self._site = site
-        self.variable: str | None = None  # set by who knows; otherwise the bytecode is asked
+    _builder: Builder
+    _bounds: Bounds
+    _site: int
+    variable: str | None = None  # set by who knows; otherwise the bytecode is asked
 
     def __iter__(self) -> Iterator[VirtualRegister]:
         frame = sys._getframe(1)
@@ -191,14 +188,13 @@ def while_continues(builder: Builder, register: VirtualRegister) -> bool | None:
     if builder.loops and builder.loops[-1].key == key:
         close_while(builder, builder.loops[-1].region, register)
         return False
-    test = node.test
-    at = (test.lineno, test.col_offset, test.end_lineno or test.lineno, test.end_col_offset or test.col_offset)
-    site = Site(place.file, *at, place.function)
     way = way_out(node)
     if way is not None:
-        end = (way.lineno, way.col_offset, way.end_lineno or way.lineno, way.end_col_offset or way.col_offset)
-        raise error_of(placed(left_early("a `break` or `return`"), Site(place.file, *end, place.function)))
-    open_while(builder, register, builder.site_of(site), _spelled(test), key)
+        end = Site(place.file, *extent(way), place.function)
+        raise error_of(placed(left_early("a `break` or `return`"), end))
+    site = builder.site_of(Site(place.file, *extent(node.test), place.function))
+    variable = getattr(node.test, "id", "") or getattr(node.test, "attr", "")  # the condition, where it is a name
+    open_while(builder, register, site, variable, key)
     return True
 
 
@@ -215,11 +211,6 @@ def close_while(builder: Builder, region: Region, register: VirtualRegister) -> 
     builder.require_own(register)
     region.upper = Register(register.id)
     _close(builder, region)
-
-
-def _spelled(test: Any) -> str:
-    """The condition as a name, empty where it is none."""
-    return str(getattr(test, "id", "") or getattr(test, "attr", ""))
 
 
 # -- regions -----------------------------------------------------------------------------------------------------------

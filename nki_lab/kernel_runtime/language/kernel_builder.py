@@ -6,19 +6,14 @@ from typing import Any, Final
 
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language import control, operations
-from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, VirtualRegister, whole
+from nki_lab.kernel_runtime.tensor import Buffer, MemoryRegion, NkiTensor, whole
 
 
 class KernelBuilder(Builder):
     """Records a kernel of the current dialect, assignments and operators on tensors included."""
 
-    def condition(self, register: VirtualRegister) -> bool | None:
-        """Whether the `while register:` that asks goes on; None for other uses of a register as a condition."""
-        return control.while_continues(self, register)
-
-    def assign(self, target: NkiTensor, value: Any) -> None:
-        """`target[...] = value`: a copy."""
-        operations.assign(target, value)
+    condition = control.while_continues
+    assign = staticmethod(operations.assign)
 
     def operator(self, name: str, left: Any, right: Any, reflected: bool = False) -> Any:
         """`left <name> right` on tiles."""

@@ -55,9 +55,14 @@ def _by_name(items: Iterable[Any]) -> dict[str, Any]:
 
 def language_names() -> dict[str, Any]:
     """Everything `import nki.language` gives, by name."""
-    others = (control.dynamic_range, control.fori_loop, control.while_loop, no_reorder, NKIObject)
     # What `functions` defines replaces a plainer function of the same name.
-    own = _by_name((*operations.FUNCTIONS, *others, *composites.FUNCTIONS))
+    own = _by_name(
+        (
+            *operations.FUNCTIONS,
+            *(control.dynamic_range, control.fori_loop, control.while_loop, no_reorder, NKIObject),
+            *composites.FUNCTIONS,
+        )
+    )
     own |= {name: _OpToken(name) for name in operations.TOKENS}
     own |= {name: kind.host for name, kind in DTYPES.items()}
     own |= {"bool": DTYPES["bool_"].host, "DType": str, "NkiTensor": NkiTensor, "MemoryRegion": MemoryRegion}

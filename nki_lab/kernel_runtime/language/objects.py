@@ -20,11 +20,9 @@ class NKIObject:
         own = cls.__dict__
         annotations = dict(own.get("__annotations__", {}))
         for name, value in list(own.items()):
-            if name.startswith("_") or name in annotations or callable(value):
-                continue
-            if isinstance(value, (property, staticmethod, classmethod, functools.cached_property)):
-                continue
-            annotations[name] = type(value)
+            of_class = isinstance(value, (property, staticmethod, classmethod, functools.cached_property))
+            if not (name.startswith("_") or name in annotations or callable(value) or of_class):
+                annotations[name] = type(value)
         for name in annotations:
             if name not in own:
                 setattr(cls, name, None)
@@ -39,9 +37,9 @@ class NKIObject:
 def _fields_of(cls: type) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name in inspect.get_annotations(base):
-            if name.startswith("__") or _is_of_class(base, name):
-                continue
+        for name, annotation in inspect.get_annotations(base).items():
+            if name.startswith("__") or "ClassVar" in (annotation if isinstance(annotation, str) else repr(annotation)):
+                continue  # of the class, and no field
             declared = getattr(cls, "__dataclass_fields__", {}).get(name)
             fields[name] = getattr(cls, name, None) if declared is None or name in vars(base) else declared
     return fields
@@ -59,12 +57,6 @@ def _init_from_fields(self: NKIObject, *args: Any, **kwargs: Any) -> None:
             raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument {name!r}")
         object.__setattr__(self, name, value)
     self.__post_init__()
-
-
-def _is_of_class(cls: type, name: str) -> bool:
-    """Whether an annotated name is the class's own, and no field."""
-    annotation = inspect.get_annotations(cls)[name]
-    return "ClassVar" in (annotation if isinstance(annotation, str) else repr(annotation))
 
 
 def _fresh(default: Any) -> Any:

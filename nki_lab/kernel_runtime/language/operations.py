@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.diagnostic import NkiError, coded_error, diagnose
+from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.isa.activation import ACTIVATIONS
 from nki_lab.isa.alu import ALU
 from nki_lab.isa.dtype import F32, DType, dtype_of, promote
@@ -57,7 +57,7 @@ def _accepted(message: str, operand: str, limit: str, remedy: str) -> None:
     """Note what the documentation forbids and kernels do; Beta 1 allows all of it."""
     builder = current("nl")
     if not builder.elementwise_operators:
-        builder.note(diagnose("NKI606", message, operand=operand, limit=limit, help=remedy), builder.site())
+        builder.advise("NKI606", message, operand=operand, limit=limit, remedy=remedy)
 
 
 def fill(tensor: NkiTensor, value: Number | float) -> None:
@@ -125,7 +125,7 @@ def _given(value: Any, otherwise: Any) -> Any:
 def load(src: NkiTensor, dtype: object = None) -> NkiTensor:
     """A new SBUF tile with the contents of an HBM tensor, cast to `dtype` on the way."""
     _tensor(src, "nl.load", "src")
-    tile = current("nl.load").allocate(_tile_shape(src), kind_of(dtype, src), sbuf)
+    tile = current("nl.load").allocate(tile_shape(src._shape), kind_of(dtype, src), sbuf)
     isa("dma_copy")(tile, src)
     return tile
 
@@ -147,8 +147,9 @@ def store(dst: NkiTensor, value: Operand) -> None:
     isa("dma_copy")(dst, value)
 
 
-def _tile_shape(src: NkiTensor) -> tuple[int, ...]:
-    return src._shape if len(src._shape) > 1 else (src._shape[0], 1)
+def tile_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a tile: at least two dimensions."""
+    return shape if len(shape) > 1 else (*shape, 1)
 
 
 def _tensor(value: object, function: str, operand: str, wanted: str = "a tensor") -> NkiTensor:
@@ -332,12 +333,12 @@ def _make_unary(name: str) -> Callable[..., NkiTensor]:
             return _into_like(name, x, dtype, lambda tile, source: isa("tensor_scalar")(tile, source, ALU[name], None))
         return _into_like(name, x, dtype, isa(name)) if name == "reciprocal" else unary(name, x, dtype)
 
-    doc = f"{ALU[name].doc}, element by element" if on_alu else f"{_formula(name)} of each element"
+    doc = (
+        f"{ALU[name].doc}, element by element"
+        if on_alu
+        else f"{'1 / x' if name == 'reciprocal' else ACTIVATIONS[name].formula} of each element"
+    )
     return as_op(function, name, f"{doc}, in a new SBUF tile; also an `op=`{' argument' * on_alu}.")
-
-
-def _formula(name: str) -> str:
-    return "1 / x" if name == "reciprocal" else ACTIVATIONS[name].formula
 
 
 def dressed(function: Callable[..., Any], name: str, doc: str, module: str = "nki.language") -> Callable[..., Any]:
@@ -413,8 +414,7 @@ min = _make_reduction("min", "minimum", "Minimum")
 def mean(x: NkiTensor, axis: Axis, dtype: object = None, keepdims: bool = False) -> NkiTensor:
     """Mean over trailing free dimensions."""
     total = reduction("add", x, axis, F32, keepdims)
-    count = x.size // total.size
-    return binary("multiply", total, 1.0 / count, _given(dtype, x._dtype))
+    return binary("multiply", total, 1.0 / (x.size // total.size), _given(dtype, x._dtype))
 
 
 def softmax(x: NkiTensor, axis: Axis = -1, dtype: object = None) -> NkiTensor:
@@ -477,8 +477,12 @@ def _unrolled(name: str) -> Callable[..., range]:
         try:
             return range(start) if stop is None else range(start, stop, step)
         except (TypeError, ValueError):
-            bounds = start if stop is None else (start, stop, step)
-            raise _bad_value(f"nl.{name}", "stop", bounds, "integers known at compile time, with a step") from None
+            raise _bad_value(
+                f"nl.{name}",
+                "stop",
+                start if stop is None else (start, stop, step),
+                "integers known at compile time, with a step",
+            ) from None
 
     return dressed(loop, name, "A compile-time loop, unrolled; today the same as range.")
 

@@ -7,6 +7,7 @@ All three constrain when instructions run, never what they compute. They end as 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from nki_lab.diagnostic import Diagnostic, coded_error, diagnose
@@ -19,14 +20,12 @@ Pair = tuple[str, tuple[str, ...]]
 """(name of the consumer, names of its producers)."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class NoReorder:
     """An open block of `nl.no_reorder()`: instructions that are issued meanwhile keep their order on all engines."""
 
-    __slots__ = ("_builder", "_first")
-
-    def __init__(self) -> None:
-        self._builder: Builder | None = None
-        self._first = 0
+    _builder: Builder | None = None
+    _first: int = 0
 
     def __enter__(self) -> None:
         builder = self._builder = current("nl.no_reorder")

@@ -242,7 +242,7 @@ class _MovedViews:
             use = Use(old.instruction, old.use.arch, old.use.types, {**old.use.attrs, **values_known}, old.use.dims)
             use.engine = old.use.engine
             known = self._storing[key] = len(self.variants)
-            self.variants.append(Variant(known, old.instruction, use, old.names))
+            self.variants.append(Variant(known, use))
         return known
 
 

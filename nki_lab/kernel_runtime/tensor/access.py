@@ -8,7 +8,7 @@ from nki_lab.diagnostic import NkiError
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_direct, scalar_index, vector_index
-from nki_lab.kernel_runtime.tensor.pattern import extent
+from nki_lab.kernel_runtime.tensor.pattern import Sizes, extent
 from nki_lab.kernel_runtime.tensor.refusal import refuse
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Kind, StridedView
@@ -17,23 +17,16 @@ Bounded = tuple[Indirect, NkiError | None]
 """A run-time index, and the fault where no value of it keeps the pattern inside of the storage."""
 
 
-class Access(NamedTuple):
-    """The parts of the view that `ap` makes, in elements of `dtype`."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    dtype: DType
-    indirect: Indirect | None
-    fault: NkiError | None
+Access = tuple[Sizes, Sizes, int, DType, Indirect | None]
+"""Shape, strides, offset, dtype and run-time index of the view that `ap` makes, in elements of the dtype."""
 
 
 class Walk(NamedTuple):
     """The elements that a pattern reaches from element `start` of a tensor's storage, of `row` elements a partition."""
 
     tensor: StridedView
-    counts: tuple[int, ...]
-    steps: tuple[int, ...]
+    counts: Sizes
+    steps: Sizes
     start: int
     row: int
 
@@ -72,8 +65,8 @@ def access_pattern(
     vector_offset: object,
     indirect_dim: object,
     dtype: object,
-) -> Access:
-    """Return the view `tensor.ap(...)` over the tensor's storage; see `NkiTensor.ap` for its arguments."""
+) -> tuple[Access, NkiError | None]:
+    """Return the view `tensor.ap(...)` over the tensor's storage, and its fault; see `NkiTensor.ap`."""
     require_direct(tensor, "ap")
     target = tensor._dtype if dtype is None else dtype_of(dtype)
     steps, counts = _pairs(tensor, pattern)
@@ -89,7 +82,7 @@ def access_pattern(
         )
     walk = Walk(tensor, counts, steps, start, row)
     if scalar_offset is None and vector_offset is None:
-        return Access(counts, steps, start, target, None, walk.fault())
+        return (counts, steps, start, target, None), walk.fault()
     if scalar_offset is not None and vector_offset is not None:
         raise refuse(
             "NKI309",
@@ -106,12 +99,15 @@ def access_pattern(
             limit=f"indirect_dim is a dimension of the tensor ap() is called on: 0..{len(tensor._shape) - 1}",
         )
     stride = _scale(tensor, dim, target)
-    if vector_offset is not None:
-        return Access(counts, steps, start, target, *_vector(walk, dim, stride, vector_offset))
-    return Access(counts, steps, start, target, *_scalar(walk, dim, stride, scalar_offset))
+    record, fault = (
+        _scalar(walk, dim, stride, scalar_offset)
+        if vector_offset is None
+        else _vector(walk, dim, stride, vector_offset)
+    )
+    return (counts, steps, start, target, record), fault
 
 
-def _pairs(tensor: StridedView, pattern: object) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _pairs(tensor: StridedView, pattern: object) -> tuple[Sizes, Sizes]:
     """Return the steps and counts of `pattern`."""
     steps, counts = [], []
     if isinstance(pattern, tuple | list) and pattern:
@@ -207,8 +203,7 @@ def _vector(walk: Walk, dim: int, stride: int, vector_offset: object) -> Bounded
             tensor,
             limit="one index for each step of the leading dimension",
         )
-    reached = extent(walk.start, counts[1:], walk.steps[1:])
-    return _bounded("vector", tensor, index, dim, stride, *reached, walk.row)
+    return _bounded("vector", tensor, index, dim, stride, *extent(walk.start, counts[1:], walk.steps[1:]), walk.row)
 
 
 def _scalar(walk: Walk, dim: int, stride: int, scalar_offset: object) -> Bounded:
@@ -258,7 +253,7 @@ def _bounded(
             tensor,
             limit=f"0 <= element < {total}",
         )
-    record = Indirect(
+    return Indirect(
         kind=kind,
         index=index,
         stride=stride,
@@ -267,5 +262,4 @@ def _bounded(
         lowest=lowest,
         highest=highest,
         frozen_dim=dim if kind == "vector" else None,
-    )
-    return record, fault
+    ), fault

@@ -11,6 +11,7 @@ from typing import Any, Final, SupportsIndex, cast
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error
 from nki_lab.isa.arch import Arch, legal_starts
 from nki_lab.isa.dtype import DType
+from nki_lab.kernel_runtime.tensor.pattern import Sizes
 
 
 class MemoryRegion(StrEnum):
@@ -78,7 +79,7 @@ class Buffer:
         id: int,  # noqa: A002 - the contract's name
         space: MemoryRegion,
         dtype: DType,
-        shape: tuple[int, ...],
+        shape: Sizes,
         *,
         name: str = "",
         address: Address | None = None,
@@ -151,7 +152,7 @@ class InvalidBuffer(Buffer):
 
 def check_allocation(
     shape: object, dtype: DType, space: object, address: object, arch: Arch
-) -> tuple[tuple[int, ...], MemoryRegion, Address | None]:
+) -> tuple[Sizes, MemoryRegion, Address | None]:
     """Return the shape, region and address of a new tensor, checked and in canonical form.
 
     Errors: NKI307 shape, NKI311 buffer that is not a memory region, NKI306 address, NKI313 larger than one partition
@@ -175,7 +176,7 @@ def check_allocation(
     return sizes, region, _checked_address(address, sizes, dtype, region, arch)
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+def row_major(shape: Sequence[int]) -> Sizes:
     """Return the strides, in elements, of a dense row-major tensor."""
     if len(shape) == 2:
         return (shape[1], 1)
@@ -190,25 +191,18 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 def _checked_space(space: object) -> MemoryRegion:
     if type(space) is MemoryRegion:
         return space
-    if isinstance(space, str):
-        names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
-        near = names.get(space.lower())
-        raise coded_error(
-            "NKI311",
-            f"buffer is the string {space!r}",
-            operand="buffer",
-            limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
-            help=f"write buffer=nl.{near}" if near else "",
-        )
+    names = {"hbm": "hbm", **{region.value: region.value for region in MemoryRegion}}
+    near = names.get(space.lower()) if isinstance(space, str) else None
     raise coded_error(
         "NKI311",
-        f"buffer is a {type(space).__name__}",
+        f"buffer is {f'the string {space!r}' if isinstance(space, str) else f'a {type(space).__name__}'}",
         operand="buffer",
         limit="buffer is one of nl.sbuf, nl.psum, nl.hbm, nl.private_hbm, nl.shared_hbm",
+        help=f"write buffer=nl.{near}" if near else "",
     )
 
 
-def _checked_shape(shape: object) -> tuple[int, ...]:
+def _checked_shape(shape: object) -> Sizes:
     if not isinstance(shape, tuple | list):
         raise _bad_shape(f"shape is a {type(shape).__name__}", "write a tuple of integers, for example (128, 512)")
     if not shape:
@@ -217,8 +211,10 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
     for position, size in enumerate(shape):
         value = integer_of(size)
         if value is None:
-            hint = "divide with // for an integer" if isinstance(size, float) else ""
-            raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}", hint)
+            raise _bad_shape(
+                f"dimension {position} of shape {tuple(shape)!r} is a {type(size).__name__}",
+                "divide with // for an integer" if isinstance(size, float) else "",
+            )
         if value <= 0:
             raise _bad_shape(f"dimension {position} of shape {tuple(shape)!r} is {value}")
         sizes.append(value)
@@ -243,9 +239,7 @@ def integer_of(value: object) -> int | None:
         return None
 
 
-def _checked_address(
-    address: object, shape: tuple[int, ...], dtype: DType, region: MemoryRegion, arch: Arch
-) -> Address:
+def _checked_address(address: object, shape: Sizes, dtype: DType, region: MemoryRegion, arch: Arch) -> Address:
     """Return `address` as (partition, byte). The free offset is in bytes: the guide's prose has elements, but its own
     examples (a PSUM bank times 2048, a tile index times row bytes) and published kernels use bytes."""
     if region not in ON_CHIP:

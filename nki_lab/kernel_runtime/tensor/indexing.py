@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
@@ -29,14 +28,8 @@ class DynamicSlice:
 ds = DynamicSlice
 
 
-class Indexed(NamedTuple):
-    """The parts of an indexed view."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    indirect: Indirect | None
-
+Indexed = tuple[tuple[int, ...], tuple[int, ...], int, Indirect | None]
+"""Shape, strides, offset and run-time index of an indexed view."""
 
 _FULL = slice(None)
 
@@ -104,7 +97,7 @@ def resolve(tensor: StridedView, key: object, faults: list[NkiError] | None = No
         steps.insert(dropped_at, strides[dropped])
     if indirect is not None and place >= 0:
         indirect = moved(indirect, place)
-    return Indexed(tuple(sizes), tuple(steps), offset, indirect)
+    return tuple(sizes), tuple(steps), offset, indirect
 
 
 def _pending(tensor: StridedView, indirect: Indirect | None) -> StridedView:

@@ -215,7 +215,7 @@ def gather(tensor: StridedView, index: object, num_elem: object) -> tuple[Layout
             limit=f"1 <= num_elem <= {most}: offset i is index[i % group, i // group], group <= 32 partitions",
         )
     size, step = (free[0], steps[0]) if free else (1, 1)
-    record = Indirect(
+    return ((partitions, count), (tensor._strides[0], 0)), Indirect(
         kind="gather",
         index=tile,
         stride=step,
@@ -226,4 +226,3 @@ def gather(tensor: StridedView, index: object, num_elem: object) -> tuple[Layout
         frozen_dim=1,
         num_elem=count,
     )
-    return ((partitions, count), (tensor._strides[0], 0)), record

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from nki_lab.isa.dtype import DType
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.kernel_runtime.tensor.indirect import require_no_gather
-from nki_lab.kernel_runtime.tensor.pattern import reshape_strides
+from nki_lab.kernel_runtime.tensor.pattern import Sizes, reshape_strides
 from nki_lab.kernel_runtime.tensor.refusal import bad_dimension, partition_refusal, refuse
 from nki_lab.kernel_runtime.tensor.strided_view import Layout, StridedView
 
@@ -27,7 +27,7 @@ def dimension(tensor: StridedView, operation: str, dim: object, last: int | None
     return number
 
 
-def permute(tensor: StridedView, dims: object) -> tuple[int, ...]:
+def permute(tensor: StridedView, dims: object) -> Sizes:
     """Check that `dims` is a permutation that leaves a fixed dimension 0 in place, and return it."""
     require_no_gather(tensor, "permute")
     rank = len(tensor._shape)
@@ -64,7 +64,7 @@ def broadcast(tensor: StridedView, dim: object, size: object) -> Layout:
     return _replaced(tensor._shape, number, count), _replaced(tensor._strides, number, 0)
 
 
-def _replaced(values: tuple[int, ...], position: int, value: int) -> tuple[int, ...]:
+def _replaced(values: Sizes, position: int, value: int) -> Sizes:
     return (*values[:position], value, *values[position + 1 :])
 
 
@@ -98,7 +98,7 @@ def squeeze_dim(tensor: StridedView, dim: object) -> tuple[int, Layout]:
     return number, (shape[:number] + shape[number + 1 :], strides[:number] + strides[number + 1 :])
 
 
-def sizes_of(tensor: StridedView, operation: str, shape: object) -> tuple[int, ...]:
+def sizes_of(tensor: StridedView, operation: str, shape: object) -> Sizes:
     """Check that `shape` is a sequence of integers, and return it as a tuple."""
     if not isinstance(shape, tuple | list) or not shape:
         raise refuse(
@@ -179,7 +179,7 @@ def reshape_dim(tensor: StridedView, dim: object, shape: object) -> tuple[int, L
     )
 
 
-def _inferred(parts: Sequence[int], whole: int) -> tuple[int, ...] | None:
+def _inferred(parts: Sequence[int], whole: int) -> Sizes | None:
     """Return `parts` with one -1 replaced so that they multiply to `whole`; None where they cannot."""
     known = math.prod(size for size in parts if size != -1)
     if any(size < min(whole, 1) and size != -1 for size in parts):
@@ -221,7 +221,7 @@ def flatten_dims(tensor: StridedView, start_dim: object, end_dim: object) -> tup
     return first, last, ((*shape[:first], size, *shape[end:]), (*strides[:first], *step, *strides[end:]))
 
 
-def reinterpret(tensor: StridedView, dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+def reinterpret(tensor: StridedView, dtype: DType) -> tuple[Sizes, Sizes, int]:
     """Return the shape, strides and offset of `view(dtype)`: the same bytes, the last dimension rescaled."""
     if tensor._indirect is not None:
         raise refuse(

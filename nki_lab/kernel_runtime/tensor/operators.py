@@ -22,8 +22,8 @@ def outside_kernel(tensor: StridedView, use: str) -> Exception:
     )
 
 
-def _operator(name: str, *, reflected: bool = False) -> Callable[[TensorOperators, Any], Any]:
-    def operate(self: TensorOperators, other: Any) -> Any:
+def _operator(name: str, *, reflected: bool = False) -> Callable[..., Any]:
+    def operate(self: TensorOperators, other: Any = None) -> Any:
         return self._operate(name, other, reflected)
 
     return operate
@@ -57,17 +57,12 @@ class TensorOperators(StridedView):
                 require_valid(operand)
         return owner.operator(name, self, other, reflected)
 
-    def __neg__(self) -> Any:
-        return self._operate("negative", None)
+    __neg__ = _operator("negative")
+    __abs__ = _operator("abs")
+    __invert__ = _operator("invert")
 
     def __pos__(self) -> Any:
         return self
-
-    def __abs__(self) -> Any:
-        return self._operate("abs", None)
-
-    def __invert__(self) -> Any:
-        return self._operate("invert", None)
 
     def __eq__(self, other: object) -> Any:
         return self._operate("equal", other) if self._elementwise(other) else NotImplemented
@@ -89,13 +84,12 @@ class TensorOperators(StridedView):
             found = None if member is None else member(self, name)
             if found is not None:
                 return found
-            names = (item for item in dir(type(self)) if not item.startswith("_"))
             raise refuse(
                 "NKI006",
                 f"tensors have no attribute {name}",
                 self,
                 limit="the attributes of NkiTensor",
-                help=did_you_mean(name, names),
+                help=did_you_mean(name, (item for item in dir(type(self)) if not item.startswith("_"))),
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 

@@ -17,8 +17,7 @@ def describe(tensor: StridedView) -> str:
 
 def refuse(code: str, message: str, tensor: StridedView, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
     """Return the error `code` about a view operation on `tensor`; the fault of a view that is invalid already."""
-    fault = tensor._buffer.fault
-    return error_of(fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+    return error_of(tensor._buffer.fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help))
 
 
 def require_valid(tensor: StridedView) -> None:

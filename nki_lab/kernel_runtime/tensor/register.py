@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NoReturn
 
 from nki_lab.diagnostic import coded_error
@@ -18,6 +19,7 @@ def refused_use(use: str) -> Callable[..., NoReturn]:
     return refuse_use
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class VirtualRegister:
     """A 32-bit scalar in an engine's register; its value is unknown while the kernel is specialised.
 
@@ -27,22 +29,12 @@ class VirtualRegister:
     `if`, `int()`, `range()`) raises NKI017.
     """
 
-    __slots__ = ("frozen", "id", "name", "owner", "state")
-
-    def __init__(
-        self,
-        state: Any = None,
-        frozen: bool = False,
-        *,
-        id: int = -1,  # noqa: A002 - the contract's name
-        owner: Any = None,
-        name: str = "",
-    ) -> None:
-        self.state = state
-        self.frozen = frozen
-        self.id = id
-        self.owner = owner
-        self.name = name
+    state: Any = None
+    frozen: bool = False
+    _: KW_ONLY
+    id: int = -1
+    owner: Any = None
+    name: str = ""
 
     def __repr__(self) -> str:
         return f"<{'loop variable' if self.frozen else 'register'} {self.name or self.id}>"

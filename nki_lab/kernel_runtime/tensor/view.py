@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.tensor.buffer import Buffer, InvalidBuffer, MemoryRe
 from nki_lab.kernel_runtime.tensor.indexing import resolve
 from nki_lab.kernel_runtime.tensor.indirect import moved
 from nki_lab.kernel_runtime.tensor.operators import TensorOperators, outside_kernel
-from nki_lab.kernel_runtime.tensor.pattern import is_dense
+from nki_lab.kernel_runtime.tensor.pattern import Sizes, is_dense
 from nki_lab.kernel_runtime.tensor.refusal import describe, refuse, require_valid
 from nki_lab.kernel_runtime.tensor.register import VirtualRegister
 from nki_lab.kernel_runtime.tensor.strided_view import Indirect, Layout, StridedView
@@ -45,10 +45,8 @@ class NkiTensor(TensorOperators):
         self._shape = sizes
         self._strides = row_major(sizes)
         self._offset = 0
-        self._indirect = None
-        self._type = None
+        self._indirect = self._type = self._extra = None
         self._view = -1
-        self._extra = None
 
     def is_contiguous(self) -> bool:
         """Return whether the elements are dense in row-major order, on-chip within each partition."""
@@ -90,10 +88,8 @@ class NkiTensor(TensorOperators):
                     view._strides = strides
                     view._offset = self._offset + a * strides[0] + c * strides[1]
                     view._dtype = self._dtype
-                    view._indirect = None
-                    view._type = None
+                    view._indirect = view._type = view._extra = None
                     view._view = -1
-                    view._extra = None
                     return view
         subscript = getattr(self._buffer.owner, "subscript", None)
         if subscript is not None:
@@ -102,7 +98,7 @@ class NkiTensor(TensorOperators):
         sizes, steps, offset, index = resolve(self, key, faults)
         return make_view(self._failing(faults[0]) if faults else self._buffer, sizes, steps, offset, self._dtype, index)
 
-    def _relaid(self, sizes: tuple[int, ...], steps: tuple[int, ...], index: Indirect | None) -> NkiTensor:
+    def _relaid(self, sizes: Sizes, steps: Sizes, index: Indirect | None) -> NkiTensor:
         """Return the view from the same first element with other sizes, strides and run-time index."""
         return make_view(self._buffer, sizes, steps, self._offset, self._dtype, index)
 
@@ -146,8 +142,14 @@ class NkiTensor(TensorOperators):
             limit="0 <= start < end",
             help=f"count from the front: {negative + self._shape[number]}",
         )
-        sizes = (*self._shape[:number], len(range(start, end, step)), *self._shape[number + 1 :])
-        return make_view(self._failing(error), sizes, view._strides, view._offset, self._dtype, view._indirect)
+        return make_view(
+            self._failing(error),
+            (*self._shape[:number], len(range(start, end, step)), *self._shape[number + 1 :]),
+            view._strides,
+            view._offset,
+            self._dtype,
+            view._indirect,
+        )
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """Return the view at `index`, an integer, a (1, 1) SBUF tensor or a register, along `dim`, which is dropped.
@@ -175,7 +177,7 @@ class NkiTensor(TensorOperators):
         sizes, record = indirect.vector_select(self, dim, vector_offset)
         return self._relaid(sizes, self._strides, record)
 
-    def permute(self, dims: tuple[int, ...]) -> NkiTensor:
+    def permute(self, dims: Sizes) -> NkiTensor:
         """Return the view with its dimensions in the order `dims`."""
         order = layout.permute(self, dims)
         record = self._indirect
@@ -195,10 +197,11 @@ class NkiTensor(TensorOperators):
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Return the view without dimension `dim`, of size 1; two dimensions stay on-chip, one in HBM."""
         number, (sizes, steps) = layout.squeeze_dim(self, dim)
-        record = self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
-        return self._relaid(sizes, steps, record)
+        return self._relaid(
+            sizes, steps, self._shifted(number, -1) if len(sizes) < len(self._shape) else self._indirect
+        )
 
-    def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
+    def reshape_dim(self, dim: int, shape: Sizes) -> NkiTensor:
         """Return the view with dimension `dim` split into `shape`, of which one size may be -1."""
         number, (sizes, steps) = layout.reshape_dim(self, dim, shape)
         grown = len(sizes) - len(self._shape)
@@ -216,7 +219,7 @@ class NkiTensor(TensorOperators):
             record = moved(record, None if frozen <= last else frozen - (last - first))
         return self._relaid(sizes, steps, record)
 
-    def reshape(self, shape: tuple[int, ...]) -> NkiTensor:
+    def reshape(self, shape: Sizes) -> NkiTensor:
         """Return the same elements in row-major order as `shape`; refused where that would need a copy."""
         return self._reordered(layout.reshape(self, shape))
 
@@ -241,9 +244,8 @@ class NkiTensor(TensorOperators):
         first pair walks whole partitions. A run-time index moves the view by index times this view's stride of
         `indirect_dim`: `scalar_offset` for all elements, `vector_offset` in place of the leading step.
         """
-        made = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
-        buffer = self._buffer if made.fault is None else self._failing(made.fault)
-        return make_view(buffer, made.shape, made.strides, made.offset, made.dtype, made.indirect)
+        made, fault = access.access_pattern(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
+        return make_view(self._buffer if fault is None else self._failing(fault), *made)
 
     def view(self, dtype: Any) -> NkiTensor:
         """Return the same bytes as `dtype`; the last dimension, which must be contiguous, is rescaled."""
@@ -308,8 +310,8 @@ def _along(dim: int, item: Any) -> tuple[Any, ...]:
 
 def make_view(
     buffer: Buffer,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
+    shape: Sizes,
+    strides: Sizes,
     offset: int,
     dtype: DType,
     indirect: Indirect | None = None,
@@ -322,9 +324,8 @@ def make_view(
     view._offset = offset
     view._dtype = dtype
     view._indirect = indirect
-    view._type = None
+    view._type = view._extra = None
     view._view = -1
-    view._extra = None
     return view
 
 

@@ -49,7 +49,7 @@ def test_the_declared_example_is_the_same_instruction_in_this_spelling(name: str
         if isinstance(value, NkiTensor) and key != face.returns and value._buffer.on_chip:
             maker.view_of(value)
     with recording(maker):
-        positional = [values.pop(key) for key in face.order if key in values]
+        positional = [values.pop(key) for key in face.positional if key in values]
         expected = values.pop(face.returns, None) if face.returns else None
         result = instruction_names()[name](*positional, **values)
         maker.sync()
@@ -71,7 +71,7 @@ def test_signature_and_documentation_are_the_declarations(name: str) -> None:
     assert isinstance(face, Beta1)
     door = instruction_names()[name]
     parameters = list(inspect.signature(door).parameters)
-    assert parameters[: len(face.order)] == list(face.order)
+    assert parameters[: len(face.positional)] == list(face.positional)
     assert {"dtype", "mask"} <= set(parameters)
     assert TABLE[name].summary in door.__doc__
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nki_lab.kernel_runtime.beta1.bytecode import assigns_temporary
+from nki_lab.kernel_runtime.beta1.bytecode import at_user_code, is_temporary
 
 
 class Probe:
@@ -34,7 +34,7 @@ def ask() -> bool:
 
     own = (Probe.__setitem__.__code__, Probe.__iadd__.__code__, ask.__code__)
     user_frames._ours |= {id(code): (True, code) for code in own}
-    return assigns_temporary()
+    return at_user_code(is_temporary)
 
 
 def make() -> int:
@@ -72,4 +72,4 @@ def test_values_of_calls_and_operators_are_temporary(function: Any, answer: bool
 
 
 def test_outside_of_an_assignment_nothing_is_temporary() -> None:
-    assert assigns_temporary() is False
+    assert at_user_code(is_temporary) is False
