@@ -14,7 +14,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_block,
     compile_defaults,
     compile_expression,
-    statement,
+    compiles,
 )
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
 from nki_lab.kernel_runtime.interpreter.limits import PendingException
@@ -23,7 +23,7 @@ from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespac
 from nki_lab.source.scopes import Scope, function_scope
 
 
-@statement(ast.FunctionDef, ast.AsyncFunctionDef)
+@compiles(ast.FunctionDef, ast.AsyncFunctionDef)
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Statement:
     """Compile a `def` statement."""
     inner, defaults = function_scope(node, node.name, scope), compile_defaults(node.args, scope)
@@ -35,7 +35,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Sta
     return run
 
 
-@statement(ast.ClassDef)
+@compiles(ast.ClassDef)
 def _class(node: ast.ClassDef, scope: Scope) -> Statement:
     """Compile a `class` statement: its body runs in a frame whose names become the attributes."""
     inner = Scope("class", node.name, scope, (), node.body)
@@ -66,7 +66,7 @@ def _compile_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassD
     return store
 
 
-@statement(ast.Import)
+@compiles(ast.Import)
 def _import(node: ast.Import, scope: Scope) -> Statement:
     """Carry out `import a.b as c`."""
     stores = [(item, compile_binding(item.asname or item.name.partition(".")[0], node, scope)) for item in node.names]
@@ -78,7 +78,7 @@ def _import(node: ast.Import, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.ImportFrom)
+@compiles(ast.ImportFrom)
 def _import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
     """Carry out `from a.b import c`."""
     stores = [(item.name, compile_binding(item.asname or item.name, node, scope)) for item in node.names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.calls import call_function
 from nki_lab.kernel_runtime.interpreter.classes import ENUMS, fields_of
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.limits import Unobservable
 from nki_lab.kernel_runtime.interpreter.operations import (
     BINARY,
     ORDER,
@@ -136,7 +138,7 @@ def _compare_objects(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Valu
         if ordered is not None:
             return compare(frame, node, kind, *ordered)
         known = [value for value in (a, b) if isinstance(value, Instance)]
-        if any(item.kind == "unknown" or item.dataclass is not None for value in known for item in value.cls.mro):
+        if any(value.cls.inherits("unknown") or value.cls.is_dataclass for value in known):
             return UNKNOWN
         if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
             frame.interpreter.pin(node, frame)
@@ -263,15 +265,15 @@ def text_of(value: Instance | EnumMember, conversion: int = ord("s")) -> Value:
         if own or value.cls.kind != "enum":
             return UNKNOWN
         return f"<{value!r}: {value.value!r}>" if conversion == ord("r") else repr(value)
-    if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
+    if own or value.cls.kind == "unknown" or value.cls.is_dataclass:
         return UNKNOWN
     return f"<{value.cls.name} object>"
 
 
-def iterate(frame: Frame, value: Value) -> Value:
-    """Return an iterator, which may be endless; UNKNOWN, or TypeError where a value cannot be iterated."""
+def iterate(frame: Frame, value: Value) -> Iterator[Value]:
+    """Return an iterator, which may be endless; Unobservable where it is not known, TypeError where there is none."""
     if value is UNKNOWN or frame.interpreter.is_doubtful(value):
-        return UNKNOWN
+        raise Unobservable
     match value:
         case UserClass(kind="enum" | "intenum" | "strenum"):
             return iter(list(value.members.values()))
@@ -283,9 +285,9 @@ def iterate(frame: Frame, value: Value) -> Value:
             method = value.cls.find("__iter__")
             if isinstance(method, Function):
                 made = call_function(frame.interpreter.base, frame.meter.node or method.node, method, [value], {})
-                return UNKNOWN if isinstance(made, Instance) else iterate(frame, made)
+                return iterate(frame, UNKNOWN if isinstance(made, Instance) else made)
             if method is not MISSING or value.cls.kind == "unknown":
-                return UNKNOWN
+                raise Unobservable
             raise TypeError(f"{value.cls.name!r} object is not iterable")
         case _:
             return iter(value)

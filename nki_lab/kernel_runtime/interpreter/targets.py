@@ -75,7 +75,7 @@ def _compile_removal(node: ast.expr, scope: Scope) -> Callable[[Frame], object]:
     """Return the function that carries out `del node`."""
     match node:
         case ast.Name():
-            load = compile_expression(ast.copy_location(ast.Name(id=node.id, ctx=ast.Load()), node), scope)
+            load = compile_expression(node, scope)
 
             def remove_name(frame: Frame) -> None:
                 load(frame)  # reported where there is none

@@ -53,7 +53,7 @@ def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Va
             value.entry = True
             return value
     if isinstance(decorator, Special) and isinstance(value, Function | UserClass):
-        return decorator.run(CallSite(frame, node), [value], {})
+        return call(frame, node, decorator, [value], {})
     if isinstance(decorator, Function | BoundMethod | Partial):
         found = call(frame, node, decorator, [value], {})
         return value if found is UNKNOWN and host else found

@@ -6,7 +6,6 @@ import ast
 import builtins
 import math
 from collections.abc import Callable
-from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from nki_lab.kernel_runtime.interpreter import attributes
 from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
 from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.limits import TooLarge
+from nki_lab.kernel_runtime.interpreter.limits import TooLarge, Unobservable
 from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
 from nki_lab.kernel_runtime.interpreter.operators import iterate, text_of, truth
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -140,10 +139,9 @@ def _len(site: CallSite, value: Value) -> Value:
     return len(value)
 
 
-def _items(site: CallSite, value: Value) -> Value:
-    """Return the items of an iterable as a list, or UNKNOWN."""
-    stream = iterate(site.frame, value)
-    return UNKNOWN if stream is UNKNOWN else site.meter.items(stream)
+def _items(site: CallSite, value: Value) -> list[Value]:
+    """Return the items of an iterable; raises as `iterate`."""
+    return site.meter.items(iterate(site.frame, value))
 
 
 def _enter_container(kind: type) -> None:
@@ -152,7 +150,7 @@ def _enter_container(kind: type) -> None:
         found = _items(site, values)
         if kind in (set, frozenset) and has_unknown(site.meter.walked(found)):
             return UNKNOWN
-        return UNKNOWN if found is UNKNOWN else kind(found)
+        return kind(found)
 
 
 for _kind in (list, tuple, set, frozenset):
@@ -180,14 +178,12 @@ for _function in (range, reversed, slice):
 
 @native(enumerate, own=True)
 def _enumerate(site: CallSite, values: Value, start: Value = 0) -> Value:
-    stream = iterate(site.frame, values)
-    return UNKNOWN if stream is UNKNOWN else enumerate(stream, start)
+    return enumerate(iterate(site.frame, values), start)
 
 
 @native(zip, own=True)
 def _zip(site: CallSite, *values: Value, strict: Value = False) -> Value:
-    streams = [iterate(site.frame, item) for item in values]
-    return UNKNOWN if any(item is UNKNOWN for item in streams) else zip(*streams, strict=strict)
+    return zip(*(iterate(site.frame, item) for item in values), strict=strict)
 
 
 @native(iter, own=True)
@@ -200,23 +196,20 @@ def _next(site: CallSite, stream: Value, *default: Value) -> Value:
     node = site.node
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
         stream = iterate(site.frame, stream)  # the items of a generator expression are given at once
-    return UNKNOWN if stream is UNKNOWN or isinstance(stream, Instance) else next(stream, *default)
+    return UNKNOWN if isinstance(stream, Instance) else next(stream, *default)
 
 
 @native(map, own=True)
 def _map(site: CallSite, function: Value, *values: Value) -> Value:
-    streams = [iterate(site.frame, item) for item in values]
-    if not streams or any(item is UNKNOWN for item in streams):
+    if not values:
         return UNKNOWN
-    rows = site.meter.items(zip(*streams, strict=False))
-    return list(starmap(site.call, ((function, *row) for row in rows)))
+    rows = site.meter.items(zip(*(iterate(site.frame, item) for item in values), strict=False))
+    return [site.call(function, *row) for row in rows]
 
 
 @native(filter, own=True)
 def _filter(site: CallSite, function: Value, values: Value) -> Value:
     items = _items(site, values)
-    if items is UNKNOWN:
-        return UNKNOWN
     kept = [item if function is None else site.call(function, item) for item in items]
     return UNKNOWN if has_unknown(kept) else [item for item, keep in zip(items, kept, strict=True) if keep]
 
@@ -227,28 +220,24 @@ def _sorted(site: CallSite, values: Value, /, *, key: Value = None, reverse: Val
     return UNKNOWN if has_unknown(items) else sorted_values(site, items, key, reverse=reverse)
 
 
-def _known_items(site: CallSite, values: Value) -> Value:
-    """Return the items of an iterable as plain values; UNKNOWN where one of them is."""
-    items = _items(site, values)
-    if items is UNKNOWN:
-        return UNKNOWN
-    items = [unwrapped(item) for item in items]
-    return UNKNOWN if has_unknown(site.meter.walked(items)) else items
+def _known_items(site: CallSite, values: Value) -> list[Value]:
+    """Return the items of an iterable as plain values; Unobservable where one of them is not known."""
+    items = [unwrapped(item) for item in _items(site, values)]
+    if has_unknown(site.meter.walked(items)):
+        raise Unobservable
+    return items
 
 
 @native(sum, own=True)
 def _sum(site: CallSite, values: Value, start: Value = 0) -> Value:
     items = _known_items(site, values)
-    own = items is UNKNOWN or any(isinstance(item, list | tuple | Instance) for item in items)
-    return UNKNOWN if own else sum(items, start)
+    return UNKNOWN if any(isinstance(item, list | tuple | Instance) for item in items) else sum(items, start)
 
 
 def _enter_fold(function: Callable[..., Value]) -> None:
     @native(function, own=True)
     def fold(site: CallSite, *values: Value, key: Value = None, **options: Value) -> Value:
         items = _known_items(site, values[0] if len(values) == 1 else values)
-        if items is UNKNOWN:
-            return UNKNOWN
         if key is None or not items:
             site.interpreter.pin(site.node, site.frame)  # the tensors among the items refuse or record here
             return function(items, **options)
