@@ -243,7 +243,7 @@ def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[
     bound: list[str] = []
     read: list[str] = []
     number = node.lineno
-    while number in unread and number <= len(lines) and (number == node.lineno or _is_continuation(lines, number)):
+    while number in unread and number <= len(lines) and (number == node.lineno or lines[number - 1][:1].isspace()):
         stores, loads = names_in(lines[number - 1])
         bound += stores
         read += loads
@@ -256,10 +256,6 @@ def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[
         target = ast.Name(id=name, ctx=ast.Store())
         made.append(_located(ast.Assign(targets=[target], value=ast.Constant(value=None)), node))
     return made
-
-
-def _is_continuation(lines: Sequence[str], number: int) -> bool:
-    return number > 1 and len(lines[number - 1]) - len(lines[number - 1].lstrip()) > 0
 
 
 def _located(node: ast.stmt, at: ast.stmt) -> ast.stmt:

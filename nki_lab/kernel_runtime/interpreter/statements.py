@@ -27,8 +27,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
-from nki_lab.kernel_runtime.interpreter.subscripts import load_item, store_item
-from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target
+from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target, load_item, store_item
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,

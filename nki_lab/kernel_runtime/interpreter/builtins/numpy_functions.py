@@ -233,7 +233,7 @@ def _converted(kind: type[np.generic]) -> OnNumbers:
     return run
 
 
-for _name in (
+for _name in [
     "float16",
     "float32",
     "float64",
@@ -246,7 +246,7 @@ for _name in (
     "uint32",
     "uint64",
     "bool_",
-):
+]:
     _enter(_name, None, _converted(getattr(np, _name)))
 
 
