@@ -21,8 +21,19 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     frame_at,
 )
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
-from nki_lab.kernel_runtime.interpreter.operations import BINARY, UNARY, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import binary, compare, decide, iterated, listed, text_of, truth
+from nki_lab.kernel_runtime.interpreter.operators import (
+    BINARY,
+    UNARY,
+    binary,
+    compare,
+    decide,
+    formatted,
+    iterated,
+    listed,
+    text_of,
+    truth,
+    unwrapped,
+)
 from nki_lab.kernel_runtime.interpreter.targets import compile_target, load_item
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec

@@ -14,8 +14,7 @@ from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
 from nki_lab.kernel_runtime.interpreter.interpreter import EXCEPTIONS, Function
 from nki_lab.kernel_runtime.interpreter.limits import TooLarge, Unobservable
-from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import iterate, text_of, truth
+from nki_lab.kernel_runtime.interpreter.operators import apply, formatted, iterate, text_of, truth, unwrapped
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
