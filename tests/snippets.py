@@ -28,7 +28,7 @@ import numpy as np
 from nki_lab import query, session
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects.kernel import Kernel
-from nki_lab.kernel_runtime.interpreter import ModuleSource, signatures
+from nki_lab.kernel_runtime.interpreter import ModuleSource, launches
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.query.fixes.source_fixes import fixed
 from nki_lab.rules import check_syntax
@@ -243,7 +243,7 @@ def _errors_of_run(text: str, file: Path, target: str) -> dict[tuple[str, int], 
     source = ModuleSource.parse(text, str(file))
     kernels = {name: value for name, value in vars(module).items() if issubclass(type(value), Kernel)}
     errors: dict[tuple[str, int], str] = {}
-    for name, known in signatures(source, kernels).items():
+    for name, known in launches(source, kernels).own.items():
         for signature in known:
             values = {key: _zeros(value) for key, value in signature.kwargs.items()}
             made = session.execute(session.Launch(kernels[name].function, target, grid=signature.grid, dialect=kernels[name].dialect), tuple(_zeros(item) for item in signature.args), values, on_error="report", timed=True)  # fmt: skip

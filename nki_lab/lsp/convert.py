@@ -21,12 +21,6 @@ _ENCODINGS: Final = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-
 _UNIT_BYTES: Final = {"utf-8": 1, "utf-16": 2, "utf-32": 4}
 _DEPRECATED: Final = ("NKI601", "NKI602", "NKI603", "NKI604")
 """Findings about deprecated spellings, which editors strike through."""
-_SEVERITIES: Final = {
-    "error": lsp.DiagnosticSeverity.Error,
-    "warning": lsp.DiagnosticSeverity.Warning,
-    "information": lsp.DiagnosticSeverity.Information,
-    "hint": lsp.DiagnosticSeverity.Hint,
-}
 
 
 def to_units(line: str, column: int, encoding: str) -> int:
@@ -83,7 +77,7 @@ def diagnostic_of(found: Diagnostic, place: Place, *, related: bool) -> tuple[st
     return where.uri, lsp.Diagnostic(
         range=where.range,
         message="\n".join(part for part in parts if part),
-        severity=_SEVERITIES[found.severity],
+        severity=lsp.DiagnosticSeverity[found.severity.capitalize()],
         code=found.code,
         source=SOURCE,
         tags=[lsp.DiagnosticTag.Deprecated] if found.code in _DEPRECATED else None,

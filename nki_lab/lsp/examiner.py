@@ -70,11 +70,10 @@ class Examiner:
             await asyncio.wait([self._starting], timeout=5)
 
     def _send(self, message: Job | Close) -> None:
-        process = self._process
-        if process is None or process.stdin is None:
+        if self._process is None or self._process.stdin is None:
             self.start()  # what is open is sent when it runs
-            return
-        process.stdin.write(packed(message))
+        else:
+            self._process.stdin.write(packed(message))
 
     async def _run(self) -> None:
         """One life of the process."""

@@ -149,13 +149,10 @@ class Server(LanguageServer):
             reports[uri] = []
         unit.published = {uri for uri, _ in module.parts}
         for uri, found in reports.items():
-            text = self.texts.texts.get(uri)
-            self._publish(uri, found, None if text is None else text.version, final=final)
-
-    def _publish(self, uri: str, found: list[lsp.Diagnostic], version: int | None, *, final: bool = True) -> None:
-        """Send the editor the findings in a text; marks that were typed in are drawn again with the final ones."""
-        if not final and not found and uri not in self._published:
-            return
-        if self._published.get(uri) != found or (found and final):
-            self._published[uri] = found
-            self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
+            if not final and not found and uri not in self._published:
+                continue
+            if self._published.get(uri) != found or (found and final):  # the final ones draw typed-in marks again
+                self._published[uri] = found
+                text = self.texts.texts.get(uri)
+                version = None if text is None else text.version
+                self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))

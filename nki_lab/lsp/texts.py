@@ -182,30 +182,26 @@ class Texts:
         for item in params.cell_text_documents:
             self.open(item, given.uri)
 
-    def change_notebook(self, params: lsp.DidChangeNotebookDocumentParams, encoding: str) -> list[str]:
-        """Take in changes of a notebook; returns the removed cells."""
+    def change_notebook(self, params: lsp.DidChangeNotebookDocumentParams, encoding: str) -> None:
+        """Take in changes of a notebook."""
         changes = params.change.cells
         if changes is None:
-            return []
-        removed = (
-            self._restructure(params.notebook_document.uri, changes.structure) if changes.structure is not None else []
-        )
+            return
+        if changes.structure is not None:
+            self._restructure(params.notebook_document.uri, changes.structure)
         for item in changes.text_content or ():
             text = self.texts.get(item.document.uri)
             if text is not None:
                 text.apply(item.document.version, item.changes, encoding)
-        return removed
 
-    def _restructure(self, notebook: str, structure: lsp.NotebookDocumentCellChangeStructure) -> list[str]:
-        """Take in new cells, and those that were removed or moved; return the URIs of the removed cells."""
+    def _restructure(self, notebook: str, structure: lsp.NotebookDocumentCellChangeStructure) -> None:
+        """Take in new cells, and those that were removed or moved."""
         array = structure.array
         self.notebooks[notebook][array.start : array.start + array.delete_count] = array.cells or ()
         for item in structure.did_open or ():
             self.open(item, notebook)
-        removed = [item.uri for item in structure.did_close or ()]
-        for uri in removed:
-            self.close(uri)
-        return removed
+        for removed in structure.did_close or ():
+            self.close(removed.uri)
 
     def close_notebook(self, uri: str) -> list[str]:
         """Forget a notebook; gives its cells."""

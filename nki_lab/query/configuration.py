@@ -115,10 +115,9 @@ def read(file: Path) -> Configuration | None:
     """Return the settings in a pyproject.toml, None where it has none; NKI024 where they cannot be understood."""
     try:
         text = read_source(file).decode("utf-8")
+        whole = tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise NkiError([_wrong(str(file), 1, f"it cannot be read: {error}")]) from None
-    try:
-        whole = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         at = re.search(r"line (\d+)", str(error))
         line = int(at[1]) if at else text.count("\n") + 1

@@ -199,9 +199,7 @@ def normalized(text: str) -> str:
 
 def tree_of(text: str, file: str, *, quiet: bool = True) -> ast.Module:
     """Parse a text; raises `PARSER_FAILURES`. Without `quiet`, Python warns about odd escapes in strings."""
-    with warnings.catch_warnings() if quiet else nullcontext():
-        if quiet:
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
         return ast.parse(text, filename=file)
 
 

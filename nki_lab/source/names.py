@@ -114,22 +114,15 @@ def names_of(tree: ast.Module, before: NameUses | None = None) -> NameUses:
 
 def _noted(node: ast.AST) -> NameUses | None:
     """Return the names in a statement as a scope of its own, made once; None where the statement makes scopes."""
-    if node in _notes:
-        return _notes[node]
-    found: NameUses | None = NameUses(node)
-    stack = [node]
-    while stack:
-        part = stack.pop()
-        if type(part) in OWN_SCOPE:
-            found = None
-            break
-        assert found is not None
-        _note(part, found)
-        stack.extend(_evaluated_children(part))
-    if found is not None:
-        found.node = _NOWHERE  # the table goes by it: it must not keep it
-    _notes[node] = found
-    return found
+    if node not in _notes:
+        found = NameUses(_NOWHERE)  # the table goes by the node: its entry must not keep it
+        stack = [node]
+        while stack and type(stack[-1]) not in OWN_SCOPE:
+            part = stack.pop()
+            _note(part, found)
+            stack.extend(_evaluated_children(part))
+        _notes[node] = None if stack else found
+    return _notes[node]
 
 
 _NOWHERE: Final = ast.Pass()

@@ -12,15 +12,21 @@ from nki_lab.source.recovery import move, recovered
 from nki_lab.source.reparsing import Change, change_between, change_inside, common_ends
 
 
-def recovered_module(text: str, file: str) -> ModuleSource:
-    """Return the module of a text that may be half typed, parsed once: lines that keep it from parsing are left out.
+def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSource:
+    """Return the module of a text that may be half typed: lines that keep it from parsing are left out.
 
-    Raises `PARSER_FAILURES` where nothing can be read.
+    It is parsed once; but of a text that is not `shared` nobody else has the tree. Raises `PARSER_FAILURES` where
+    nothing can be read.
     """
     try:
-        return parsed(text, file)
+        return parsed(text, file) if shared else ModuleSource(text, file, tree_of(text, file))
     except SyntaxError as failure:
-        return _recovered(text, file, failure)
+        lines = text.split("\n")
+        found = recovered(lines, failure, lambda part: tree_of(part, file))
+    faults = sorted(
+        (unparsable(item, file, lines) for item in found.failures), key=lambda item: (item.line, item.column)
+    )
+    return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
 
 
 def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) -> ModuleSource:
@@ -37,7 +43,7 @@ def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) ->
             module = None if change is None else _changed(before, change, text, lines, file)
             if module is not None:
                 return module
-    return _read(text, file)
+    return recovered_module(text, file, shared=False)
 
 
 def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = None) -> ModuleSource:
@@ -65,7 +71,7 @@ def parsed_cells(texts: Sequence[str], file: str, before: ModuleSource | None = 
 def _cell(text: str, start: int, file: str) -> Cell:
     placed = "\n" * start + text
     try:
-        read = _read(placed, file)
+        read = recovered_module(placed, file, shared=False)
     except PARSER_FAILURES as failure:
         lines = placed.split("\n")
         return Cell(text, start, (), (unparsable(failure, file, lines),), frozenset(range(start + 1, len(lines) + 1)))
@@ -77,22 +83,6 @@ def _moved_cell(cell: Cell, start: int) -> Cell:
     move(cell.body, count)
     faults = tuple(moved_finding(item, lambda line: line + count, item.file) for item in cell.faults)
     return Cell(cell.text, start, cell.body, faults, frozenset(line + count for line in cell.unread))
-
-
-def _read(text: str, file: str) -> ModuleSource:
-    """Return the module of a text, around lines that cannot be read; nobody else has its tree."""
-    try:
-        return ModuleSource(text, file, tree_of(text, file))
-    except SyntaxError as failure:
-        return _recovered(text, file, failure)
-
-
-def _recovered(text: str, file: str, failure: SyntaxError) -> ModuleSource:
-    lines = text.split("\n")
-    found = recovered(lines, failure, lambda part: tree_of(part, file))
-    faults = [unparsable(item, file, lines) for item in found.failures]
-    faults.sort(key=lambda item: (item.line, item.column))
-    return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
 
 
 # -- changes ---------------------------------------------------------------------------------------------------------
@@ -110,7 +100,7 @@ def _unchanged(before: ModuleSource, lines: Sequence[str]) -> tuple[int, int]:
 def _changed(before: ModuleSource, change: Change, text: str, lines: Sequence[str], file: str) -> ModuleSource | None:
     """Return the module of a text of which the lines in `change` alone are read; None where that is not possible."""
     try:
-        read = _read("\n".join(change.text(lines)), file)
+        read = recovered_module("\n".join(change.text(lines)), file, shared=False)
     except PARSER_FAILURES:
         return None
     between = change.statements(read.tree)

@@ -158,19 +158,14 @@ class _Attempt:
 
     def leave_out(self, failure: SyntaxError) -> None:
         """Replace the line that a failure is about, or one above it where that has not helped."""
-        at = min(max(failure.lineno or 1, 1), len(self.work))
         missing = _HEADER_LINE.search(failure.msg) if "expected an indented block" in failure.msg else None
-        if missing is not None and int(missing[1]) not in self.unread:
-            self._report(failure, int(missing[1]))
-            self._replace(int(missing[1]))
-            return
-        if at in self.unread or not self.work[at - 1].strip():
-            self._report(failure, at)
+        header = int(missing[1]) if missing is not None and int(missing[1]) not in self.unread else 0
+        at = header or min(max(failure.lineno or 1, 1), len(self.work))
+        self._report(failure, at)
+        if not header and (at in self.unread or not self.work[at - 1].strip()):
             above = next((i for i in range(at - 1, 0, -1) if i not in self.unread and self.work[i - 1].strip()), 0)
             self._replace(above or at)
-            return
-        self._report(failure, at)
-        if isinstance(failure, IndentationError):
+        elif not header and isinstance(failure, IndentationError):
             self._blank(at)
         else:
             self._replace(at)
@@ -243,7 +238,7 @@ def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[
     bound: list[str] = []
     read: list[str] = []
     number = node.lineno
-    while number in unread and number <= len(lines) and (number == node.lineno or _is_continuation(lines, number)):
+    while number in unread and number <= len(lines) and (number == node.lineno or lines[number - 1][:1].isspace()):
         stores, loads = names_in(lines[number - 1])
         bound += stores
         read += loads
@@ -256,10 +251,6 @@ def _statements(lines: Sequence[str], unread: set[int], node: ast.stmt) -> list[
         target = ast.Name(id=name, ctx=ast.Store())
         made.append(_located(ast.Assign(targets=[target], value=ast.Constant(value=None)), node))
     return made
-
-
-def _is_continuation(lines: Sequence[str], number: int) -> bool:
-    return number > 1 and len(lines[number - 1]) - len(lines[number - 1].lstrip()) > 0
 
 
 def _located(node: ast.stmt, at: ast.stmt) -> ast.stmt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nki_lab.kernel_runtime.interpreter import definitions, exceptions, expressions, loops, statements
-from nki_lab.kernel_runtime.interpreter.builtins import decorators, functions, standard_library
+from nki_lab.kernel_runtime.interpreter.builtins import functions, standard_library
 from nki_lab.kernel_runtime.interpreter.builtins.launching_libraries import host_modules
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import numpy_namespace
 from nki_lab.kernel_runtime.interpreter.compiler import run_module as run_statements
@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.source.module import ModuleSource
 
 NODES = (definitions, exceptions, expressions, loops, statements)
-FUNCTIONS = (decorators, functions, standard_library)
+FUNCTIONS = (functions, standard_library)
 
 
 def assemble(
@@ -31,7 +31,7 @@ def assemble(
 def run_module(interpreter: Interpreter) -> None:
     """Evaluate the statements of the module; where the budget ends, the names after it are unknown."""
     try:
-        interpreter.run_main()
+        run_statements(interpreter.base)
     except (FunctionExit, PendingException):
         return
     except OverBudget as end:

@@ -169,7 +169,7 @@ def _of_class(frame: Frame, node: ast.AST, value: UserClass, name: str) -> Value
         return BoundMethod(found, value)
     if found is not MISSING:
         return found
-    if any(cls.kind == "unknown" for cls in value.mro):
+    if value.inherits("unknown"):
         return UNKNOWN
     return frame.fault(AttributeError(f"type object {value.name!r} has no attribute {name!r}"), node)
 
@@ -197,7 +197,7 @@ def has(frame: Frame, value: Value, name: str) -> Value:
             own = isinstance(value, Instance) and name in value.fields
             if own or value.cls.find(name) is not MISSING or name in ("name", "value"):
                 return True
-            return UNKNOWN if any(cls.kind == "unknown" for cls in value.cls.mro) else False
+            return UNKNOWN if value.cls.inherits("unknown") else False
         case UserClass():
             known = name in value.members or value.find(name) is not MISSING
             return known or (UNKNOWN if value.kind == "unknown" else False)
@@ -249,7 +249,7 @@ def is_a(value: Value, cls: Value) -> Value:
     if isinstance(cls, UserClass):
         if kind is None:
             return False
-        return cls in kind.mro or (UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False)
+        return cls in kind.mro or (UNKNOWN if kind.inherits("unknown") else False)
     if cls is TENSOR_TYPE:
         return isinstance(value, NkiTensor)
     if isinstance(cls, int | float | str | None | list | dict):
@@ -258,8 +258,8 @@ def is_a(value: Value, cls: Value) -> Value:
         return UNKNOWN
     if kind is None:
         return isinstance(value, cls) if type(value).__module__ not in _OWN_MODULES else UNKNOWN
-    if cls is object or (cls is NKIObject and any(item.kind == "nki" for item in kind.mro)):
+    if cls is object or (cls is NKIObject and kind.inherits("nki")):
         return True
     if isinstance(value, EnumMember) and kind.kind in ("intenum", "strenum"):
         return isinstance(value.value, cls)
-    return UNKNOWN if any(item.kind == "unknown" for item in kind.mro) else False
+    return UNKNOWN if kind.inherits("unknown") else False

@@ -7,6 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Final, TypeVar
 
@@ -94,13 +95,22 @@ NATIVES: Final[dict[int, Native]] = {}
 
 
 def native(
-    *functions: Value, deep: bool = False, shallow: bool = True, reads: bool = True, own: bool = False
+    *functions: Value,
+    each: bool = False,
+    deep: bool = False,
+    shallow: bool = True,
+    reads: bool = True,
+    own: bool = False,
 ) -> Callable[[_F], _F]:
-    """Enter the implementation `run(site, *arguments)` of `functions`: an allow-list, each with a bound on its cost."""
+    """Enter the implementation `run(site, *arguments)` of `functions`: an allow-list, each with a bound on its cost.
+
+    With `each`, the implementation takes the function before the site.
+    """
 
     def enter(run: _F) -> _F:
         for function in functions:
-            NATIVES[id(function)] = Native(adapted(run, function), deep, shallow, reads, own)
+            implementation = adapted(partial(run, function) if each else run, function)
+            NATIVES[id(function)] = Native(implementation, deep, shallow, reads, own)
         return run
 
     return enter

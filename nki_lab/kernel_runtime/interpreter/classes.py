@@ -112,7 +112,7 @@ def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names
     frame, node = site.frame, site.node
     if cls.kind in ENUMS:
         return _member_of(frame, node, cls, args)
-    if any(item.kind == "unknown" for item in cls.mro):
+    if cls.inherits("unknown"):
         frame.interpreter.doubt([*args, *kwargs.values()])
         return UNKNOWN
     frame.meter.spend(1)
@@ -124,14 +124,14 @@ def instantiate(site: CallSite, cls: UserClass, args: list[Value], kwargs: Names
     try:
         if cls.kind == "nki":
             _fill_nki(site, cls, instance, args, kwargs)
-        elif any(item.dataclass is not None for item in cls.mro):
+        elif cls.is_dataclass:
             _fill_dataclass(site, cls, instance, args, kwargs)
         elif args or kwargs:
             raise TypeError(f"{cls.name}() takes no arguments")
     except TypeError as error:
         return frame.fault(error, node)
     after = cls.find("__post_init__")
-    if isinstance(after, Function) and (cls.kind == "nki" or any(item.dataclass is not None for item in cls.mro)):
+    if isinstance(after, Function) and (cls.kind == "nki" or cls.is_dataclass):
         call_function(frame, node, after, [instance], {})
     return instance
 

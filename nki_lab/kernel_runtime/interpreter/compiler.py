@@ -26,27 +26,15 @@ RETURN: Final = "return"
 LOST: Final = "lost"
 """An unknown condition may have left the loop: its later trips are not evaluated."""
 
-_E = TypeVar("_E", bound=Callable[..., Expression])
-_S = TypeVar("_S", bound=Callable[..., Statement])
-_EXPRESSIONS: Final[dict[type[ast.AST], Callable[..., Expression]]] = {}
-_STATEMENTS: Final[dict[type[ast.AST], Callable[..., Statement]]] = {}
+_F = TypeVar("_F", bound=Callable[..., Callable[[Frame], Value]])
+_COMPILERS: Final[dict[type[ast.AST], Callable[..., Callable[[Frame], Value]]]] = {}
 
 
-def expression(*kinds: type[ast.expr]) -> Callable[[_E], _E]:
-    """Enter the function that compiles expressions of these node types: `compile(node, scope)`."""
+def compiles(*kinds: type[ast.AST]) -> Callable[[_F], _F]:
+    """Enter the function that compiles expressions or statements of these node types: `compile(node, scope)`."""
 
-    def enter(compiler: _E) -> _E:
-        _EXPRESSIONS.update(dict.fromkeys(kinds, compiler))
-        return compiler
-
-    return enter
-
-
-def statement(*kinds: type[ast.stmt]) -> Callable[[_S], _S]:
-    """Enter the function that compiles statements of these node types: `compile(node, scope)`."""
-
-    def enter(compiler: _S) -> _S:
-        _STATEMENTS.update(dict.fromkeys(kinds, compiler))
+    def enter(compiler: _F) -> _F:
+        _COMPILERS.update(dict.fromkeys(kinds, compiler))
         return compiler
 
     return enter
@@ -54,7 +42,7 @@ def statement(*kinds: type[ast.stmt]) -> Callable[[_S], _S]:
 
 def compile_expression(node: ast.expr, scope: Scope) -> Expression:
     """Return the function that evaluates `node` in a frame of `scope`."""
-    compiler = _EXPRESSIONS.get(type(node))
+    compiler = _COMPILERS.get(type(node))
     return (lambda frame: UNKNOWN) if compiler is None else compiler(node, scope)
 
 
@@ -85,8 +73,7 @@ def compile_block(body: list[ast.stmt], scope: Scope) -> Statement:
 
 
 def _compile_statement(node: ast.stmt, scope: Scope) -> Statement:
-    compiler = _STATEMENTS.get(type(node)) or _STATEMENTS[ast.stmt]
-    return compiler(node, scope)
+    return _COMPILERS.get(type(node), _COMPILERS[ast.stmt])(node, scope)
 
 
 def _cost(node: ast.stmt) -> int:

@@ -1,11 +1,15 @@
-"""`def`, `class` and `import`: they bind functions, classes and modules of the interpreter's own; none is executed."""
+"""`def`, `class` and `import`: they bind functions, classes and modules of the interpreter's own; none is executed.
+
+NKI's entry points are decorators and functions here.
+"""
 
 from __future__ import annotations
 
 import ast
+from typing import Final
 
 from nki_lab.kernel_runtime.interpreter.attributes import get
-from nki_lab.kernel_runtime.interpreter.builtins.decorators import decorated
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, call, library_function
 from nki_lab.kernel_runtime.interpreter.classes import make_class
 from nki_lab.kernel_runtime.interpreter.compiler import (
     Statement,
@@ -14,16 +18,26 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_block,
     compile_defaults,
     compile_expression,
-    statement,
+    compiles,
 )
-from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.limits import PendingException
 from nki_lab.kernel_runtime.interpreter.modules import public_names
-from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Namespace, Value
+from nki_lab.kernel_runtime.interpreter.namespaces import ENTRIES, special
+from nki_lab.kernel_runtime.interpreter.values import (
+    MISSING,
+    UNKNOWN,
+    BoundMethod,
+    Namespace,
+    Partial,
+    Special,
+    UserClass,
+    Value,
+)
 from nki_lab.source.scopes import Scope, function_scope
 
 
-@statement(ast.FunctionDef, ast.AsyncFunctionDef)
+@compiles(ast.FunctionDef, ast.AsyncFunctionDef)
 def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Statement:
     """Compile a `def` statement."""
     inner, defaults = function_scope(node, node.name, scope), compile_defaults(node.args, scope)
@@ -35,7 +49,7 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Sta
     return run
 
 
-@statement(ast.ClassDef)
+@compiles(ast.ClassDef)
 def _class(node: ast.ClassDef, scope: Scope) -> Statement:
     """Compile a `class` statement: its body runs in a frame whose names become the attributes."""
     inner = Scope("class", node.name, scope, (), node.body)
@@ -66,7 +80,7 @@ def _compile_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassD
     return store
 
 
-@statement(ast.Import)
+@compiles(ast.Import)
 def _import(node: ast.Import, scope: Scope) -> Statement:
     """Carry out `import a.b as c`."""
     stores = [(item, compile_binding(item.asname or item.name.partition(".")[0], node, scope)) for item in node.names]
@@ -78,7 +92,7 @@ def _import(node: ast.Import, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.ImportFrom)
+@compiles(ast.ImportFrom)
 def _import_from(node: ast.ImportFrom, scope: Scope) -> Statement:
     """Carry out `from a.b import c`."""
     stores = [(item.name, compile_binding(item.asname or item.name, node, scope)) for item in node.names]
@@ -130,3 +144,58 @@ def _member(frame: Frame, node: ast.AST, module: Value, name: str, wanted: str) 
         return UNKNOWN if found is MISSING else found
     inner = interpreter.imports.module(f"{name}.{wanted}") if name else UNKNOWN
     return get(frame, node, module, wanted) if inner is UNKNOWN else inner
+
+
+# -- decorators --------------------------------------------------------------------------------------------------------
+
+_RUN_OPTIONS: Final = frozenset({"target", "options", "on_error", "strict", "grid", "out_shape"})
+_KERNEL_DECORATOR: Final = Special("kernel decorator")
+_KERNELS: Final = {_KERNEL_DECORATOR.name, *(f"nki.{name}" for name in ENTRIES)}
+
+
+@library_function(*(f"nki.{name}" for name in ENTRIES if name != "simulate_kernel"))
+def _entry(site: CallSite, *args: Value, **options: Value) -> Value:
+    """Return the kernel of `nki.jit` and its kin on a function; with options only, the decorator."""
+    if not args:
+        return _KERNEL_DECORATOR
+    kernel = args[0]
+    if isinstance(kernel, Function) and not kernel.entry:
+        return Launch(kernel)
+    return kernel if isinstance(kernel, Function | Launch) else UNKNOWN
+
+
+_KERNEL_DECORATOR.run = special("nki.jit").run
+
+
+@library_function("nki.simulate_kernel", "nki_lab.run", "nki_lab.profile", "nki_lab.compile")
+def _run(site: CallSite, kernel: Value, *args: Value, **kwargs: Value) -> Value:
+    """Launch a kernel with its arguments in one call."""
+    launch = Launch(kernel) if isinstance(kernel, Function) else kernel
+    own = {name: value for name, value in kwargs.items() if name not in _RUN_OPTIONS}
+    known = isinstance(launch, Launch)
+    return site.interpreter.launch(launch, list(args), own, site.node, site.frame) if known else UNKNOWN
+
+
+def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Value:
+    """Return a function or class under one decorator."""
+    host = frame.interpreter.host
+    if decorator is UNKNOWN:
+        return value if host else UNKNOWN  # code that launches a kernel does so under any decorator
+    if isinstance(value, Function):
+        kind = next((name for known, name in _METHOD_KINDS if decorator is known), "")
+        if kind:
+            value.kind = kind
+            return value
+        marker = decorator.function if isinstance(decorator, Partial) else decorator
+        if isinstance(marker, Special) and marker.name in _KERNELS:
+            value.entry = True
+            return value
+    if isinstance(decorator, Special) and isinstance(value, Function | UserClass):
+        return call(frame, node, decorator, [value], {})
+    if isinstance(decorator, Function | BoundMethod | Partial):
+        found = call(frame, node, decorator, [value], {})
+        return value if found is UNKNOWN and host else found
+    return UNKNOWN
+
+
+_METHOD_KINDS: Final = ((property, "property"), (staticmethod, "static"), (classmethod, "class"))

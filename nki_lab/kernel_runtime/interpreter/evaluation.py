@@ -5,24 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.dtype import DType
+from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
-from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder, metered_builder
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
 from nki_lab.kernel_runtime.interpreter.limits import (
     Budget,
     FunctionExit,
+    Meter,
     OverBudget,
     TooLarge,
+    Unobservable,
     budget_reached,
     internal_error,
 )
@@ -30,6 +32,7 @@ from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, Names, Value
 from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.issue.builder import Builder, NkiInstruction
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs
 from nki_lab.kernel_runtime.language import control
@@ -89,6 +92,42 @@ class Evaluation:
         return not self.tainted and not self.unknown and not any(_ends_early(item) for item in self.diagnostics)
 
 
+class MeteredBuilder(Builder):
+    """Records a program as the tracer does; instructions cost steps, and notes become findings of the evaluation."""
+
+    meter: Meter
+    findings: list[Diagnostic]
+
+    def issue(
+        self, instruction: Instruction, live: tuple[Value, ...], fixed: tuple[Value, ...], name: str | None = None
+    ) -> NkiInstruction:
+        self.meter.spend(1)
+        return super().issue(instruction, live, fixed, name)
+
+    def allocate(
+        self, shape: Value, dtype: Value, space: Value, *, name: str = "", address: Value = None, kind: str = "temp"
+    ) -> NkiTensor:
+        self.meter.spend(1)
+        return super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
+
+    def note(self, diagnostic: Diagnostic, site: int) -> None:
+        super().note(diagnostic, site)
+        self.findings.extend(self.notes)
+        self.notes.clear()
+
+    def read(self, tensor: NkiTensor) -> np.ndarray[Any, Any]:
+        raise Unobservable
+
+
+def metered_builder(
+    program: Program, meter: Meter, findings: list[Diagnostic], base: type[Builder] = KernelBuilder
+) -> MeteredBuilder:
+    """Return a builder of the dialect's class `base` that records into `program` and adds its notes to `findings`."""
+    builder: MeteredBuilder = type(f"Metered{base.__name__}", (MeteredBuilder, base), {})(program)
+    builder.meter, builder.findings = meter, findings
+    return builder
+
+
 def evaluate(
     module: ModuleSource,
     function_name: str,
@@ -112,7 +151,7 @@ def evaluate(
     kind = plain if front_end is None else front_end.Beta1Builder
     builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
     interpreter.builder = builder
-    with module.shown(), interpreter.modules.opened(), np.errstate(all="ignore"):
+    with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)

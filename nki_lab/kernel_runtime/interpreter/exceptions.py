@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from contextlib import nullcontext
-from typing import Final, NamedTuple
+from typing import Final
 
 from nki_lab.kernel_runtime.interpreter.compiler import (
     Expression,
@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_block,
     compile_expression,
     compile_optional,
-    statement,
+    compiles,
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
@@ -25,7 +25,7 @@ from nki_lab.source.positions import assertion_place
 from nki_lab.source.scopes import Scope
 
 
-@statement(ast.Assert)
+@compiles(ast.Assert)
 def _assert(node: ast.Assert, scope: Scope) -> Statement:
     """Report a false assert and leave the function."""
     test, place = compile_condition(node.test, node, scope), assertion_place(node)
@@ -49,7 +49,7 @@ def _leave(frame: Frame) -> Signal:
     raise FunctionExit
 
 
-@statement(ast.Raise)
+@compiles(ast.Raise)
 def _raise(node: ast.Raise, scope: Scope) -> Statement:
     """Report a raise and leave the function."""
     value = compile_optional(node.exc, scope)
@@ -71,7 +71,7 @@ def _raise(node: ast.Raise, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.Try)
+@compiles(ast.Try)
 def _try(node: ast.Try, scope: Scope) -> Statement:
     """Hand faults in the body of a try to the handlers that would catch them in a run."""
     body, orelse, final = (compile_block(part, scope) for part in (node.body, node.orelse, node.finalbody))
@@ -112,12 +112,8 @@ _REFUSALS: Final = frozenset(
 )
 
 
-class _Handler(NamedTuple):
-    """One `except` clause; without `kinds` it catches every exception."""
-
-    kinds: Expression | None
-    store: Store
-    body: Statement
+_Handler = tuple[Expression | None, Store, Statement]
+"""The kinds that an `except` clause catches (None for all), and how it binds and handles the exception."""
 
 
 def _handle(frame: Frame, handlers: list[_Handler], pending: PendingException) -> Signal:
@@ -139,4 +135,4 @@ def _catches(kinds: Value, error: Exception) -> bool:
 def _handler(node: ast.ExceptHandler, scope: Scope) -> _Handler:
     kinds = None if node.type is None else compile_expression(node.type, scope)
     store = (lambda frame, error: None) if node.name is None else compile_binding(node.name, node, scope)
-    return _Handler(kinds, store, compile_block(node.body, scope))
+    return kinds, store, compile_block(node.body, scope)

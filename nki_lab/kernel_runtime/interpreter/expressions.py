@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from nki_lab.kernel_runtime.interpreter.attributes import get
 from nki_lab.kernel_runtime.interpreter.builtins import methods
@@ -17,14 +17,24 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_defaults,
     compile_expression,
     compile_optional,
-    expression,
+    compiles,
     frame_at,
 )
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
-from nki_lab.kernel_runtime.interpreter.operations import BINARY, UNARY, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import binary, compare, decide, iterated, listed, text_of, truth
-from nki_lab.kernel_runtime.interpreter.subscripts import load_item
-from nki_lab.kernel_runtime.interpreter.targets import compile_target
+from nki_lab.kernel_runtime.interpreter.operators import (
+    BINARY,
+    UNARY,
+    binary,
+    compare,
+    decide,
+    formatted,
+    iterated,
+    listed,
+    text_of,
+    truth,
+    unwrapped,
+)
+from nki_lab.kernel_runtime.interpreter.targets import compile_target, load_item
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Names, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
@@ -51,23 +61,11 @@ def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expressio
 
             return several
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            inner = compile_condition(operand, owner, scope)
-
-            def inverted(frame: Frame) -> Value:
-                answer = inner(frame)
-                return UNKNOWN if answer is UNKNOWN else not answer
-
-            return inverted
+            return _inverted(compile_condition(operand, owner, scope))
         case ast.IfExp(test=first, body=body, orelse=orelse):
-            choice = compile_condition(first, owner, scope)
-            taken = compile_condition(body, place := after(first, owner), scope)
-            other = compile_condition(orelse, after(body, place), scope)
-
-            def chosen(frame: Frame) -> Value:
-                answer = choice(frame)
-                return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
-
-            return chosen
+            place = after(first, owner)
+            taken = compile_condition(body, place, scope)
+            return _choice(first, owner, scope, taken, compile_condition(orelse, after(body, place), scope))
         case ast.Compare():
             compare = compile_expression(test, scope)
             return lambda frame: decide(frame, test, compare(frame))
@@ -76,7 +74,28 @@ def compile_condition(test: ast.expr, owner: ast.AST, scope: Scope) -> Expressio
             return lambda frame: decide(frame, place, value_of(frame))
 
 
-@expression(ast.BoolOp)
+def _inverted(test: Expression) -> Expression:
+    """Return the function that decides `not test`."""
+
+    def run(frame: Frame) -> Value:
+        answer = test(frame)
+        return UNKNOWN if answer is UNKNOWN else not answer
+
+    return run
+
+
+def _choice(test: ast.expr, owner: ast.AST, scope: Scope, taken: Expression, other: Expression) -> Expression:
+    """Return the function that evaluates one of two parts by a test."""
+    decided = compile_condition(test, owner, scope)
+
+    def run(frame: Frame) -> Value:
+        answer = decided(frame)
+        return UNKNOWN if answer is UNKNOWN else taken(frame) if answer else other(frame)
+
+    return run
+
+
+@compiles(ast.BoolOp)
 def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
     """Compile `and` and `or` as values."""
     parts, stop = [compile_expression(value, scope) for value in node.values], isinstance(node.op, ast.Or)
@@ -92,20 +111,14 @@ def _boolean(node: ast.BoolOp, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.IfExp)
+@compiles(ast.IfExp)
 def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
     """Compile `a if test else b`."""
-    test = compile_condition(node.test, node, scope)
     body, orelse = compile_expression(node.body, scope), compile_expression(node.orelse, scope)
-
-    def run(frame: Frame) -> Value:
-        answer = test(frame)
-        return UNKNOWN if answer is UNKNOWN else body(frame) if answer else orelse(frame)
-
-    return run
+    return _choice(node.test, node, scope, body, orelse)
 
 
-@expression(ast.Compare)
+@compiles(ast.Compare)
 def _compare(node: ast.Compare, scope: Scope) -> Expression:
     """Compile a comparison, chained or not."""
     first = compile_expression(node.left, scope)
@@ -146,7 +159,7 @@ def compile_items(nodes: list[ast.expr], scope: Scope, owner: ast.AST) -> Expres
     return run
 
 
-@expression(ast.List, ast.Tuple, ast.Set)
+@compiles(ast.List, ast.Tuple, ast.Set)
 def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
     """Compile a list, tuple or set."""
     values, kind = compile_items(node.elts, scope, node), {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
@@ -161,7 +174,7 @@ def _display(node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.Dict)
+@compiles(ast.Dict)
 def _dict(node: ast.Dict, scope: Scope) -> Expression:
     """Compile a dictionary."""
     parts = [
@@ -189,7 +202,7 @@ def _dict(node: ast.Dict, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.JoinedStr)
+@compiles(ast.JoinedStr)
 def _text(node: ast.JoinedStr, scope: Scope) -> Expression:
     """Compile an f-string."""
     parts = [compile_expression(value, scope) for value in node.values]
@@ -204,7 +217,7 @@ def _text(node: ast.JoinedStr, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.FormattedValue)
+@compiles(ast.FormattedValue)
 def _part(node: ast.FormattedValue, scope: Scope) -> Expression:
     """Compile one `{...}` of an f-string."""
     value, spec = (
@@ -233,22 +246,17 @@ def _part(node: ast.FormattedValue, scope: Scope) -> Expression:
 # -- comprehensions ----------------------------------------------------------------------------------------------------
 
 
-class _Loop(NamedTuple):
-    """One `for ... in ... if ...` of a comprehension."""
-
-    source: Expression
-    target: Store
-    tests: list[Expression]
-    place: ast.AST
+_Loop = tuple[Expression, Store, list[Expression], ast.AST]
+"""One `for ... in ... if ...` of a comprehension: iterable, target, tests, and the place of failures."""
 
 
-@expression(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
+@compiles(ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 def _comprehension(node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> Expression:
     """Compile a comprehension; a generator expression gives its items at once."""
     inner = comprehension_scope(node, node.generators, scope)
     outermost = compile_expression(node.generators[0].iter, scope)
     loops = [
-        _Loop(
+        (
             compile_expression(part.iter, inner),
             compile_target(part.target, inner),
             [compile_condition(test, node, inner) for test in part.ifs],
@@ -292,7 +300,7 @@ def _rows(own: Frame, loops: list[_Loop], first: Value, row: list[Expression]) -
         if answer is UNKNOWN:
             yield UNKNOWN
         elif answer and rest:
-            yield from _rows(own, rest, rest[0].source(own), row)
+            yield from _rows(own, rest, rest[0][0](own), row)
         elif answer:
             yield [part(own) for part in row]
 
@@ -313,13 +321,13 @@ _QUICK: Final[dict[type[ast.operator], Callable[[int, int], int]]] = {
 }
 
 
-@expression(ast.Constant)
+@compiles(ast.Constant)
 def _constant(node: ast.Constant, scope: Scope) -> Expression:
     value: Value = UNKNOWN if isinstance(node.value, int) and node.value.bit_length() > 1024 else node.value
     return lambda frame: value
 
 
-@expression(ast.Name)
+@compiles(ast.Name)
 def _name(node: ast.Name, scope: Scope) -> Expression:
     name, hops = node.id, scope.place(node.id)
     if hops is None:
@@ -352,7 +360,7 @@ def _name(node: ast.Name, scope: Scope) -> Expression:
 # -- operators ---------------------------------------------------------------------------------------------------------
 
 
-@expression(ast.BinOp)
+@compiles(ast.BinOp)
 def _binary(node: ast.BinOp, scope: Scope) -> Expression:
     left, right, kind = compile_expression(node.left, scope), compile_expression(node.right, scope), type(node.op)
     quick = _QUICK.get(kind)
@@ -366,16 +374,11 @@ def _binary(node: ast.BinOp, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.UnaryOp)
+@compiles(ast.UnaryOp)
 def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
     operand = compile_expression(node.operand, scope)
     if isinstance(node.op, ast.Not):
-
-        def negate(frame: Frame) -> Value:
-            truth_of = decide(frame, node, operand(frame))
-            return UNKNOWN if truth_of is UNKNOWN else not truth_of
-
-        return negate
+        return _inverted(lambda frame: decide(frame, node, operand(frame)))
     operation = UNARY[type(node.op)]
 
     def run(frame: Frame) -> Value:
@@ -389,13 +392,13 @@ def _unary(node: ast.UnaryOp, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.Slice)
+@compiles(ast.Slice)
 def _slice(node: ast.Slice, scope: Scope) -> Expression:
     lower, upper, step = (compile_optional(part, scope) for part in (node.lower, node.upper, node.step))
     return lambda frame: slice(lower(frame), upper(frame), step(frame))
 
 
-@expression(ast.Subscript)
+@compiles(ast.Subscript)
 def _subscript(node: ast.Subscript, scope: Scope) -> Expression:
     value, key = compile_expression(node.value, scope), compile_expression(node.slice, scope)
     noted = False
@@ -411,13 +414,13 @@ def _subscript(node: ast.Subscript, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.Attribute)
+@compiles(ast.Attribute)
 def _attribute(node: ast.Attribute, scope: Scope) -> Expression:
     value, name = compile_expression(node.value, scope), node.attr
     return lambda frame: get(frame, node, value(frame), name)
 
 
-@expression(ast.Call)
+@compiles(ast.Call)
 def _call(node: ast.Call, scope: Scope) -> Expression:
     values = compile_items(node.args, scope, node)
     keywords = [(item.arg, compile_expression(item.value, scope)) for item in node.keywords]
@@ -462,13 +465,13 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
     return run
 
 
-@expression(ast.Lambda)
+@compiles(ast.Lambda)
 def _lambda(node: ast.Lambda, scope: Scope) -> Expression:
     inner, defaults = function_scope(node, "<lambda>", scope), compile_defaults(node.args, scope)
     return lambda frame: Function(node, "<lambda>", inner, defaults(frame), frame)
 
 
-@expression(ast.NamedExpr)
+@compiles(ast.NamedExpr)
 def _walrus(node: ast.NamedExpr, scope: Scope) -> Expression:
     value, store = compile_expression(node.value, scope), compile_binding(node.target.id, node.target, scope)
 

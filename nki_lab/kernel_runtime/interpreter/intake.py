@@ -12,10 +12,10 @@ import numpy as np
 from nki_lab.diagnostic import Span
 from nki_lab.isa.dtype import DType, NamedDType
 from nki_lab.kernel_runtime.interpreter.array_shapes import host_dtype
-from nki_lab.kernel_runtime.interpreter.builder import MeteredBuilder
 from nki_lab.kernel_runtime.interpreter.interpreter import Function, Interpreter
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.scheduling import Pair
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 
@@ -52,7 +52,7 @@ def _shown(value: Value) -> str:
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
-    def __init__(self, interpreter: Interpreter, builder: MeteredBuilder, space: MemoryRegion) -> None:
+    def __init__(self, interpreter: Interpreter, builder: Builder, space: MemoryRegion) -> None:
         self.interpreter = interpreter
         self.builder = builder
         self.space = space

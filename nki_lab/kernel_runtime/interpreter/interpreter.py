@@ -211,10 +211,6 @@ class Interpreter:
         finally:
             self.guards, self.call_stack = guards, stack
 
-    def run_main(self) -> None:
-        """Run the statements of the evaluated module itself."""
-        self._run(self.base)
-
     def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:
         """Hand the call of a kernel to `on_launch`; its result is unknown."""
         if self.on_launch is not None:
@@ -256,8 +252,9 @@ class Interpreter:
             return
         if id(node) not in self._sites:
             place = self.site(node, frame)
-            head = place._replace(end_line=place.line, end_column=place.column + len("for"))
-            self._sites[id(node)] = builder.site_of(head)
+            self._sites[id(node)] = builder.site_of(
+                place._replace(end_line=place.line, end_column=place.column + len("for"))
+            )
         builder.pinned_iteration = len(builder.program.iterations)
         builder.program.iterations.append(Iteration(around, variable, value, self._sites[id(node)]))
 
@@ -432,18 +429,19 @@ def _operation(node: ast.AST, frame: Frame) -> tuple[str, int, int]:
 
 
 _BUILTINS: Final = frozenset(dir(builtins))
-# Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
-_MODELLED: Final[Names] = {
+EXCEPTIONS: Final[Names] = {
     name: value
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, BaseException)
-} | {
-    name: getattr(builtins, name)
-    for name in (
-        "abs", "all", "any", "bin", "bool", "callable", "chr", "classmethod", "dict", "divmod", "Ellipsis", "enumerate",
-        "filter", "float", "format", "frozenset", "getattr", "hasattr", "hex", "int", "isinstance", "issubclass",
-        "iter", "len", "list", "map", "max", "min", "next", "NotImplemented", "object", "ord", "pow", "print",
-        "property", "range", "repr", "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str",
-        "sum", "super", "tuple", "type", "zip",
+}
+"""Python's exceptions by their names."""
+# Builtins with a meaning here. The others exist, and give unknown results: they reach outside, or no kernel needs them.
+_MODELLED: Final[Names] = EXCEPTIONS | {
+    value.__name__: value
+    for value in (
+        abs, all, any, bin, bool, callable, chr, classmethod, dict, divmod, enumerate, filter, float, format, frozenset,
+        getattr, hasattr, hex, int, isinstance, issubclass, iter, len, list, map, max, min, next, object, ord, pow,
+        print, property, range, repr, reversed, round, set, setattr, slice, sorted, staticmethod, str, sum, super,
+        tuple, type, zip,
     )
-}  # fmt: skip
+} | {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}  # fmt: skip

@@ -145,7 +145,7 @@ class PendingException(BaseException):
 
 
 class Unobservable(Exception):  # noqa: N818 - no mistake of the user's: a run has values, an evaluation has none
-    """Refuses to read a tensor's values."""
+    """Refuses to read what is not known: a tensor's values, the items of a value that is unknown."""
 
 
 def kernel_raised(error: Exception) -> Diagnostic:

@@ -16,7 +16,7 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     Store,
     compile_block,
     compile_expression,
-    statement,
+    compiles,
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
@@ -31,7 +31,7 @@ from nki_lab.source.positions import iteration_place, jump_place
 from nki_lab.source.scopes import Scope
 
 
-@statement(ast.For)
+@compiles(ast.For)
 def _for(node: ast.For, scope: Scope) -> Statement:
     source, target = compile_expression(node.iter, scope), compile_target(node.target, scope)
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
@@ -113,7 +113,7 @@ def _once(frame: Frame, node: ast.For, target: Store, body: Statement, loop: con
     return signal if signal is RETURN else None
 
 
-@statement(ast.While)
+@compiles(ast.While)
 def _while(node: ast.While, scope: Scope) -> Statement:
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
     skip = compile_skip([*node.body, *node.orelse], scope)

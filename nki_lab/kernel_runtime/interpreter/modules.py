@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Final
 
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
@@ -39,7 +39,8 @@ class ModuleScope:
 class ModuleCache:
     """The user's modules that an evaluation has imported; `reads` is everything that the search for them looked at.
 
-    `enter` makes the scope of a module, `evaluate` runs its statements.
+    `enter` makes the scope of a module, `evaluate` runs its statements. Until `opened` is left, places in the modules
+    are read in the texts that were evaluated.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class ModuleCache:
         self._main = main
         self._enter = enter
         self._evaluate = evaluate
-        self._open = ExitStack()
+        self.opened = ExitStack()
         self._found: dict[str, Namespace] = {}
         self._depth = 0
         self.scopes: dict[str, ModuleScope] = {}
@@ -107,7 +108,7 @@ class ModuleCache:
             return self._found.setdefault(path, Namespace(name, {}, place=path))
         scope = self.scopes[path] = self._enter(source, name)
         module = self._found[path] = Namespace(name, scope.globals, place=path)
-        self._open.enter_context(source.shown())
+        self.opened.enter_context(source.shown())
         self._depth += 1
         try:
             self._evaluate(scope)
@@ -120,12 +121,6 @@ class ModuleCache:
         here = os.getcwd() + os.sep
         inside = not os.path.isabs(self._main.file) and path.startswith(here)
         return path.removeprefix(here) if inside else path
-
-    @contextmanager
-    def opened(self) -> Iterator[None]:
-        """Let places in the modules be read in the texts that were evaluated, while this lasts."""
-        with self._open:
-            yield
 
     def is_absent(self, name: str) -> bool:
         """Return whether Python would find no module of that name."""

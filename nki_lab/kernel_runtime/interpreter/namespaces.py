@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
 from typing import Final
@@ -76,43 +76,13 @@ class Imports:
         return found
 
     def _make(self, name: str) -> Value:
-        hosts = {key: kind.host for key, kind in DTYPES.items()}
-        match name:
-            case "neuronxcc.nki":
-                return Namespace(name, {key: special(f"nki.{key}") for key in ENTRIES})
-            case "nki":
-                own = {key: special(f"nki.{key}") for key in ("jit", "simulate")}
-                return Namespace(name, own | {"Kernel": UNKNOWN, "__version__": UNKNOWN}, closed=True)
-            case "nki.collectives":
-                return self._closed(name, collective_names())
-            case "nki.compiler":
-                return Namespace(name, {}, closed=True)
-            case "nki.meta" | "nki.experimental":
-                return Namespace(name, {})
-            case "nki.language":
-                return self._closed(name, namespaces.language_names())
-            case "nki.isa":
-                return self._closed(name, namespaces.instruction_names())
-            case "nki.isa.constants":
-                return Namespace(name, self.module("nki.isa").names)
-            case "nki.typing" | "neuronxcc.nki.typing":
-                return Namespace(name, {"tensor": TENSOR_TYPE, "mutable_tensor": TENSOR_TYPE})
-            case "nki.tensor" | "nki.meta.tensor" | "neuronxcc.nki.tensor":
-                return Namespace(name, {"tensor": TENSOR_TYPE, "NkiTensor": NkiTensor})
-            case "nki.dtype":
-                return Namespace(name, hosts | {"bool": hosts["bool_"]})
-            case "ml_dtypes":
-                return Namespace(name, hosts)
-            case "neuronxcc":
-                return Namespace(name, {})
-            case "torch_neuronx" | "torch_neuronx.xla_impl.ops":
-                return Namespace(name, {"nki_jit": special("nki.jit")})
-            case "jax_neuronx":
-                return Namespace(name, {"nki_call": special("nki.simulate_kernel")})
-            case _ if name.startswith(f"{BETA1}."):
-                return self._beta1(name)
-            case _:
-                return _library(name)
+        if name in _OPEN:
+            return Namespace(name, _OPEN[name])
+        if name == "nki.isa.constants":
+            return Namespace(name, self.module("nki.isa").names)
+        if name in _CLOSED:
+            return self._closed(name, _CLOSED[name]())
+        return self._beta1(name) if name.startswith(f"{BETA1}.") else _library(name)
 
     def _closed(self, name: str, names: Names) -> Namespace:
         self.functions |= {id(value): value for value in names.values() if callable(value)}
@@ -144,4 +114,30 @@ def _library(name: str) -> Value:
     return Namespace(name, names | _CONSTANTS.get(home, {})) if names and "nki" not in home else UNKNOWN
 
 
+_HOSTS: Final[Names] = {key: kind.host for key, kind in DTYPES.items()}
+_TYPING: Final[Names] = {"tensor": TENSOR_TYPE, "mutable_tensor": TENSOR_TYPE}
+_TENSOR: Final[Names] = {"tensor": TENSOR_TYPE, "NkiTensor": NkiTensor}
+_OPEN: Final[dict[str, Names]] = {
+    **{key: {} for key in ("nki.meta", "nki.experimental", "neuronxcc")},
+    **dict.fromkeys(("nki.typing", "neuronxcc.nki.typing"), _TYPING),
+    **dict.fromkeys(("nki.tensor", "nki.meta.tensor", "neuronxcc.nki.tensor"), _TENSOR),
+    **{key: {"nki_jit": special("nki.jit")} for key in ("torch_neuronx", "torch_neuronx.xla_impl.ops")},
+    BETA1: {key: special(f"nki.{key}") for key in ENTRIES},
+    "nki.dtype": _HOSTS | {"bool": _HOSTS["bool_"]},
+    "ml_dtypes": _HOSTS,
+    "jax_neuronx": {"nki_call": special("nki.simulate_kernel")},
+}
+"""Modules whose other names are not known."""
+_CLOSED: Final[dict[str, Callable[[], Names]]] = {
+    "nki": lambda: {
+        **{key: special(f"nki.{key}") for key in ("jit", "simulate")},
+        "Kernel": UNKNOWN,
+        "__version__": UNKNOWN,
+    },
+    "nki.collectives": collective_names,
+    "nki.compiler": dict,
+    "nki.language": namespaces.language_names,
+    "nki.isa": namespaces.instruction_names,
+}
+"""Modules that have no other names."""
 _CONSTANTS: Final[dict[str, Names]] = {"typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict}}

@@ -1,9 +1,12 @@
-"""Operators, comparisons, truth and iteration of any values; objects of the user's classes have their own methods."""
+"""Operators, comparisons, truth and iteration within bounds; objects of the user's classes have their own methods."""
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -12,17 +15,110 @@ from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.calls import call_function
 from nki_lab.kernel_runtime.interpreter.classes import ENUMS, fields_of
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
-from nki_lab.kernel_runtime.interpreter.operations import (
-    BINARY,
-    ORDER,
-    apply,
-    contains,
-    fits,
-    unwrapped,
-)
+from nki_lab.kernel_runtime.interpreter.limits import Meter, TooLarge, Unobservable
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, EnumMember, Instance, Super, UserClass, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.tensor import NkiTensor
+
+_TEXTS: Final = (str, bytes)
+_SEQUENCES: Final = (str, bytes, list, tuple)
+_TABLES: Final = (set, frozenset, dict)
+_WIDTH: Final = re.compile(r"\d{4,}|\*")  # a width or precision that makes a format specification a memory bomb
+LARGEST_ARRAY: Final = 1 << 16
+"""Elements of an array that is computed: constants of kernels are small."""
+
+
+def _bound(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> None:
+    """Raise TooLarge where `a <operator> b` is beyond the budget."""
+    if isinstance(a, int) and isinstance(b, int):
+        bits = a.bit_length()
+        match kind:
+            case ast.Add:
+                meter.bits(max(bits, b.bit_length()))
+            case ast.Mult:
+                meter.bits(bits + b.bit_length() - 1)
+            case ast.Pow if b > 0:
+                meter.bits((bits - 1) * b + 1)  # the least that it can have; at most twice as many
+            case ast.LShift if b > 0:
+                meter.bits(bits + b)
+        return
+    pay = meter.text if isinstance(a, _TEXTS) or isinstance(b, _TEXTS) else meter.sized
+    match kind:
+        case ast.Add if isinstance(a, _SEQUENCES) and isinstance(b, _SEQUENCES):
+            pay(len(a) + len(b))
+        case ast.Mult if isinstance(a, _SEQUENCES) and isinstance(b, int):
+            pay(len(a) * max(b, 0))
+        case ast.Mult if isinstance(a, int) and isinstance(b, _SEQUENCES):
+            pay(len(b) * max(a, 0))
+        case ast.Mod if isinstance(a, _TEXTS):
+            if _WIDTH.search(a if isinstance(a, str) else a.decode("latin-1")):
+                raise TooLarge("a text of formatted width")
+            meter.walked(b)
+        case ast.BitOr if isinstance(a, _TABLES) and isinstance(b, _TABLES):
+            pay(len(a) + len(b))
+
+
+BINARY: Final[dict[type[ast.operator], Callable[[Value, Value], Value]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
+    ast.MatMult: operator.matmul,
+}  # fmt: skip
+UNARY: Final[dict[type[ast.unaryop], Callable[[Value], Value]]] = {
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+}  # fmt: skip
+ORDER: Final[dict[type[ast.cmpop], Callable[[Value, Value], Value]]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}  # fmt: skip
+
+
+def apply(kind: type[ast.operator], a: Value, b: Value, meter: Meter) -> Value:
+    """Return `a <operator> b`; TooLarge where the result is beyond the budget."""
+    _bound(kind, a, b, meter)
+    return BINARY[kind](a, b)
+
+
+def contains(container: Value, item: Value, meter: Meter) -> Value:
+    """Return `item in container`; a range is asked by arithmetic only, never walked."""
+    kind = type(container)
+    if kind is range and type(item) is not int:
+        number = getattr(item, "__index__", None)
+        return number is not None and number() in container
+    if kind in (list, tuple, set, frozenset, dict):
+        meter.walked(container)
+        meter.walked(item)
+    return item in container
+
+
+def unwrapped(value: Value) -> Value:
+    """Return a member of an integer or text enumeration as its value."""
+    if type(value) is EnumMember and value.cls.kind in ("intenum", "strenum"):
+        return value.value
+    return value
+
+
+_CONVERSIONS: Final[dict[int, Callable[[Value], Value]]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
+
+
+def formatted(value: Value, conversion: int, specification: str, meter: Meter) -> str:
+    """Return `f"{value!conversion:specification}"`."""
+    if _WIDTH.search(specification):
+        raise TooLarge("a text of formatted width")
+    meter.walked(value)
+    text = format(_CONVERSIONS.get(conversion, lambda value: value)(value), specification)
+    meter.text(len(text))
+    return text
+
+
+def fits(*values: Value) -> bool:
+    """Return whether an operator makes a small array of small ones."""
+    try:
+        shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+    except ValueError:
+        return True  # the operator itself says so
+    return math.prod(shape) <= LARGEST_ARRAY
+
 
 # -- arithmetic --------------------------------------------------------------------------------------------------------
 
@@ -136,7 +232,7 @@ def _compare_objects(frame: Frame, node: ast.AST, kind: type[ast.cmpop], a: Valu
         if ordered is not None:
             return compare(frame, node, kind, *ordered)
         known = [value for value in (a, b) if isinstance(value, Instance)]
-        if any(item.kind == "unknown" or item.dataclass is not None for value in known for item in value.cls.mro):
+        if any(value.cls.inherits("unknown") or value.cls.is_dataclass for value in known):
             return UNKNOWN
         if isinstance(a, NkiTensor) or isinstance(b, NkiTensor):
             frame.interpreter.pin(node, frame)
@@ -263,15 +359,15 @@ def text_of(value: Instance | EnumMember, conversion: int = ord("s")) -> Value:
         if own or value.cls.kind != "enum":
             return UNKNOWN
         return f"<{value!r}: {value.value!r}>" if conversion == ord("r") else repr(value)
-    if own or value.cls.kind == "unknown" or any(cls.dataclass is not None for cls in value.cls.mro):
+    if own or value.cls.kind == "unknown" or value.cls.is_dataclass:
         return UNKNOWN
     return f"<{value.cls.name} object>"
 
 
-def iterate(frame: Frame, value: Value) -> Value:
-    """Return an iterator, which may be endless; UNKNOWN, or TypeError where a value cannot be iterated."""
+def iterate(frame: Frame, value: Value) -> Iterator[Value]:
+    """Return an iterator, which may be endless; Unobservable where it is not known, TypeError where there is none."""
     if value is UNKNOWN or frame.interpreter.is_doubtful(value):
-        return UNKNOWN
+        raise Unobservable
     match value:
         case UserClass(kind="enum" | "intenum" | "strenum"):
             return iter(list(value.members.values()))
@@ -283,9 +379,9 @@ def iterate(frame: Frame, value: Value) -> Value:
             method = value.cls.find("__iter__")
             if isinstance(method, Function):
                 made = call_function(frame.interpreter.base, frame.meter.node or method.node, method, [value], {})
-                return UNKNOWN if isinstance(made, Instance) else iterate(frame, made)
+                return iterate(frame, UNKNOWN if isinstance(made, Instance) else made)
             if method is not MISSING or value.cls.kind == "unknown":
-                return UNKNOWN
+                raise Unobservable
             raise TypeError(f"{value.cls.name!r} object is not iterable")
         case _:
             return iter(value)

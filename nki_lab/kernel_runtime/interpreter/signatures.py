@@ -59,13 +59,6 @@ class Launches:
     failures: tuple[Diagnostic, ...] = ()
 
 
-def signatures(
-    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None
-) -> dict[str, tuple[Signature, ...]]:
-    """Return the signatures of the named top-level functions, at most `MOST` each."""
-    return dict(launches(module, names, budget, library).own)
-
-
 def launches(
     module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None
 ) -> Launches:
@@ -96,7 +89,7 @@ def launches(
             _enter(other.setdefault((home.file, function.name), {}), made)
 
     interpreter.on_launch = launched
-    with module.shown(), interpreter.modules.opened(), np.errstate(all="ignore"):
+    with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
             for name in wanted:

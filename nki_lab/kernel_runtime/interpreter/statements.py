@@ -21,14 +21,13 @@ from nki_lab.kernel_runtime.interpreter.compiler import (
     compile_block,
     compile_expression,
     compile_optional,
+    compiles,
     names_of,
-    statement,
 )
 from nki_lab.kernel_runtime.interpreter.expressions import compile_condition
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame
 from nki_lab.kernel_runtime.interpreter.operators import binary
-from nki_lab.kernel_runtime.interpreter.subscripts import load_item, store_item
-from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target
+from nki_lab.kernel_runtime.interpreter.targets import compile_removals, compile_target, load_item, store_item
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -44,7 +43,7 @@ from nki_lab.source.scopes import Scope, bound_names, loaded_names
 from nki_lab.source.trees import FUNCTIONS
 
 
-@statement(ast.Expr)
+@compiles(ast.Expr)
 def _expression(node: ast.Expr, scope: Scope) -> Statement:
     if isinstance(node.value, ast.Constant):
         return lambda frame: None
@@ -57,7 +56,7 @@ def _expression(node: ast.Expr, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.Assign)
+@compiles(ast.Assign)
 def _assign(node: ast.Assign, scope: Scope) -> Statement:
     value, places = compile_expression(node.value, scope), [compile_target(item, scope) for item in node.targets]
     made = node.value if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript) else None
@@ -72,7 +71,7 @@ def _assign(node: ast.Assign, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.AnnAssign)
+@compiles(ast.AnnAssign)
 def _annotated(node: ast.AnnAssign, scope: Scope) -> Statement:
     if node.value is None:
         return lambda frame: None
@@ -114,7 +113,7 @@ def _compare_shape(frame: Frame, node: ast.AnnAssign, tensor: NkiTensor, declare
         )
 
 
-@statement(ast.AugAssign)
+@compiles(ast.AugAssign)
 def _augmented(node: ast.AugAssign, scope: Scope) -> Statement:
     kind, value, target = type(node.op), compile_expression(node.value, scope), node.target
     if isinstance(target, ast.Subscript):
@@ -129,8 +128,7 @@ def _augmented(node: ast.AugAssign, scope: Scope) -> Statement:
             return None
 
         return change_item
-    loaded = ast.copy_location(_as_load(target), target)
-    load, store = compile_expression(loaded, scope), compile_target(target, scope)
+    load, store = compile_expression(target, scope), compile_target(target, scope)
 
     def run(frame: Frame) -> Signal:
         old = load(frame)
@@ -138,13 +136,6 @@ def _augmented(node: ast.AugAssign, scope: Scope) -> Statement:
         return None
 
     return run
-
-
-def _as_load(target: ast.expr) -> ast.expr:
-    if isinstance(target, ast.Name):
-        return ast.Name(id=target.id, ctx=ast.Load())
-    assert isinstance(target, ast.Attribute)
-    return ast.Attribute(value=target.value, attr=target.attr, ctx=ast.Load())
 
 
 _IN_PLACE: Final[dict[type[ast.operator], Callable[[Value, Value], Value]]] = {
@@ -173,7 +164,7 @@ def _changed(frame: Frame, node: ast.AugAssign, kind: type[ast.operator], old: V
     return binary(frame, node, kind, old, new)
 
 
-@statement(ast.If)
+@compiles(ast.If)
 def _if(node: ast.If, scope: Scope) -> Statement:
     test = compile_condition(node.test, node, scope)
     body, orelse = compile_block(node.body, scope), compile_block(node.orelse, scope)
@@ -188,7 +179,7 @@ def _if(node: ast.If, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.Return)
+@compiles(ast.Return)
 def _return(node: ast.Return, scope: Scope) -> Statement:
     value = compile_optional(node.value, scope)
 
@@ -199,7 +190,7 @@ def _return(node: ast.Return, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.With)
+@compiles(ast.With)
 def _with(node: ast.With, scope: Scope) -> Statement:
     managers = [
         (
@@ -231,12 +222,12 @@ def _with(node: ast.With, scope: Scope) -> Statement:
     return run
 
 
-@statement(ast.Delete)
+@compiles(ast.Delete)
 def _delete(node: ast.Delete, scope: Scope) -> Statement:
     return compile_removals(node.targets, scope)
 
 
-@statement(ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
+@compiles(ast.Break, ast.Continue, ast.Pass, ast.Global, ast.Nonlocal)
 def _jump(node: ast.stmt, scope: Scope) -> Statement:
     signal = {ast.Break: BREAK, ast.Continue: CONTINUE}.get(type(node))
     return lambda frame: signal
@@ -311,7 +302,7 @@ def _is_operation(frame: Frame, scope: Scope, function: ast.expr) -> bool:
     return isinstance(owner, Namespace) and id(owner.names.get(function.attr)) in frame.interpreter.imports.functions
 
 
-@statement(ast.stmt)
+@compiles(ast.stmt)
 def _compile_unknown(node: ast.stmt, scope: Scope) -> Statement:
     """Skip a statement of a type that has no meaning here."""
     return compile_skip([node], scope)

@@ -77,18 +77,21 @@ class UserClass:
                 return cls.attributes[name]
         return MISSING
 
+    def inherits(self, kind: str) -> bool:
+        """Return whether the class, or one that it inherits from, is of a kind."""
+        return any(cls.kind == kind for cls in self.mro)
+
+    @property
+    def is_dataclass(self) -> bool:
+        """Return whether the class, or one that it inherits from, is a dataclass."""
+        return any(cls.dataclass is not None for cls in self.mro)
+
     def __repr__(self) -> str:
         return f"<class {self.name}>"
 
 
-class _Missing:
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "<missing>"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
+"""Stands for no value."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

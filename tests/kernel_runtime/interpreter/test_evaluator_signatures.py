@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import nki_lab
-from nki_lab.kernel_runtime.interpreter import ModuleSource, signatures
+from nki_lab.kernel_runtime.interpreter import ModuleSource, launches
 
 HEAD = """import nki
 import nki.language as nl
@@ -19,7 +19,7 @@ import third_party
 
 
 def known(text: str) -> list[str]:
-    return [str(item) for item in signatures(ModuleSource.parse(f"{HEAD}{text}", "k.py"), ["k"])["k"]]
+    return [str(item) for item in launches(ModuleSource.parse(f"{HEAD}{text}", "k.py"), ["k"]).own["k"]]
 
 
 KERNEL = "@nki.jit\ndef k(x, n=1):\n    return x\n"

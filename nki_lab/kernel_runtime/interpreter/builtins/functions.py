@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import math
 from collections.abc import Callable
-from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -14,10 +12,9 @@ import numpy as np
 from nki_lab.kernel_runtime.interpreter import attributes
 from nki_lab.kernel_runtime.interpreter.builtins.methods import sorted_values
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
-from nki_lab.kernel_runtime.interpreter.interpreter import Function
-from nki_lab.kernel_runtime.interpreter.limits import TooLarge
-from nki_lab.kernel_runtime.interpreter.operations import apply, formatted, unwrapped
-from nki_lab.kernel_runtime.interpreter.operators import iterate, text_of, truth
+from nki_lab.kernel_runtime.interpreter.interpreter import EXCEPTIONS, Function
+from nki_lab.kernel_runtime.interpreter.limits import TooLarge, Unobservable
+from nki_lab.kernel_runtime.interpreter.operators import apply, formatted, iterate, text_of, truth, unwrapped
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
     UNKNOWN,
@@ -37,23 +34,20 @@ from nki_lab.kernel_runtime.interpreter.values import (
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def _enter_plain(function: Callable[..., Value]) -> None:
-    """Enter a function that is called as it is, on known arguments whose containers are paid for."""
-
-    @native(function, deep=True)
-    def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-        values = [
-            site.meter.items(value) if isinstance(value, range) or hasattr(value, "__next__") else unwrapped(value)
-            for value in args
-        ]
-        return function(*map(site.meter.walked, values), **kwargs)
-
-
-_MATH: Final = [getattr(math, name) for name in dir(math) if not name.startswith("_")]
+_MATH: Final = [value for name, value in vars(math).items() if name[0] != "_" and callable(value)]
 _UNBOUNDED: Final = (math.factorial, math.comb, math.perm, math.lcm, math.prod)
-for _function in (abs, divmod, chr, ord, float, bin, hex, *_MATH):
-    if callable(_function) and _function not in _UNBOUNDED:
-        _enter_plain(_function)
+
+
+@native(
+    abs, divmod, chr, ord, float, bin, hex, *(item for item in _MATH if item not in _UNBOUNDED), each=True, deep=True
+)
+def _plain(function: Callable[..., Value], site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    """Call a function as it is, on known arguments whose containers are paid for."""
+    values = [
+        site.meter.items(value) if isinstance(value, range) or hasattr(value, "__next__") else unwrapped(value)
+        for value in args
+    ]
+    return function(*map(site.meter.walked, values), **kwargs)
 
 
 @native(math.lcm, deep=True)
@@ -140,23 +134,15 @@ def _len(site: CallSite, value: Value) -> Value:
     return len(value)
 
 
-def _items(site: CallSite, value: Value) -> Value:
-    """Return the items of an iterable as a list, or UNKNOWN."""
-    stream = iterate(site.frame, value)
-    return UNKNOWN if stream is UNKNOWN else site.meter.items(stream)
+def _items(site: CallSite, value: Value) -> list[Value]:
+    """Return the items of an iterable; raises as `iterate`."""
+    return site.meter.items(iterate(site.frame, value))
 
 
-def _enter_container(kind: type) -> None:
-    @native(kind, own=True)
-    def make(site: CallSite, values: Value = ()) -> Value:
-        found = _items(site, values)
-        if kind in (set, frozenset) and has_unknown(site.meter.walked(found)):
-            return UNKNOWN
-        return UNKNOWN if found is UNKNOWN else kind(found)
-
-
-for _kind in (list, tuple, set, frozenset):
-    _enter_container(_kind)
+@native(list, tuple, set, frozenset, each=True, own=True)
+def _container(kind: type, site: CallSite, values: Value = ()) -> Value:
+    found = _items(site, values)
+    return UNKNOWN if kind in (set, frozenset) and has_unknown(site.meter.walked(found)) else kind(found)
 
 
 @native(dict)
@@ -168,26 +154,19 @@ def _dict(site: CallSite, *args: Value, **kwargs: Value) -> Value:
     return dict(*parts, **kwargs)
 
 
-def _enter_as_it_is(function: Callable[..., Value]) -> None:
-    @native(function)
-    def run(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-        return function(*args, **kwargs)
-
-
-for _function in (range, reversed, slice):
-    _enter_as_it_is(_function)
+@native(range, reversed, slice, each=True)
+def _as_it_is(function: Callable[..., Value], site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    return function(*args, **kwargs)
 
 
 @native(enumerate, own=True)
 def _enumerate(site: CallSite, values: Value, start: Value = 0) -> Value:
-    stream = iterate(site.frame, values)
-    return UNKNOWN if stream is UNKNOWN else enumerate(stream, start)
+    return enumerate(iterate(site.frame, values), start)
 
 
 @native(zip, own=True)
 def _zip(site: CallSite, *values: Value, strict: Value = False) -> Value:
-    streams = [iterate(site.frame, item) for item in values]
-    return UNKNOWN if any(item is UNKNOWN for item in streams) else zip(*streams, strict=strict)
+    return zip(*(iterate(site.frame, item) for item in values), strict=strict)
 
 
 @native(iter, own=True)
@@ -200,23 +179,20 @@ def _next(site: CallSite, stream: Value, *default: Value) -> Value:
     node = site.node
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.GeneratorExp):
         stream = iterate(site.frame, stream)  # the items of a generator expression are given at once
-    return UNKNOWN if stream is UNKNOWN or isinstance(stream, Instance) else next(stream, *default)
+    return UNKNOWN if isinstance(stream, Instance) else next(stream, *default)
 
 
 @native(map, own=True)
 def _map(site: CallSite, function: Value, *values: Value) -> Value:
-    streams = [iterate(site.frame, item) for item in values]
-    if not streams or any(item is UNKNOWN for item in streams):
+    if not values:
         return UNKNOWN
-    rows = site.meter.items(zip(*streams, strict=False))
-    return list(starmap(site.call, ((function, *row) for row in rows)))
+    rows = site.meter.items(zip(*(iterate(site.frame, item) for item in values), strict=False))
+    return [site.call(function, *row) for row in rows]
 
 
 @native(filter, own=True)
 def _filter(site: CallSite, function: Value, values: Value) -> Value:
     items = _items(site, values)
-    if items is UNKNOWN:
-        return UNKNOWN
     kept = [item if function is None else site.call(function, item) for item in items]
     return UNKNOWN if has_unknown(kept) else [item for item, keep in zip(items, kept, strict=True) if keep]
 
@@ -227,37 +203,28 @@ def _sorted(site: CallSite, values: Value, /, *, key: Value = None, reverse: Val
     return UNKNOWN if has_unknown(items) else sorted_values(site, items, key, reverse=reverse)
 
 
-def _known_items(site: CallSite, values: Value) -> Value:
-    """Return the items of an iterable as plain values; UNKNOWN where one of them is."""
-    items = _items(site, values)
-    if items is UNKNOWN:
-        return UNKNOWN
-    items = [unwrapped(item) for item in items]
-    return UNKNOWN if has_unknown(site.meter.walked(items)) else items
+def _known_items(site: CallSite, values: Value) -> list[Value]:
+    """Return the items of an iterable as plain values; Unobservable where one of them is not known."""
+    items = [unwrapped(item) for item in _items(site, values)]
+    if has_unknown(site.meter.walked(items)):
+        raise Unobservable
+    return items
 
 
 @native(sum, own=True)
 def _sum(site: CallSite, values: Value, start: Value = 0) -> Value:
     items = _known_items(site, values)
-    own = items is UNKNOWN or any(isinstance(item, list | tuple | Instance) for item in items)
-    return UNKNOWN if own else sum(items, start)
+    return UNKNOWN if any(isinstance(item, list | tuple | Instance) for item in items) else sum(items, start)
 
 
-def _enter_fold(function: Callable[..., Value]) -> None:
-    @native(function, own=True)
-    def fold(site: CallSite, *values: Value, key: Value = None, **options: Value) -> Value:
-        items = _known_items(site, values[0] if len(values) == 1 else values)
-        if items is UNKNOWN:
-            return UNKNOWN
-        if key is None or not items:
-            site.interpreter.pin(site.node, site.frame)  # the tensors among the items refuse or record here
-            return function(items, **options)
-        keys = [site.call(key, item) for item in items]
-        return UNKNOWN if has_unknown(keys) else items[function(range(len(keys)), key=keys.__getitem__)]
-
-
-for _function in (min, max, any, all):
-    _enter_fold(_function)
+@native(min, max, any, all, each=True, own=True)
+def _fold(function: Callable[..., Value], site: CallSite, *values: Value, key: Value = None, **options: Value) -> Value:
+    items = _known_items(site, values[0] if len(values) == 1 else values)
+    if key is None or not items:
+        site.interpreter.pin(site.node, site.frame)  # the tensors among the items refuse or record here
+        return function(items, **options)
+    keys = [site.call(key, item) for item in items]
+    return UNKNOWN if has_unknown(keys) else items[function(range(len(keys)), key=keys.__getitem__)]
 
 
 # -- classes and attributes --------------------------------------------------------------------------------------------
@@ -334,12 +301,6 @@ def _descriptor(site: CallSite, *args: Value, **kwargs: Value) -> Value:
 # -- exceptions --------------------------------------------------------------------------------------------------------
 
 
-def _enter_exception(kind: type[BaseException]) -> None:
-    @native(kind, shallow=False, reads=False, own=True)
-    def make(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-        return Raisable(kind, list(args))
-
-
-for _error in vars(builtins).values():
-    if isinstance(_error, type) and issubclass(_error, BaseException):
-        _enter_exception(_error)
+@native(*EXCEPTIONS.values(), each=True, shallow=False, reads=False, own=True)
+def _exception(kind: type[BaseException], site: CallSite, *args: Value, **kwargs: Value) -> Value:
+    return Raisable(kind, list(args))

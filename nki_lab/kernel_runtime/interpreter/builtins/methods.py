@@ -51,11 +51,39 @@ PLAIN: Final[dict[type, frozenset[str]]] = {
     NkiInstruction: frozenset({"depends_on"}),
     list: _public(list, "extend", "sort"),
     dict: _public(dict, "fromkeys", "update"),
-    set: frozenset({"add", "discard", "remove", "copy", "clear", "union", "intersection", "difference", "issubset",
-                    "issuperset", "isdisjoint"}),
-    str: _public(str, "center", "encode", "expandtabs", "format", "format_map", "join", "ljust", "maketrans", "replace",
-                 "rjust", "translate", "zfill"),
-}  # fmt: skip
+    set: frozenset(
+        [
+            "add",
+            "discard",
+            "remove",
+            "copy",
+            "clear",
+            "union",
+            "intersection",
+            "difference",
+            "issubset",
+            "issuperset",
+            "isdisjoint",
+        ]
+    ),
+    str: _public(
+        str,
+        *[
+            "center",
+            "encode",
+            "expandtabs",
+            "format",
+            "format_map",
+            "join",
+            "ljust",
+            "maketrans",
+            "replace",
+            "rjust",
+            "translate",
+            "zfill",
+        ],
+    ),
+}
 """Methods whose cost and result are bounded by their arguments, by exact type."""
 
 # Methods that store their arguments: those may be unknown.

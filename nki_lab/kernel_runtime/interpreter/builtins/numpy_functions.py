@@ -10,7 +10,7 @@ import numpy as np
 
 from nki_lab.kernel_runtime.interpreter.array_shapes import arithmetic, matmul, real, rearranged, resized
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, native
-from nki_lab.kernel_runtime.interpreter.operations import LARGEST_ARRAY, fits, unwrapped
+from nki_lab.kernel_runtime.interpreter.operators import LARGEST_ARRAY, fits, unwrapped
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Value, has_unknown
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
@@ -233,7 +233,7 @@ def _converted(kind: type[np.generic]) -> OnNumbers:
     return run
 
 
-for _name in (
+for _name in [
     "float16",
     "float32",
     "float64",
@@ -246,7 +246,7 @@ for _name in (
     "uint32",
     "uint64",
     "bool_",
-):
+]:
     _enter(_name, None, _converted(getattr(np, _name)))
 
 

@@ -125,17 +125,14 @@ def _partial(site: CallSite, function: Value, *args: Value, **kwargs: Value) -> 
 
 @library_function("functools.reduce")
 def _reduce(site: CallSite, function: Value, values: Value, *initial: Value) -> Value:
-    source = iterate(site.frame, values)
-    if source is UNKNOWN:
-        return UNKNOWN
-    items = [*initial[:1], *site.meter.items(source)]
+    items = [*initial[:1], *site.meter.items(iterate(site.frame, values))]
     return functools.reduce(lambda found, item: site.call(function, found, item), items)
 
 
 @library_function("itertools.product")
 def _product(site: CallSite, *values: Value, repeat: Value = 1) -> Value:
     parts = [iterate(site.frame, item) for item in values]
-    if any(part is UNKNOWN for part in parts) or type(repeat) is not int:
+    if type(repeat) is not int:
         return UNKNOWN
     rows = [site.meter.items(part) for part in parts] * min(max(repeat, 0), 64)
     site.meter.sized(math.prod(map(len, rows)))
@@ -144,10 +141,7 @@ def _product(site: CallSite, *values: Value, repeat: Value = 1) -> Value:
 
 @library_function("itertools.chain")
 def _chain(site: CallSite, *values: Value) -> Value:
-    parts = [iterate(site.frame, item) for item in values]
-    if any(part is UNKNOWN for part in parts):
-        return UNKNOWN
-    return [item for part in parts for item in site.meter.items(part)]
+    return [item for part in [iterate(site.frame, item) for item in values] for item in site.meter.items(part)]
 
 
 @library_function("copy.copy")
