@@ -24,7 +24,7 @@ from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.issue.context import local
-from nki_lab.magic import NkiMagics, cell, completion
+from nki_lab.magic import NkiMagics, cell, notebook_context
 from nki_lab.magic.notebook_context import NotebookContext
 from nki_lab.magic.runs import LINES
 from nki_lab.query import kernels
@@ -517,7 +517,7 @@ def test_every_option_says_what_it_does() -> None:
     ],
 )
 def test_the_first_line_completes(line: str, candidates: list[str]) -> None:
-    assert completion.candidates(line, NkiMagics.nki.parser) == candidates
+    assert notebook_context.candidates(line, NkiMagics.nki.parser) == candidates
 
 
 def test_ipythons_completer_knows_the_options(notebook: Notebook) -> None:

@@ -110,7 +110,7 @@ def _target(given: str | None) -> str | None:
 
 
 def _codes(option: str, texts: Sequence[str]) -> tuple[str, ...]:
-    from nki_lab.query.selecting import selectors, split
+    from nki_lab.query.configuration import selectors, split
 
     try:
         return selectors(split(texts))
@@ -128,7 +128,7 @@ def _job(
 ) -> Job:
     from nki_lab.cli.checking import Job
     from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET
-    from nki_lab.query.selecting import Selection
+    from nki_lab.query.configuration import Selection
 
     return Job(
         file=str(file),

@@ -1,10 +1,13 @@
-"""One file of `nki-lab check`: examined, and fixed on demand. Runs in processes of its own."""
+"""One file of `nki-lab check`: examined, fixed on demand and put in place. Runs in processes of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import multiprocessing
 import os
+import secrets
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,17 +19,48 @@ from pathlib import Path
 from typing import Final
 
 from nki_lab.cli.notebooks import notebook_of
-from nki_lab.cli.replacing import replace_file
 from nki_lab.cli.sources import unreadable
-from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
+from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose, error_of
 from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
 from nki_lab.query import Document, EvaluationRequest, Examination
+from nki_lab.query.configuration import Selection
 from nki_lab.query.evaluation_cache import Operation
 from nki_lab.query.fixes.source_fixes import fixed, no_worse
-from nki_lab.query.selecting import Selection
 from nki_lab.source_files import read_source
+
+
+def replace_file(path: Path, before: bytes, after: bytes) -> None:
+    """Put `after` into the place of `before`, with the same rights; a link stays a link.
+
+    Raises NKI021 where the disk does not take it, or where somebody has changed the file since it was read.
+    """
+    target = Path(os.path.realpath(path))
+    draft = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        with draft.open("xb") as stream:
+            stream.write(after)
+            stream.flush()
+            os.fsync(stream.fileno())
+        shutil.copymode(target, draft)
+        if target.read_bytes() != before:
+            raise OSError(0, "it was changed while it was checked")
+        draft.replace(target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise error_of(
+            diagnose(
+                "NKI021",
+                f"{path}: not written: {reason}",
+                span=Span(str(path), 1, 1, 1, 2),
+                help="check that its folder may be written to; the file is unchanged",
+            )
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
 
 SECONDS: Final = 30.0
 """Seconds for which the kernels of one file are evaluated."""

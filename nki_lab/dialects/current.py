@@ -7,9 +7,8 @@ from typing import Any
 
 from nki_lab.diagnostic import NkiError
 from nki_lab.dialects import annotation
-from nki_lab.dialects.builder import compile_kernel
 from nki_lab.dialects.kernel import Kernel, jit, simulate
-from nki_lab.dialects.modules import Description, DialectModule, make_modules
+from nki_lab.dialects.modules import Description, DialectModule, compile_kernel, make_modules
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES, dtype_of
 from nki_lab.kernel_runtime.collectives.collective_names import collective_names

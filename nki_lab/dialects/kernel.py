@@ -19,8 +19,7 @@ from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
 from nki_lab.kernel_runtime.issue.context import local
-from nki_lab.kernel_runtime.issue.source_location import placed, site_at
-from nki_lab.kernel_runtime.issue.user_frames import user_frame
+from nki_lab.kernel_runtime.issue.source_location import placed, site_at, user_frame
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.source.callables import code_of

@@ -15,8 +15,7 @@ from nki_lab.export import formatting
 from nki_lab.export.files import replacing
 from nki_lab.export.text import report
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.wire import RANGE, WHOLE, compact, encode
-from nki_lab.wire.assets import script
+from nki_lab.wire import RANGE, WHOLE, compact, encode, script
 
 MESSAGE_ID: Final = "nki-lab-message"
 """The element that the views' script reads the run from: its message in the zlib format, in base64."""

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.kernel_runtime.footprint import Rect, WrittenPart, rect_of, share_bytes
 from nki_lab.kernel_runtime.ir import Program, Variant, View
-from nki_lab.kernel_runtime.issue.op_findings import finding_at, origin, title
-from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.issue.source_location import finding_at, origin, placed, title
 from nki_lab.kernel_runtime.path import loop_findings
 from nki_lab.kernel_runtime.tensor import Buffer, VirtualRegister
 

@@ -17,8 +17,7 @@ from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.issue.context import recording
 from nki_lab.kernel_runtime.issue.outputs import collect_outputs
-from nki_lab.kernel_runtime.issue.source_location import placed, site_at, span_of
-from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours, placed, site_at, span_of
 from nki_lab.kernel_runtime.language import control, namespaces
 
 

@@ -20,9 +20,9 @@ from nki_lab.dialects.environment import chosen
 from nki_lab.dialects.kernel import Kernel
 from nki_lab.dialects.launches import observed_by
 from nki_lab.export.findings import counts
-from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.magic import cell as cells
-from nki_lab.magic import completion, display
+from nki_lab.magic import display, notebook_context
 from nki_lab.magic.runs import Runs, line
 from nki_lab.result.inputs import maker
 from nki_lab.source.callables import traceback_steps
@@ -220,7 +220,7 @@ def _strip(shell: InteractiveShell, error: BaseException, cell: cells.Cell) -> N
 def load(shell: InteractiveShell) -> None:
     """Make `%%nki` known to a shell, and NKI importable in it."""
     shell.register_magics(NkiMagics)
-    completion.install(shell, NkiMagics.nki.parser)
+    notebook_context.install(shell, NkiMagics.nki.parser)
     try:
         activate()
     except NkiError as error:  # a real NKI is installed; the cells' kernels are that one's until the user decides

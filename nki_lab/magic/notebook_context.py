@@ -1,16 +1,50 @@
-"""Functions and classes of other cells, and of modules that the notebook has imported, as texts for the check."""
+"""The notebook around a cell: what completes its first line, and other cells and modules as texts for the check."""
 
 from __future__ import annotations
 
+import argparse
 import ast
 import linecache
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Final
+from typing import Any, Final
 
+from IPython.core.interactiveshell import InteractiveShell
+
+from nki_lab.isa.arch import TARGETS
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
+from nki_lab.result.inputs import NAMES
 from nki_lab.source import ModuleSource, module_at
+
+
+def install(shell: InteractiveShell, parser: argparse.ArgumentParser) -> None:
+    """Complete `%%nki` in this shell, as its parser has it."""
+
+    def complete(_shell: object, event: Any) -> list[str]:
+        return candidates(event.text_until_cursor, parser)
+
+    shell.set_hook("complete_command", complete, str_key="%%nki")
+
+
+def candidates(line: str, parser: argparse.ArgumentParser) -> list[str]:
+    """Return the possible ends of `line`: values of the option before it, else the options not yet given."""
+    words = line.split()
+    if not words or words[0] != "%%nki":
+        return []
+    part = "" if line[-1].isspace() else words[-1]
+    before = words if not part else words[:-1]
+    values = {
+        "--target": list(TARGETS),
+        "--inputs": [f"{name}(seed=0)" if name in NAMES[:2] else name for name in NAMES],
+    }
+    if before[-1] in values:
+        return [item for item in values[before[-1]] if item.startswith(part)]
+    if before[-1] == "--save":
+        return []
+    options = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+    return [name for name in options if name.startswith(part) and name not in before and name != "--help"]
+
 
 MOST: Final = 64
 """Cells that one check reads."""

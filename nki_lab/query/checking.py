@@ -1,8 +1,8 @@
-"""`check`: the findings in a file, a text or a function."""
+"""The findings in a file, a text or a function: `check`, and documents that are checked version by version."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +13,64 @@ from nki_lab.kernel_runtime.interpreter import Budget, ModuleFinder, Signature
 from nki_lab.kernel_runtime.issue.target import choice
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
-from nki_lab.query.document import examine
-from nki_lab.query.evaluation_cache import EvaluationCache
-from nki_lab.query.kernels import EvaluationRequest
-from nki_lab.rules import known_syntax_findings
-from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts
+from nki_lab.query.evaluation_cache import EvaluationCache, Examination
+from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.rules import check_syntax, known_syntax_findings
+from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syntax_facts
 from nki_lab.source.callables import code_of, plain_function
+from nki_lab.source.noqa import apply_noqa
 from nki_lab.source.trees import first_line
 from nki_lab.source_files import LIMIT, UnsuitableFileError, lines_of, read_source
+
+
+class Document:
+    """One file or notebook over its versions. Nothing of it is executed or imported."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.facts: SyntaxFacts | None = None
+        self._syntax: list[Diagnostic] = []
+        self._cache = EvaluationCache()
+
+    def update(
+        self, source: str | bytes | Sequence[str], kernel_names: Iterable[str] | None = None
+    ) -> list[Diagnostic]:
+        """Take a new text, or the cells of a notebook; gives the findings on its syntax.
+
+        Lines that keep it from parsing are read around.
+        """
+        before, self.facts = self.facts, None
+        try:
+            self.facts = syntax_facts(source, self.file, kernel_names, as_typed=True, before=before)
+        except NkiError as error:
+            self._syntax = list(error.diagnostics)
+        else:
+            self._syntax = apply_noqa(check_syntax(self.facts), self.file, self.facts.lines)
+        return self._syntax
+
+    def examine(self, request: EvaluationRequest) -> Examination:
+        """Evaluate the kernels of the text; all findings, and what is known of its variables and calls."""
+        if self.facts is None:
+            return Examination(findings=in_order(self._syntax))
+        return examine(self.facts, self._syntax, request, self._cache)
+
+
+def examine(
+    facts: SyntaxFacts, syntax: Iterable[Diagnostic], request: EvaluationRequest, cache: EvaluationCache
+) -> Examination:
+    """Evaluate the kernels of a parsed text; `syntax` are its other findings."""
+    examined = evaluated(facts, request, cache)
+    unread = facts.parsed.unread
+    found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
+    return replace(examined, findings=tuple(apply_noqa(in_order([*syntax, *found]), facts.file, facts.lines)))
+
+
+def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return findings in the order of the source, each code once at each place."""
+    first: dict[tuple[str, Span | str], Diagnostic] = {}
+    for item in found:
+        first.setdefault((item.code, item.span or item.message), item)
+    return tuple(sorted(first.values(), key=lambda item: (item.line, item.column, item.code)))
 
 
 def check(

@@ -1,23 +1,70 @@
-"""The settings of a project for its kernels: `[tool.nki-lab]` in the nearest pyproject.toml that has it."""
+"""The settings of a project for its kernels, `[tool.nki-lab]` in the nearest pyproject.toml, and kept findings."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from nki_lab import codes
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, ModuleSource, Signature, site_folders
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
-from nki_lab.query.selecting import selectors
+from nki_lab.source.noqa import ALWAYS_REPORTED
 from nki_lab.source_files import read_source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Findings are kept that begin with one of `select` (all, where it is empty) and with none of `ignore`.
+
+    What keeps a file from being checked is left out by `ignore` only.
+    """
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+    def of(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+        """Return the findings that are kept."""
+        return [item for item in found if self.keeps(item.code)]
+
+    def keeps(self, code: str) -> bool:
+        """Return whether findings of a code are kept."""
+        wanted = not self.select or code.startswith(self.select) or code in ALWAYS_REPORTED
+        return wanted and not (self.ignore and code.startswith(self.ignore))
+
+
+def selectors(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the codes and beginnings of codes that `names` mean: `NKI213`, `NKI2`, `moving-limit`, an alias, `ALL`.
+
+    Raises ValueError for a name that no code has.
+    """
+    return tuple(_selector(name) for name in names)
+
+
+def _selector(name: str) -> str:
+    wanted = name.strip().upper()
+    if wanted == "ALL":
+        return "NKI"
+    known = codes.find(name)
+    if known is not None:
+        return known.code
+    if wanted and any(item.code.startswith(wanted) for item in codes.all_codes()):
+        return wanted
+    raise ValueError(name)
+
+
+def split(texts: Sequence[str]) -> list[str]:
+    """Return the names in texts such as `NKI1,NKI213`."""
+    return [name for text in texts for part in text.split(",") if (name := part.strip())]
+
 
 FILE: Final = "pyproject.toml"
 TABLE: Final = "tool.nki-lab"

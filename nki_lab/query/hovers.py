@@ -13,7 +13,7 @@ from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.isa.spec import Instruction, Operand, show_value
 from nki_lab.kernel_runtime.interpreter import Variable
 from nki_lab.kernel_runtime.issue.target import choice
-from nki_lab.query.document import Document, Examination
+from nki_lab.query.checking import Document, Examination
 from nki_lab.query.evaluation_cache import Place
 from nki_lab.query.issued import Instructed, Issued
 from nki_lab.query.kernels import EvaluationRequest

@@ -1,9 +1,8 @@
 """Runs of kernels and what they leave: `run`, `profile`, `compile`, `check`, `open`, and the results they give."""
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec, spec
-from nki_lab.result.calls import check, compile, open, profile, run  # noqa: A004 - the contract's names
+from nki_lab.result.calls import check, compile, open, profile, run, run_ranks  # noqa: A004 - the contract's names
 from nki_lab.result.outcome import Run
-from nki_lab.result.ranks import run_ranks
 from nki_lab.result.recorded import Recorded, SavedRun
 
 __all__ = [

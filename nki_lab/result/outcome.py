@@ -15,7 +15,7 @@ from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.protocols import ValueSource
 from nki_lab.kernel_runtime.recording import Recording
 from nki_lab.result.recorded import Recorded
-from nki_lab.session.summary import Summary, summarise
+from nki_lab.session.timeline import Summary, summarise
 from nki_lab.testing import assert_close
 
 

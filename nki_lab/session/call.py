@@ -20,8 +20,7 @@ from nki_lab.kernel_runtime.beta1 import Beta1Builder
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.coverage import Coverage, Tracker
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.source_location import placed
-from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours, placed
 from nki_lab.kernel_runtime.language.kernel_builder import GridBuilder
 from nki_lab.kernel_runtime.language.scheduling import edges_of
 from nki_lab.kernel_runtime.numerics.executor import Executor
@@ -31,13 +30,44 @@ from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound
-from nki_lab.session.changes import refuse_unchangeable, written_inputs
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
 from nki_lab.session.timeline import Timeline, timeline
 from nki_lab.session.values import copied_arguments, values_of
 from nki_lab.source.callables import traceback_steps
+
+
+def written_inputs(program: Program, inputs: list[Input]) -> list[Input]:
+    """The inputs whose memory some instruction writes."""
+    ids = {item.tensor._buffer.id: item for item in inputs}
+    rows = program.variant_column()
+    first = np.frombuffer(program.op_access, np.uint32)
+    accesses = np.frombuffer(program.access_view, np.uint32)
+    seen: set[int] = set()
+    for variant in program.variants:
+        places = [position for position, is_out in enumerate(variant.outs) if is_out]
+        if any(not variant.use.types[variant.names[position]].on_chip for position in places):
+            starts = first[rows == variant.id]
+            for position in places:
+                seen |= {program.views[i].buffer.id for i in np.unique(accesses[starts + position]).tolist()}
+    return [item for number, item in ids.items() if number in seen]
+
+
+def refuse_unchangeable(program: Program, written: list[Input]) -> None:
+    """Refuse a kernel that changes an argument which cannot be changed, and does not return it."""
+    returned = {tensor._buffer.id for tensor in program.outputs}
+    for item in written:
+        frozen = item.kind == "jax" or (item.kind == "numpy" and not item.original.flags.writeable)
+        if frozen and item.tensor._buffer.id not in returned:
+            what = "a jax array" if item.kind == "jax" else "a read-only array"
+            raise arrays.refused(
+                item.name,
+                f"{what}, and the kernel writes it",
+                "return the tensor from the kernel, or pass a copy",
+                limit="an argument that the kernel changes is writeable",
+            )
+
 
 # IterationTracker of device loops up to which a run that failed in one of them is laid out to be looked at.
 _MOST_DRAWN: Final = 100_000

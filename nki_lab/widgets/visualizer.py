@@ -17,8 +17,7 @@ import anywidget
 import traitlets
 
 from nki_lab.kernel_runtime.recording import Recording
-from nki_lab.wire import RANGE, Messages
-from nki_lab.wire.assets import STATIC
+from nki_lab.wire import RANGE, STATIC, Messages
 
 PART: Final = 4 * 2**20
 """Bytes of a part: the page can draw, and the user interrupt, between two."""

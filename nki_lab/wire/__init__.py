@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Final
 
 from nki_lab.kernel_runtime.recording import Recording
@@ -13,6 +14,16 @@ from nki_lab.wire.header_types import Header
 from nki_lab.wire.message import VERSION, Delta, compact, message
 from nki_lab.wire.overview import LIFETIMES, Names, header, sums, tables
 from nki_lab.wire.rows import Steps, Tables
+
+STATIC: Final = Path(__file__).parents[1] / "widgets" / "static"
+"""`visualizer.js` draws the message that a page carries in itself, `widget.js` is the notebook widget."""
+
+
+@cache
+def script(name: str) -> str:
+    """The text of a built script."""
+    return (STATIC / name).read_text(encoding="utf-8")
+
 
 WHOLE: Final = 1_000_000
 """Rows up to which a run is sent whole."""

@@ -13,7 +13,7 @@ import pytest
 
 from nki_lab import cli
 from nki_lab.cli import checking
-from nki_lab.cli.replacing import replace_file
+from nki_lab.cli.checking import replace_file
 from nki_lab.diagnostic import NkiError, diagnose
 from nki_lab.query.evaluation_cache import Examination
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nki_lab.export.explorer.profile import apart
 from nki_lab.export.explorer.reading import read_profile
-from nki_lab.export.explorer.row_lanes import apart
 from nki_lab.export.explorer.tables import DEPENDENCIES, TABLES, arrow_schema
 from nki_lab.export.explorer.totals import merged
 from nki_lab.export.explorer.writing import write as write_profile

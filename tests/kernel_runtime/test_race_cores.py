@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.race import races
-from nki_lab.kernel_runtime.race.conflicts import Conflicts
-from nki_lab.kernel_runtime.race.order import Synchronizations
-from nki_lab.kernel_runtime.race.reach import Reach
+from nki_lab.kernel_runtime.race.conflicts import Conflicts, Synchronizations
+from nki_lab.kernel_runtime.race.values import Reach
 from tests.kernel_runtime.race_programs import (
     ALIKE,
     APART,

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nki_lab.diagnostic import NkiError
-from nki_lab.kernel_runtime.recording import Recording, checksums, folder, schema, stored
+from nki_lab.kernel_runtime.recording import Recording, folder, schema, stored
 from nki_lab.wire import encode
 from tests.recordings import manifest_of, synthetic, tables_of
 from tests.scale import scaled
@@ -112,7 +112,7 @@ def test_a_higher_minor_version_is_read_with_what_it_adds(recording: Recording, 
     table = pq.read_table(rows)
     pq.write_table(table.append_column("power", [np.zeros(len(table))]), rows)
     manifest["version"] = [1, 7]
-    manifest["tables"]["rows"] |= folder._entry(checksums.checksums_of(rows))
+    manifest["tables"]["rows"] |= folder._entry(stored.checksums_of(rows))
     manifest["tables"]["heat"] = manifest["tables"]["rows"]
     (saved / folder.MANIFEST).write_text(json.dumps(manifest))
     assert Recording.open(saved).hash() == recording.hash()
@@ -125,7 +125,7 @@ def test_a_lower_minor_version_is_read_without_what_came_later(recording: Record
     ops = tables_of(saved)["ops"]
     pq.write_table(pq.read_table(ops).drop_columns(["work_unit"]), ops)
     manifest["version"] = [1, 0]
-    manifest["tables"]["ops"] |= folder._entry(checksums.checksums_of(ops))
+    manifest["tables"]["ops"] |= folder._entry(stored.checksums_of(ops))
     (saved / folder.MANIFEST).write_text(json.dumps(manifest))
     opened = Recording.open(saved)
     assert opened.hash() == recording.hash()
@@ -137,7 +137,7 @@ def test_a_missing_column_of_all_versions_is_refused(saved: Path) -> None:
     manifest = manifest_of(saved)
     ops = tables_of(saved)["ops"]
     pq.write_table(pq.read_table(ops).drop_columns(["detail"]), ops)
-    manifest["tables"]["ops"] |= folder._entry(checksums.checksums_of(ops))
+    manifest["tables"]["ops"] |= folder._entry(stored.checksums_of(ops))
     (saved / folder.MANIFEST).write_text(json.dumps(manifest))
     assert "column detail is missing" in refused_table(saved, "ops")
 
@@ -165,7 +165,7 @@ def accept(saved: Path, name: str) -> None:
     """Make the manifest agree with a table that was changed, as somebody would who forges one."""
     manifest = manifest_of(saved)
     file = tables_of(saved)[name]
-    manifest["tables"][name] |= folder._entry(checksums.checksums_of(file))
+    manifest["tables"][name] |= folder._entry(stored.checksums_of(file))
     (saved / folder.MANIFEST).write_text(json.dumps(manifest))
 
 

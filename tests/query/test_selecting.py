@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nki_lab import codes
 from nki_lab.diagnostic import diagnose
-from nki_lab.query.selecting import Selection, selectors, split
+from nki_lab.query.configuration import Selection, selectors, split
 
 ALL = [item.code for item in codes.all_codes()]
 PARTS = st.lists(st.sampled_from(["NKI", "NKI1", "NKI20", "NKI213", "NKI103", "NKI6"]), max_size=3).map(tuple)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nki_lab import query
-from nki_lab.query.document import Document
+from nki_lab.query.checking import Document
 
 HEAD = "import nki\n\n@nki.jit\ndef k(a):\n"
 

@@ -16,9 +16,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.export.explorer.memory import PARTITIONS
-from nki_lab.export.explorer.profile import ProfileTable, Texts, open_profile, unreadable
-from nki_lab.export.explorer.row_lanes import critical_predecessors, lane_name, lanes_of, sites_of
+from nki_lab.export.explorer.operands import PARTITIONS
+from nki_lab.export.explorer.profile import (
+    ProfileTable,
+    Texts,
+    critical_predecessors,
+    lane_name,
+    lanes_of,
+    open_profile,
+    sites_of,
+    unreadable,
+)
 from nki_lab.export.explorer.tables import DEPENDENCIES, INSTRUCTION, TRANSFER
 from nki_lab.export.explorer.totals import SUMMARY_FIELDS, known_arch
 from nki_lab.isa.arch import Arch

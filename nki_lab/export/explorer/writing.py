@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki_lab.export.explorer import memory, operands, totals
+from nki_lab.export.explorer import operands, totals
 from nki_lab.export.explorer.tables import DEPENDENCIES, ENGINES, INSTRUCTION, TABLES, TRANSFER, VERSION, arrow_schema
 from nki_lab.export.files import replacing_folder
 from nki_lab.export.findings import queues, source_lines
@@ -54,14 +54,14 @@ def _write(recording: Recording, folder: Path) -> None:
         "OpcodeSummary": iter([totals.opcodes(recording)]),
         "TensorInfo": profile.tensors(),
         "DmaUsage": profile.dma_usage(),
-        "SbufAllocation": iter([memory.sbuf_allocations(recording)]),
+        "SbufAllocation": iter([operands.sbuf_allocations(recording)]),
         "Summary": iter([totals.summary(recording)]),
         "SchemaFields": iter([_schema_fields()]),
     }
     arch = totals.known_arch(str(recording.summary.get("target")))
     if arch is not None:
-        tables["SbufUsage"] = iter([memory.sbuf_usage(recording, arch)])
-        tables["PsumUsage"] = iter([memory.psum_usage(recording, arch)])
+        tables["SbufUsage"] = iter([operands.sbuf_usage(recording, arch)])
+        tables["PsumUsage"] = iter([operands.psum_usage(recording, arch)])
         tables["Metadata"] = iter([totals.metadata(recording, arch)])
     for name, batches in tables.items():
         _write_table(folder / f"{name}.parquet", name, batches)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.allocate import findings
 from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs, lifetimes, load_of
-from nki_lab.kernel_runtime.allocate.overlap import overlapping, sharing_bytes
+from nki_lab.kernel_runtime.allocate.memory import overlapping, sharing_bytes
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing, place
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program

@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.allocate.lifetime import Lifetimes, Load, Pairs
 from nki_lab.kernel_runtime.allocate.placing import AddressSpace, LiveBuffers, Placing
 from nki_lab.kernel_runtime.footprint import Column, Mask
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.op_findings import finding_at, origin, span_at, title
+from nki_lab.kernel_runtime.issue.source_location import finding_at, origin, span_at, title
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 
 _LISTED: Final = 6  # live tensors that a finding names

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from nki_lab.isa.arch import V3
 from nki_lab.kernel_runtime.issue.context import local
-from nki_lab.kernel_runtime.issue.user_frames import user_frame
+from nki_lab.kernel_runtime.issue.source_location import user_frame
 from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.source_files import line_of
 

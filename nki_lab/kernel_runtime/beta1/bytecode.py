@@ -12,7 +12,7 @@ from functools import cache
 from types import CodeType
 from typing import Final
 
-from nki_lab.kernel_runtime.issue.user_frames import user_frame
+from nki_lab.kernel_runtime.issue.source_location import user_frame
 
 _WITHOUT_EFFECT: Final = frozenset({"CACHE", "NOP", "EXTENDED_ARG", "NOT_TAKEN"})
 _PRODUCERS: Final = ("CALL", "BINARY_OP", "UNARY", "COMPARE_OP", "PRECALL")

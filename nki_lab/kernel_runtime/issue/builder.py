@@ -17,8 +17,7 @@ from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.ir import Program, Region, Site, Variant, View, synchronization
 from nki_lab.kernel_runtime.issue.iterations import NOWHERE, CodePosition, IterationTracker, is_tested_by_while
 from nki_lab.kernel_runtime.issue.legality import legalise, live_names
-from nki_lab.kernel_runtime.issue.source_location import placed, site_at
-from nki_lab.kernel_runtime.issue.user_frames import outside
+from nki_lab.kernel_runtime.issue.source_location import outside, placed, site_at
 from nki_lab.kernel_runtime.tensor import (
     Buffer,
     MemoryRegion,

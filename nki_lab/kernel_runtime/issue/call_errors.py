@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 from nki_lab.diagnostic import Diagnostic, diagnose
 from nki_lab.isa import enums
 from nki_lab.isa.spelling import did_you_mean
-from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
 
 # The words of CPython 3.11 and later for arguments that do not fit; the name before them is a qualified one.

@@ -19,7 +19,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from nki_lab.kernel_runtime.ir import Iteration, Site
-from nki_lab.kernel_runtime.issue.user_frames import is_ours
+from nki_lab.kernel_runtime.issue.source_location import is_ours
 from nki_lab.kernel_runtime.tensor import VirtualRegister
 from nki_lab.source.module import module_at
 from nki_lab.source.trees import extent

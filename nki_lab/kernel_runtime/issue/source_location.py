@@ -1,19 +1,103 @@
-"""Sites of a program in the source: the site of a bytecode offset, and the expression that a finding is about."""
+"""Sites of a program in the source: the frame and bytecode offset of a call, and the place that a finding is about."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, Final
 
-from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.isa.spec import TABLE
-from nki_lab.kernel_runtime.ir import Site
+from nki_lab.kernel_runtime.ir import Program, Site
+from nki_lab.kernel_runtime.tensor import Buffer
 from nki_lab.source.module import argument_of, module_at
 from nki_lab.source.trees import Extent, extent
+
+
+def finding_at(
+    program: Program,
+    op: int,
+    code: str,
+    message: str,
+    *,
+    operand: str = "",
+    note: str = "",
+    limit: str = "",
+    remedy: str = "",
+    related: Iterable[Related] = (),
+) -> Diagnostic:
+    """Return a diagnostic at an op, whose message begins with the name of its instruction."""
+    item = diagnose(
+        code,
+        f"{instruction_name(program, op)}: {message}",
+        operand=operand,
+        note=note,
+        limit=limit,
+        help=remedy,
+        related=related,
+    )
+    return placed(item, program.site_of(op))
+
+
+def instruction_name(program: Program, op: int) -> str:
+    """Return the name of an op's instruction."""
+    return program.variant_of(op).instruction.name
+
+
+def span_at(program: Program, site: int) -> Span | None:
+    """Return the span of a numbered site; None for -1, and where the source is unknown."""
+    found = program.sites[site] if site >= 0 else None
+    return span_of(found) if found is not None and found.file else None
+
+
+def origin(program: Program, buffer: Buffer, text: str) -> list[Related]:
+    """Return `text` at the place in the source where a tensor is made, nothing where that is unknown."""
+    span = span_at(program, buffer.site)
+    return [Related(text, span)] if span is not None else []
+
+
+def title(buffer: Buffer) -> str:
+    """Return a tensor's name in messages: the user's, else its shape and dtype."""
+    return f"{buffer.name!r}" if buffer.name else f"a {buffer.shape} {buffer.dtype.name} tensor"
+
+
+_ours: dict[int, tuple[bool, CodeType]] = {}  # by id, since hashing code takes longer than all the rest; kept alive
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Return whether a frame runs code of nki_lab, as against the user's."""
+    known = _ours.get(id(frame.f_code))
+    return (_judged(frame) if known is None else known)[0]
+
+
+def _judged(frame: FrameType) -> tuple[bool, CodeType]:
+    code = frame.f_code
+    name = frame.f_globals.get("__name__", "")
+    # contextlib: what stands between a function of ours and its caller where a context decorates it.
+    ours = isinstance(name, str) and (name in ("nki_lab", "contextlib") or name.startswith("nki_lab."))
+    found = _ours[id(code)] = (ours, code)
+    return found
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """Return the innermost frame of user code, seen from `depth` frames above this call."""
+    return outside(sys._getframe(depth))
+
+
+def outside(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of user code, `frame` or one that led to it."""
+    ours = _ours
+    while frame is not None:
+        known = ours.get(id(frame.f_code)) or _judged(frame)
+        if not known[0]:
+            return frame
+        frame = frame.f_back
+    return None
+
 
 _MOST_CODES: Final = 256  # code objects whose positions are at hand: they are read off one after the other
 

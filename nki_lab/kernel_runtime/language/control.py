@@ -19,8 +19,7 @@ from nki_lab.kernel_runtime.issue.builder import Builder, OpenLoop
 from nki_lab.kernel_runtime.issue.context import current
 from nki_lab.kernel_runtime.issue.iterations import variable_at, way_out, while_at
 from nki_lab.kernel_runtime.issue.nisa_functions import instruction_function
-from nki_lab.kernel_runtime.issue.source_location import placed, site_at
-from nki_lab.kernel_runtime.issue.user_frames import is_ours, user_frame
+from nki_lab.kernel_runtime.issue.source_location import is_ours, placed, site_at, user_frame
 from nki_lab.kernel_runtime.tensor import NkiTensor, VirtualRegister
 from nki_lab.kernel_runtime.tensor.buffer import integer_of
 from nki_lab.source.trees import extent

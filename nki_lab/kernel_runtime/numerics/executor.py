@@ -17,11 +17,9 @@ from nki_lab.kernel_runtime.ir import Program, Variant, View
 from nki_lab.kernel_runtime.issue.source_location import placed
 from nki_lab.kernel_runtime.numerics import slab as slabs
 from nki_lab.kernel_runtime.numerics.buffer_usage import BufferUsage
-from nki_lab.kernel_runtime.numerics.exchange import collect, deliver
 from nki_lab.kernel_runtime.numerics.indirect import Inspection, Resolver, address_findings
 from nki_lab.kernel_runtime.numerics.loops import Interval, Loops
-from nki_lab.kernel_runtime.numerics.physical import PhysicalMemory
-from nki_lab.kernel_runtime.numerics.placed import PlacedMemory
+from nki_lab.kernel_runtime.numerics.placed import PhysicalMemory, PlacedMemory
 from nki_lab.kernel_runtime.numerics.pool import Block, Bound, Pool
 from nki_lab.kernel_runtime.numerics.program_plan import ProgramPlan, plan_program, released_after
 from nki_lab.kernel_runtime.numerics.rounding import Array, Scratch
@@ -38,7 +36,15 @@ from nki_lab.kernel_runtime.numerics.storage import (
     strided,
     to_bytes,
 )
-from nki_lab.kernel_runtime.numerics.variant_plan import PlannedStep, Registers, State, Step, VariantPlan
+from nki_lab.kernel_runtime.numerics.variant_plan import (
+    PlannedStep,
+    Registers,
+    State,
+    Step,
+    VariantPlan,
+    collect,
+    deliver,
+)
 from nki_lab.kernel_runtime.path import Path, PathLog
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, row_major
 

@@ -8,7 +8,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.kernel_runtime.footprint import Overlap, overlap_of
 from nki_lab.kernel_runtime.ir import Program
-from nki_lab.kernel_runtime.issue.op_findings import finding_at, instruction_name, origin, span_at, title
+from nki_lab.kernel_runtime.issue.source_location import finding_at, instruction_name, origin, span_at, title
 from nki_lab.kernel_runtime.race.conflicts import Conflict
 from nki_lab.kernel_runtime.race.transfers import Transfer
 from nki_lab.kernel_runtime.tensor import Buffer

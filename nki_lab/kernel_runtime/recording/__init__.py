@@ -5,8 +5,7 @@
 
 from nki_lab.kernel_runtime.recording.build import Names
 from nki_lab.kernel_runtime.recording.columns import Column, Columns
-from nki_lab.kernel_runtime.recording.readable import Lane, Row
-from nki_lab.kernel_runtime.recording.recording import Recording
+from nki_lab.kernel_runtime.recording.recording import Lane, Recording, Row
 
 __all__ = [
     "Column",

@@ -21,9 +21,15 @@ from typing import Final
 from nki_lab.diagnostic import NkiError, coded_error
 from nki_lab.kernel_runtime.recording import check, schema
 from nki_lab.kernel_runtime.recording.build import MAKESPAN
-from nki_lab.kernel_runtime.recording.checksums import Checksums, checksums_of
 from nki_lab.kernel_runtime.recording.columns import Columns, Json
-from nki_lab.kernel_runtime.recording.stored import ChunkCache, StoredColumns, unreadable, write
+from nki_lab.kernel_runtime.recording.stored import (
+    Checksums,
+    ChunkCache,
+    StoredColumns,
+    checksums_of,
+    unreadable,
+    write,
+)
 
 MANIFEST: Final = "nki_lab.json"
 FORMAT: Final = "nki_lab recording"

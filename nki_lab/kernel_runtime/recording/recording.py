@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -24,8 +25,50 @@ from nki_lab.kernel_runtime.recording.columns import (
     whole,
 )
 from nki_lab.kernel_runtime.recording.lifetimes import lifetimes
-from nki_lab.kernel_runtime.recording.readable import Lane, Row
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, EDGE_KINDS, LANE_KINDS, ROLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """An engine or a DMA queue."""
+
+    number: int
+    name: str
+    kind: str
+    core: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row for a reader: numbers resolved into names.
+
+    Times in picoseconds. `wait` includes `setup`; `efficiency` is the row's own work as a share of
+    its duration, the rest of which went to `throttle_reason`; the end of row `critical_pred` let it start (-1: none).
+    `line` is 0 where it is unknown.
+    """
+
+    number: int
+    name: str
+    detail: str
+    lane: str
+    core: int
+    start: int
+    duration: int
+    ready: int
+    wait: int
+    stall: str
+    setup: int
+    setup_stall: str
+    efficiency: float
+    throttle_reason: str
+    file: str
+    line: int
+    function: str
+    iteration: tuple[tuple[str, int], ...]
+    critical_pred: int
+    work: int
+    bytes: int
+    confidence: str
 
 
 class Recording:

@@ -29,13 +29,15 @@ from nki_lab.kernel_runtime.schedule.dependencies import (
     REUSE,
     USER,
     Edges,
+    circle_in,
     dependencies,
     edges,
     joined,
+    refuse_circle,
+    sorted_ops,
     unique,
 )
 from nki_lab.kernel_runtime.schedule.lanes import Lane, lanes_of
-from nki_lab.kernel_runtime.schedule.ordering import circle_in, refuse_circle, sorted_ops
 from nki_lab.kernel_runtime.vocabulary import EDGE_KINDS
 
 __all__ = ["EDGE_KINDS", "Lane", "Schedule", "firm_edges", "schedule", "semaphores", "verify"]

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from nki_lab.kernel_runtime.footprint import Column
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.schedule import Schedule
-from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost
-from nki_lab.kernel_runtime.timing.path import Path, path_of
+from nki_lab.kernel_runtime.timing.path import Columns, Path, path_of
 from nki_lab.kernel_runtime.timing.reasons import LAUNCH, by_reason, confidence_of
 from nki_lab.kernel_runtime.vocabulary import CONFIDENCES, STALL_REASONS
 

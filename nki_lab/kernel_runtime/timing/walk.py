@@ -20,11 +20,10 @@ from nki_lab.kernel_runtime.ir import Program, access_columns
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.kernel_runtime.schedule import EDGE_KINDS, Schedule
 from nki_lab.kernel_runtime.timing.account import Timing, timing_of
-from nki_lab.kernel_runtime.timing.columns import Columns
 from nki_lab.kernel_runtime.timing.costs import VariantCost, costs_of, picoseconds
 from nki_lab.kernel_runtime.timing.dma import NEVER, DmaEngines, Queue, Streams, Transfer, Trigger, Waiting, hbm_limit
-from nki_lab.kernel_runtime.timing.engines import PowerRamp, reused_tiles
-from nki_lab.kernel_runtime.timing.locks import Locks
+from nki_lab.kernel_runtime.timing.locks import Locks, PowerRamp, reused_tiles
+from nki_lab.kernel_runtime.timing.path import Columns
 from nki_lab.kernel_runtime.timing.reasons import (
     BANDWIDTH,
     NONE,

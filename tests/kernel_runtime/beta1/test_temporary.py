@@ -30,10 +30,10 @@ class Probe:
 
 def ask() -> bool:
     """The answer for the frame that ran the statement: the probe's own methods count as ours."""
-    from nki_lab.kernel_runtime.issue import user_frames
+    from nki_lab.kernel_runtime.issue import source_location
 
     own = (Probe.__setitem__.__code__, Probe.__iadd__.__code__, ask.__code__)
-    user_frames._ours |= {id(code): (True, code) for code in own}
+    source_location._ours |= {id(code): (True, code) for code in own}
     return at_user_code(is_temporary)
 
 

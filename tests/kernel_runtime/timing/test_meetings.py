@@ -18,7 +18,7 @@ from nki_lab.kernel_runtime.ir import access_columns
 from nki_lab.kernel_runtime.schedule import schedule
 from nki_lab.kernel_runtime.timing import STALL_REASONS
 from nki_lab.kernel_runtime.timing.costs import costs_of
-from nki_lab.kernel_runtime.timing.engines import reused_tiles
+from nki_lab.kernel_runtime.timing.locks import reused_tiles
 from tests.scale import scaled
 from tests.two_cores import MOVES, ONES, Move, kernel_of, ops, specialised, timed
 from tests.verdicts import kernel_file, loaded
