@@ -1,4 +1,4 @@
-"""Legal calls of the instructions in which two cores meet."""
+"""Legal calls of the instructions in which two cores synchronize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels whose two cores meet, against what NumPy makes of both at once: exchanges, barriers, deadlocks, times."""
+"""Kernels whose two cores synchronize, against what NumPy makes of both at once: exchanges, barriers, deadlocks, times."""
 
 from __future__ import annotations
 

@@ -16,44 +16,6 @@ from nki_lab.session.timeline import Summary
 
 if TYPE_CHECKING:
     from nki_lab.widgets.visualizer import Visualizer
-from typing import TYPE_CHECKING
-
-from nki_lab import widgets
-from nki_lab.dialects.environment import NOTEBOOK_VARIABLE
-from nki_lab.export import formatting, picture
-from nki_lab.export.card import card
-from nki_lab.export.text import brief
-
-_MORE: Final = "run.view() opens the visualizer, run.to_html(path) writes it as a page."
-
-
-def bundle(recording: Recording, limit: int, fault: int, view: Callable[[], Visualizer]) -> dict[str, object]:
-    """Return the MIME bundle of a run: text, a picture, a card of HTML with both, and what the visualizer draws.
-
-    That is the run itself where it takes at most `limit` bytes, else the widget that `view` gives, fed by the kernel.
-    """
-    png = picture.png(recording)
-    outputs: dict[str, object] = {"text/plain": brief(recording), "image/png": png}
-    saved = widgets.pinned(recording, limit, fault=fault)
-    note = _MORE
-    if saved is not None:
-        outputs[widgets.MIME] = saved
-    else:
-        note = f"Too large to be kept in a notebook ({NOTEBOOK_VARIABLE}: {formatting.size(limit)}). {_MORE}"
-        try:
-            outputs = _data(view()) | outputs
-        except NkiError as error:
-            note = f"{note} {error.diagnostics[0].message}: {error.diagnostics[0].help}."
-    outputs["text/html"] = card(recording, png, note)
-    return outputs
-
-
-def _data(widget: Visualizer) -> dict[str, object]:
-    """Return the MIME bundle of a widget, without its text."""
-    found = widget._repr_mimebundle_()
-    data = found[0] if isinstance(found, tuple) else found
-    return {kind: value for kind, value in (data or {}).items() if kind != "text/plain"}
-
 
 Writer = Callable[[Recording, str | os.PathLike[str]], None]
 
@@ -143,7 +105,7 @@ class Recorded:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         from nki_lab.dialects.environment import notebook_bytes
-        from nki_lab.result.recorded import bundle
+        from nki_lab.result.notebook import bundle
 
         if not self.has_recording:
             return {"text/plain": str(self)}

@@ -1,4 +1,4 @@
-"""NKI418: a pass of an `affine_range` loop depends on another one."""
+"""NKI418: an iteration of an `affine_range` loop depends on another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Rows(NamedTuple):
 
 @program_rule("NKI418")
 def check(facts: ProgramFacts) -> Findings:
-    """Yield one finding for each instruction of the source that writes, in every pass, what other passes access.
+    """Yield one finding for each instruction of the source that writes, in every iteration, what others access.
 
     Sums may be added up in any order: matmuls into PSUM, and tensors that are an operand of their own sum.
     """
@@ -44,15 +44,15 @@ def check(facts: ProgramFacts) -> Findings:
     affine = sorted(site for site, at in places.items() if _HEADER.search(line_of(at.file, at.line)))
     if not affine or not len(facts.once(_by_view).op):
         return
-    passes = np.array((parent, value, site_of), np.int64).T
+    iterations = np.array((parent, value, site_of), np.int64).T
     sums = program.variants_where(_adds_up)[facts.variant]
     for site in affine:
-        yield from _loop(facts, site, passes, sums)
+        yield from _loop(facts, site, iterations, sums)
 
 
-def _loop(facts: ProgramFacts, site: int, passes: Column, sums: Mask) -> Findings:
+def _loop(facts: ProgramFacts, site: int, iterations: Column, sums: Mask) -> Findings:
     carried = []
-    for group in _shared_accesses(_rows(facts, site, passes), sums):
+    for group in _shared_accesses(_rows(facts, site, iterations), sums):
         writer, buffer = int(group.op[group.is_out][0]), int(group.buffer[0])
         reader = _carried(group, int(group.turn[group.op == writer][0]))
         # AWS's kernels have tiles that every iteration fills again; iterations are unrolled in order.
@@ -72,11 +72,11 @@ def _by_view(facts: ProgramFacts) -> Accesses:
     return Accesses(accesses.op[order], accesses.view[order], accesses.buffer[order], accesses.is_out[order])
 
 
-def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
-    """Return the accesses in passes through the loop at `site`."""
-    mine, parent = passes[:, 2] == site, passes[:, 0]
-    turn = np.where(mine, np.arange(len(passes)), -1)
-    for _ in range(len(passes)):  # as often as loops are nested
+def _rows(facts: ProgramFacts, site: int, iterations: Column) -> _Rows:
+    """Return the accesses in iterations of the loop at `site`."""
+    mine, parent = iterations[:, 2] == site, iterations[:, 0]
+    turn = np.where(mine, np.arange(len(iterations)), -1)
+    for _ in range(len(iterations)):  # as often as loops are nested
         found = np.where((turn < 0) & (parent >= 0), turn[parent], turn)
         if (found == turn).all():
             break
@@ -84,8 +84,8 @@ def _rows(facts: ProgramFacts, site: int, passes: Column) -> _Rows:
     # Where the variable does not grow, the loop begins again.
     own = np.flatnonzero(mine)
     begins = np.ones(len(own), bool)
-    begins[1:] = (parent[own[1:]] != parent[own[:-1]]) | (passes[own[1:], 1] <= passes[own[:-1], 1])
-    execution = np.zeros(len(passes), np.int64)
+    begins[1:] = (parent[own[1:]] != parent[own[:-1]]) | (iterations[own[1:], 1] <= iterations[own[:-1], 1])
+    execution = np.zeros(len(iterations), np.int64)
     execution[own] = np.cumsum(begins)
     of_op = np.append(turn, -1)[np.frombuffer(facts.program.op_iteration, np.int32)]
     accesses = facts.once(_by_view)
@@ -154,13 +154,13 @@ def _finding(facts: ProgramFacts, site: int, number: int, writer: int, reader: i
     buffer = program.buffers[number]
     variable = next(item.variable for item in program.iterations if item.site == site)
     line = facts.line(reader) if reader >= 0 else 0
-    what = f"the next pass reads it at line {line}" if line else "every pass writes the same elements"
+    what = f"the next iteration reads it at line {line}" if line else "every iteration writes the same elements"
     return facts.report(
         "NKI418",
         writer,
         f"{facts.name(writer)}: {title(buffer)} is written in the affine_range loop over {variable!r}, and {what}",
         operand="dst",
-        limit="the passes of an affine_range loop may run in any order, and at the same time",
+        limit="the iterations of an affine_range loop may run in any order, and at the same time",
         use="use nl.sequential_range, or index what is written by the loop's variable",
         related=(Related(f"the loop over {variable!r}", span_of(place)), *facts.made(buffer)),
     )

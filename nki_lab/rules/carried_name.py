@@ -42,8 +42,8 @@ def check(facts: SyntaxFacts) -> Findings:
             yield facts.report(
                 "NKI119",
                 bound[name],
-                f"{name} is read by a pass of the device loop and bound anew for the next one",
-                limit="the body is specialised once: every pass reads what the name stood for in the first",
+                f"{name} is read by an iteration of the device loop and bound anew for the next one",
+                limit="the body is specialised once: every iteration reads what the name stood for in the first",
                 use="write into the tensor with a nisa instruction instead of binding the name",
                 related=(Related("it is read here", facts.span(read[name])),),
             )

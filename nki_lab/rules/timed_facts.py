@@ -33,7 +33,7 @@ class Saving(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TimedFacts:
     """A program with its times. `program` is what is executed: device loops are laid out, a row for each instruction
-    of each pass."""
+    of each iteration."""
 
     program: Program
     allocation: Allocation

@@ -33,7 +33,7 @@ def exists(name: str) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in DOTTED if not name.endswith((".ts", ".py"))])
 def test_a_dotted_name_exists(name: str) -> None:
-    owners = (name, f"magic.{name}", f"lsp.checker.{name}", f"query.document.{name}")
+    owners = (name, f"magic.{name}", f"lsp.checker.{name}", f"query.checking.{name}")
     assert any(exists(each) for each in owners)
 
 

@@ -17,7 +17,7 @@ from tests.kernel_runtime.drawn_kernels import Drawn, drawn_kernels, traced
 
 @nki.jit
 def ahead(x):
-    """Each pass needs two tiles; the loads of the next passes go on while one computes."""
+    """Each iteration needs two tiles; the loads of the next ones go on while one computes."""
     out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
     for start in range(0, x.shape[0], 128):
         tile = nl.load(x[start : start + 128])

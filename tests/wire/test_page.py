@@ -67,7 +67,7 @@ def test_rows_and_what_belongs_to_them(page: Read, recording: Recording) -> None
         mine = recording.row(row)
         unit = recording.texts("ops", "work_unit")[int(recording.rows["op"][row])]
         assert told["ops"][step] == {"name": mine.name, "detail": mine.detail, "workUnit": unit}
-        assert [tuple(item) for item in told["passes"][step]] == list(mine.iteration)
+        assert [tuple(item) for item in told["iterations"][step]] == list(mine.iteration)
         assert [(view, role) for view, role in told["accesses"][step]] == recording.accesses(row)
         after = step_of.get(mine.critical_pred, -1)
         assert rows["after"][step] == after

@@ -64,7 +64,7 @@ def ndarray(shape: Any, dtype: object, buffer: Any = None, name: str = "", **_hi
             f"a tensor of shape ({marked}) in {region.value.upper()} has {len(blocks)} block dimension(s)",
             operand="shape",
             limit="the partition dimension comes first",
-            remedy="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each pass",
+            remedy="keep a list of tiles, fold the blocks into a free dimension, or make a tile in each iteration",
         )
 
     def grow(where: tuple[int, ...]) -> NkiTensor:

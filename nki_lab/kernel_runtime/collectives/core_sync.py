@@ -67,7 +67,7 @@ def synchronize_cores(program: Program) -> None:
                 program,
                 inside[0],
                 f"{_title(program, inside[0], keys)} is in the body of a loop on the device",
-                "cores meet outside of device loops: how often they do is known at specialisation time",
+                "cores synchronize outside of device loops: how often is known at specialisation time",
                 "make the loop one of Python's, with range()",
             )
     ordering = _Synchronizer(program, keys)

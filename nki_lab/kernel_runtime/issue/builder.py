@@ -76,8 +76,8 @@ class Builder:
     """Record a kernel's instructions into a Program; the owner of its tensors.
 
     `reader` answers when something observes values; without it values are unknown and observing is NKI017.
-    `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the pass of Python's
-    loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
+    `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the iteration of
+    Python's loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
     """
 
     def __init__(self, program: Program) -> None:

@@ -75,7 +75,7 @@ def _crossing(program: Program) -> Iterator[Diagnostic]:
                 diagnose(
                     "NKI404",
                     f"{names[0]} waits for {names[1]}, and a device loop lies between them",
-                    limit="an edge joins instructions of the same pass of the same loops",
+                    limit="an edge joins instructions of the same iteration of the same loops",
                     help="leave the edge out: what the instructions read and write orders them anyway",
                 ),
                 program.sites[program.op_site[op]],

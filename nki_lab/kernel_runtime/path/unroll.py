@@ -112,7 +112,7 @@ class _Layout(Follower[int, dict[int, int]]):
                 self._control.append((self._rows, self._writer[source.number]))
 
     def _mapped(self, number: int) -> int:
-        """Return the pass of the laid-out program for one of the program that holds loops once."""
+        """Return the iteration of the laid-out program for one of the program that holds loops once."""
         found = self._here.get(number)
         if found is None:
             item = self.program.iterations[number]
@@ -156,7 +156,7 @@ class _Layout(Follower[int, dict[int, int]]):
         return new
 
     def _iteration_column(self) -> Column:
-        """Return the pass of each row; iterations of Python's loops inside a body are made for each of its own."""
+        """Return the iteration of each row; iterations of Python's loops inside a body are made for each of its own."""
         iterations = np.frombuffer(self.program.op_iteration, np.int32)
         out = np.empty(self._rows, np.int64)
         at = 0
@@ -172,13 +172,13 @@ class _Layout(Follower[int, dict[int, int]]):
         return out
 
     def _carry_order(self, new: Program, rows: Column) -> None:
-        """Set names, and the order that the user asked for, on the rows of each pass."""
+        """Set names, and the order that the user asked for, on the rows of each iteration."""
         old = self.program
         named = np.flatnonzero(np.isin(rows, list(old.op_names))).tolist() if old.op_names else []
         new.op_names = {row: old.op_names[int(rows[row])] for row in named}
         for op, before in old.user_edges:
             waiting, awaited = np.flatnonzero(rows == op).tolist(), np.flatnonzero(rows == before).tolist()
-            if len(waiting) == len(awaited):  # in the same loop: pass by pass
+            if len(waiting) == len(awaited):  # in the same loop: iteration by iteration
                 new.user_edges += zip(waiting, awaited, strict=True)
         for first, end in old.fences:
             new.fences += [(row, row + end - first) for row in np.flatnonzero(rows == first).tolist()]

@@ -93,7 +93,7 @@ def other_tensor(program: Program, conflicts: Iterable[Conflict]) -> Iterator[Di
             f"name the tensor that both cores access: nisa.core_barrier({buffer.name or '...'}, (0, 1))",
             [
                 _related(program, found.early[0], f"core {early} {_verb(found.early_writes)} them here"),
-                _related(program, between, "the cores meet here"),
+                _related(program, between, "the cores synchronize here"),
             ],
         )
 

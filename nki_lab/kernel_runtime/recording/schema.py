@@ -220,7 +220,7 @@ _RECORDED = (
         "sources",
         "A source file.",
         _c("path", "text", "Where it was read."),
-        _c("text", "text", "What it said; empty where that is unknown."),
+        _c("text", "text", "Its content; empty where that is unknown."),
     ),
     _t(
         "iterations",
