@@ -14,7 +14,7 @@ from nki_lab.isa.dtype import dtype_of
 from nki_lab.kernel_runtime.footprint import WrittenPart, cells_of, overlap_of, rect_of, rectangles, runs
 from nki_lab.kernel_runtime.ir import Accesses, Program, View
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.kernel_runtime.race.transfers import writes_twice
+from nki_lab.kernel_runtime.race.findings import writes_twice
 from nki_lab.kernel_runtime.tensor import Buffer, NkiTensor, shared_hbm, view_type, whole
 from tests.kernel_runtime.drawn_kernels import elements
 

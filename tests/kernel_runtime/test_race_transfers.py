@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki_lab.kernel_runtime.race import races
-from nki_lab.kernel_runtime.race.transfers import writes_twice
+from nki_lab.kernel_runtime.race.findings import writes_twice
 from tests.kernel_runtime.drawn_kernels import nisa, nl, traced
 
 PATTERNS = st.lists(st.tuples(st.integers(1, 4), st.integers(-6, 6)), min_size=1, max_size=4)

@@ -5,8 +5,16 @@ bytes between its ends.
 """
 
 from nki_lab.kernel_runtime.footprint.cells import Cells, cells_of
-from nki_lab.kernel_runtime.footprint.placed import Box, box_of, boxes_overlap, share_bytes
-from nki_lab.kernel_runtime.footprint.rectangles import Overlap, Rect, overlap_of, rect_of
+from nki_lab.kernel_runtime.footprint.rectangles import (
+    Box,
+    Overlap,
+    Rect,
+    box_of,
+    boxes_overlap,
+    overlap_of,
+    rect_of,
+    share_bytes,
+)
 from nki_lab.kernel_runtime.footprint.runs import Column, Mask, progression, spread
 from nki_lab.kernel_runtime.footprint.written import WrittenPart
 

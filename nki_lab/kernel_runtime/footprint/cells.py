@@ -12,8 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from nki_lab.kernel_runtime.footprint.placed import overlapping_groups
-from nki_lab.kernel_runtime.footprint.rectangles import MOST_PAIRS, cut, flat, positive, rectangles
+from nki_lab.kernel_runtime.footprint.rectangles import MOST_PAIRS, cut, flat, overlapping_groups, positive, rectangles
 from nki_lab.kernel_runtime.footprint.runs import Column, Runs, Table, classes, merge, progression, single, spread
 from nki_lab.kernel_runtime.ir import Accesses, Program
 from nki_lab.kernel_runtime.tensor import Buffer, ViewType

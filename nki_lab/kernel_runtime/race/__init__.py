@@ -18,8 +18,7 @@ from nki_lab.kernel_runtime.allocate import Allocation
 from nki_lab.kernel_runtime.ir import Program
 from nki_lab.kernel_runtime.path import Path, executed, known_path
 from nki_lab.kernel_runtime.race.conflicts import Conflicts
-from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor
-from nki_lab.kernel_runtime.race.transfers import self_overlapping
+from nki_lab.kernel_runtime.race.findings import between_cores, in_one_transfer, other_tensor, self_overlapping
 from nki_lab.kernel_runtime.race.values import Reach
 
 __all__ = ["races"]
