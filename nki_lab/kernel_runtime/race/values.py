@@ -130,14 +130,14 @@ class _Numbering:
         if op in self.partners:
             self._receive(op, core)
             return
-        variant, views = self.program.variant_of(op), self.program.views_of(op)
-        inputs = [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if not is_out]
-        inputs += [self._address(view, core) for view in views if view.indirect is not None]
+        variant, operands = self.program.variant_of(op), self._operands(op)
+        inputs = [self._read(view, core) for view, is_out in operands if not is_out]
+        inputs += [self._address(view, core) for view, _ in operands if view.indirect is not None]
         inputs += [self._register(register, core) for register in registers_of(variant)]
         if variant.instruction.updates(variant.use):
-            inputs += [self._read(view, core) for view, is_out in zip(views, variant.outs, strict=True) if is_out]
+            inputs += [self._read(view, core) for view, is_out in operands if is_out]
         number = hash((self.kinds[variant.id], *inputs)) & _WORD
-        self._write_all(op, core, number)
+        self._write_all(op, operands, core, number)
         if variant.instruction.writes_register:
             self.registers[core, register_written(variant)] = number
 
@@ -148,17 +148,19 @@ class _Numbering:
             return
         far = self.program.core_of(other)
         sent, received = self._sent(op, core), self._sent(other, far)
-        self._write_all(op, core, received)
-        self._write_all(other, far, sent)
+        self._write_all(op, self._operands(op), core, received)
+        self._write_all(other, self._operands(other), far, sent)
         self.found[other, -1] = 0
 
     def _sent(self, op: int, core: int) -> int:
-        views = zip(self.program.views_of(op), self.program.variant_of(op).outs, strict=True)
-        return next(hash((self._read(view, core),)) for view, is_out in views if not is_out) & _WORD
+        return next(hash((self._read(view, core),)) for view, is_out in self._operands(op) if not is_out) & _WORD
 
-    def _write_all(self, op: int, core: int, number: int) -> None:
-        views = zip(self.program.views_of(op), self.program.variant_of(op).outs, strict=True)
-        for position, (view, is_out) in enumerate(views):
+    def _operands(self, op: int) -> list[tuple[View, bool]]:
+        """Return the views of an op, and whether it writes them."""
+        return list(zip(self.program.views_of(op), self.program.variant_of(op).outs, strict=True))
+
+    def _write_all(self, op: int, operands: list[tuple[View, bool]], core: int, number: int) -> None:
+        for position, (view, is_out) in enumerate(operands):
             if not is_out:
                 continue
             part = None if view.full and view.indirect is None else (view.offset, view.type.id)
