@@ -52,7 +52,7 @@ def examine(
     examined = evaluated(facts, request, cache)
     unread = facts.parsed.unread
     found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
-    return replace(examined, findings=tuple(apply_noqa(in_order([*syntax, *found]), facts.file, facts.lines)))
+    return replace(examined, findings=tuple(apply_noqa(in_order([*found, *syntax]), facts.file, facts.lines)))
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.api_calls import check_uses
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.races import without_consequences
 from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_of
@@ -39,7 +40,6 @@ for _found in pkgutil.iter_modules(__path__):
 SYNTAX_RULES: Final = rules_of(SyntaxRule)
 PROGRAM_RULES: Final = rules_of(ProgramRule)
 TIMED_RULES: Final = rules_of(TimedRule)
-_ON_HOST: Final = frozenset(rule.code for rule in SYNTAX_RULES if rule.on_host)
 
 
 def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[Diagnostic]:
@@ -47,19 +47,23 @@ def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[D
 
     Without `on_host` only those in kernel code count.
     """
-    found = facts.parsed.once(("syntax findings", facts.functions, facts.classes), lambda: check_syntax(facts))
-    return [item for item in found if on_host or item.code not in _ON_HOST]
+    key = ("syntax findings", facts.functions, facts.classes, on_host)
+    return list(facts.parsed.once(key, lambda: check_syntax(facts, on_host=on_host)))
 
 
-def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
+def check_syntax(facts: SyntaxFacts, *, on_host: bool = True) -> list[Diagnostic]:
     """Return the findings of the syntax rules in and around a module's kernel code, in the order of the source.
+
+    Without `on_host` only those of rules on kernel code.
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
     """
     views: dict[tuple[Dialect, ...], SyntaxFacts] = {}
     faults, unread = facts.parsed.faults, facts.parsed.unread
-    found: list[Diagnostic] = []
+    found = check_uses(facts) if on_host else []
     for rule in SYNTAX_RULES:
+        if rule.on_host and not on_host:
+            continue
         if rule.dialects not in views:
             views[rule.dialects] = facts.limited(rule.dialects)
         found.extend(rule.check(views[rule.dialects]))

@@ -30,6 +30,14 @@ ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace",
 _BETA1_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
 
 
+MODULES: Final = (
+    "nki.collectives", "nki.compiler", "nki.meta", "nki.experimental", "nki.language", "nki.isa", "nki.isa.constants",
+    "nki.typing", "nki.tensor", "nki.meta.tensor", "nki.dtype", f"{BETA1}.typing", f"{BETA1}.tensor",
+    f"{BETA1}.language", f"{BETA1}.isa", f"{BETA1}.isa.constants", f"{BETA1}.compiler",
+)  # fmt: skip
+"""The modules of NKI that have a namespace here."""
+
+
 @cache
 def beta1_dialect() -> ModuleType | None:
     """Return the front end of `neuronxcc.nki`; None where this installation has none."""

@@ -22,10 +22,10 @@ from nki_lab.isa import enums
 from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
-from nki_lab.isa.dtype import DTYPES
+from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
-from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, ViewType, VirtualRegister, view_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     for name, operand in instruction.operands.items():
         value = values[name]
         if value is REQUIRED:
-            raise _missing(instruction, name)
+            raise missing(instruction, name)
         if operand.is_tensor:
-            types[name], scalar = _tensor(instruction, operand, value)
+            types[name], scalar = tensor_or_number(instruction, operand, value)
             if operand.scalar or operand.optional:
                 attrs[name] = scalar
         else:
-            attrs[name] = _attribute(instruction, operand, value, notes)
+            attrs[name] = attribute(instruction, operand, value, notes)
     present = {name: view for name, view in types.items() if view is not None}
     for name, view in present.items():
         _check_operand(instruction, instruction.operands[name], view, arch)
@@ -146,7 +146,7 @@ def _require_target(instruction: Instruction, arch: Arch) -> None:
     )
 
 
-def _missing(instruction: Instruction, name: str) -> NkiError:
+def missing(instruction: Instruction, name: str) -> NkiError:
     doc = instruction.operands[name].doc
     name = next((group for group, members in instruction.groups.items() if name in members), name)
     return coded_error(
@@ -158,7 +158,7 @@ def _missing(instruction: Instruction, name: str) -> NkiError:
     )
 
 
-def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[ViewType | None, object]:
+def tensor_or_number(instruction: Instruction, operand: Operand, value: object) -> tuple[ViewType | None, object]:
     if value.__class__ is NkiTensor or isinstance(value, NkiTensor):
         return view_type(value), None
     if value is None and (operand.optional or operand.default is None):
@@ -204,7 +204,7 @@ def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wa
     )
 
 
-def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
+def attribute(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
     kind = operand.kind
     if kind == "enum":
         return _enum(instruction, operand, value, notes)
@@ -243,7 +243,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         raise _bad_attribute(instruction, operand, value, "a pair of integers")
     if kind == "integers":
         try:
-            return tuple(index(item) for item in value)
+            return tuple(index(item) for item in (value if isinstance(value, tuple | list) else (value,)))
         except TypeError:
             raise _bad_attribute(instruction, operand, value, "a list of integers") from None
     if kind == "axis":
@@ -316,31 +316,9 @@ def _dtypes_of(operand: Operand, arch: Arch) -> str:
 
 
 def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, arch: Arch) -> None:
-    memory = "hbm" if not view.on_chip else view.space.value
     types = {operand.name: view}
-    if memory not in operand.spaces:
-        names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
-        allowed = " or ".join(names[space] for space in operand.spaces)
-        raise _refusal(
-            instruction,
-            "NKI201",
-            f"{operand.name} is in {names[memory]}, it must be in {allowed}",
-            operand.name,
-            types,
-            f"{operand.name} in {allowed}",
-            _space_help(memory, operand),
-        )
-    if operand.dtypes and view.dtype not in operand.dtypes:
-        allowed = ", ".join(dtype.name for dtype in operand.dtypes)
-        raise _refusal(
-            instruction,
-            "NKI202",
-            f"{operand.name} is {view.dtype.name}",
-            operand.name,
-            types,
-            f"{operand.name} is one of {allowed}",
-            "cast it with nisa.tensor_copy into a tile of that dtype",
-        )
+    check_memory(instruction, operand, view.space, types)
+    check_dtype(instruction, operand, view.dtype, types)
     if view.dtype.since > arch.generation:
         have = next((name for name, known in TARGETS.items() if known.generation >= view.dtype.since), "")
         raise _refusal(
@@ -381,6 +359,40 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
             types,
             "an operand covers consecutive partitions",
             "gather the rows with nisa.dma_copy first",
+        )
+
+
+def check_memory(
+    instruction: Instruction, operand: Operand, space: MemoryRegion, types: Mapping[str, ViewType | None]
+) -> None:
+    """Refuse an operand in a memory that the instruction does not access."""
+    memory = "hbm" if space.endswith("hbm") else space.value
+    if memory not in operand.spaces:
+        names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
+        allowed = " or ".join(names[space] for space in operand.spaces)
+        raise _refusal(
+            instruction,
+            "NKI201",
+            f"{operand.name} is in {names[memory]}, it must be in {allowed}",
+            operand.name,
+            types,
+            f"{operand.name} in {allowed}",
+            _space_help(memory, operand),
+        )
+
+
+def check_dtype(instruction: Instruction, operand: Operand, dtype: DType, types: Mapping[str, ViewType | None]) -> None:
+    """Refuse an operand of a dtype that the instruction does not take."""
+    if operand.dtypes and dtype not in operand.dtypes:
+        allowed = ", ".join(dtype.name for dtype in operand.dtypes)
+        raise _refusal(
+            instruction,
+            "NKI202",
+            f"{operand.name} is {dtype.name}",
+            operand.name,
+            types,
+            f"{operand.name} is one of {allowed}",
+            "cast it with nisa.tensor_copy into a tile of that dtype",
         )
 
 
