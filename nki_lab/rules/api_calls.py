@@ -41,6 +41,15 @@ def check_uses(facts: SyntaxFacts) -> list[Diagnostic]:
     return list(_Uses(facts).findings())
 
 
+def bound_calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
+    """Yield the calls of NKI's functions, and of tensors' methods, whose arguments `check_uses` looks at."""
+    uses = _Uses(facts)
+    for scope in uses.values.scopes:
+        for call in scope.calls:
+            if uses.is_bound(uses.values.of(call.func, scope)):
+                yield call
+
+
 class _Uses:
     def __init__(self, facts: SyntaxFacts) -> None:
         self.facts = facts
@@ -65,6 +74,10 @@ class _Uses:
             for call in scope.calls:
                 if not self._is_open(call.func, scope):
                     yield from self._call(call, scope)
+
+    def is_bound(self, called: Value) -> bool:
+        """Return whether the parameters of what is called are known."""
+        return isinstance(called, Method) or self.values.is_function(called)
 
     def _is_open(self, node: ast.expr, scope: NameUses) -> bool:
         """Return whether nothing is known of what an expression starts from."""
@@ -123,7 +136,7 @@ class _Uses:
         called, facts = self.values.of(node.func, scope), self.facts
         if isinstance(called, Method):
             found = list(_misfit(node, called.function, first=1))
-        elif not self.values.is_function(called):
+        elif not self.is_bound(called):
             return
         elif isinstance(instruction := getattr(called, "nki_instruction", None), Instruction):
             found = list(self._instruction(node, scope, called, instruction))
@@ -269,7 +282,7 @@ def _holds(outer: ast.AST, node: ast.AST, place: tuple[int, int]) -> bool:
 
 _BY_TEXT: Final = frozenset({"hasattr", "getattr", "setattr", "delattr", "patch", "object"})
 _REFUSALS: Final = frozenset({"raises", "suppress", "assertRaises", "assertRaisesRegex", "warns"})
-_VERSION: Final = re.compile(r"version(?!\(\))|hasattr", re.IGNORECASE)
+_VERSION: Final = re.compile(r"(?<!nc_)version|hasattr", re.IGNORECASE)
 
 
 def _expects(outer: ast.AST, inner: ast.AST) -> bool:

@@ -153,9 +153,10 @@ def _entered(scope: NameUses) -> list[ast.AST]:
         for arg in parameters(node.args):
             _bind(scope, arg.arg)
             if arg.annotation is not None:
-                parts = list(ast.walk(arg.annotation))
-                scope.annotated.extend(item for item in parts if isinstance(item, ast.Name))
-                scope.mentions.extend(item for item in parts if isinstance(item, ast.Attribute))
+                scope.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
+                _mention(scope, arg.annotation)
+        if not isinstance(node, ast.Lambda) and node.returns is not None:
+            _mention(scope, node.returns)
     return [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
 
 
@@ -201,8 +202,10 @@ def _note(node: ast.AST, scope: NameUses) -> None:
             scope.values.append((name, value))
             if isinstance(value, ast.Name | ast.Attribute | ast.Call):
                 scope.aliases[name] = value
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-            scope.values.append((name, value))
+        case ast.AnnAssign(target=target, annotation=annotation, value=value):
+            _mention(scope, annotation)
+            if isinstance(target, ast.Name) and value is not None:
+                scope.values.append((target.id, value))
         case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
             for name in bound_by(node):
                 _bind(scope, name)
@@ -210,6 +213,10 @@ def _note(node: ast.AST, scope: NameUses) -> None:
             scope.declared += node.names
         case _:
             pass
+
+
+def _mention(scope: NameUses, annotation: ast.expr) -> None:
+    scope.mentions.extend(item for item in ast.walk(annotation) if isinstance(item, ast.Attribute))
 
 
 def _bind(scope: NameUses, name: str) -> None:
