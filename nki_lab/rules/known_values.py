@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,6 +20,7 @@ from nki_lab.isa.dtype import dtype_of
 from nki_lab.kernel_runtime.interpreter.namespaces import BETA1, Imports
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Namespace
 from nki_lab.kernel_runtime.issue.known_arguments import OPEN, KnownTensor, new_tensor
+from nki_lab.kernel_runtime.issue.legality import ANY_SIZE
 from nki_lab.kernel_runtime.issue.target import tile_size, tile_size_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.names import NameUses
@@ -153,16 +155,40 @@ class KnownValues:
                 return self._call(node, scope)
             case ast.Subscript(value=base):
                 found = self.of(base, scope)
-                return replace(found, whole=None) if isinstance(found, KnownTensor) else OPEN
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                values = [self.of(part, scope) for part in parts]
+                return self._part(found, node.slice, scope) if isinstance(found, KnownTensor) else OPEN
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                values = [self.of(item, scope) for item in items]
+                if any(isinstance(item, ast.Starred) for item in items):
+                    return OPEN
                 return values if isinstance(node, ast.List) else tuple(values)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 return -number
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+                parts = [self.of(left, scope), self.of(right, scope)]
+                known = all(type(part) is int and abs(part) < _LARGE for part in parts) and parts[1] != 0
+                return _ARITHMETIC[type(op)](*parts) if known else OPEN
             case ast.IfExp(body=body, orelse=orelse):
                 return joined(self.of(part, scope) for part in (body, orelse))
             case _:
                 return OPEN
+
+    def _part(self, tensor: KnownTensor, key: ast.expr, scope: NameUses) -> KnownTensor:
+        """Return what slices leave of a tensor; nothing is known of its shape where there is another key."""
+        keys = key.elts if isinstance(key, ast.Tuple) else [key]
+        if tensor.shape is None or len(keys) > len(tensor.shape) or not all(isinstance(k, ast.Slice) for k in keys):
+            return replace(tensor, shape=None)
+        sizes = [self._length(part, size, scope) for part, size in zip(keys, tensor.shape, strict=False)]
+        return replace(tensor, shape=(*sizes, *tensor.shape[len(sizes) :]))
+
+    def _length(self, key: ast.expr, size: int, scope: NameUses) -> int:
+        """Return how many elements a slice takes; `ANY_SIZE` where that is not known, or it leaves the tensor."""
+        assert isinstance(key, ast.Slice)
+        if key.lower is None and key.upper is None and key.step is None:
+            return size
+        start = 0 if key.lower is None else self.of(key.lower, scope)
+        stop = size if key.upper is None else self.of(key.upper, scope)
+        known = all(type(item) is int for item in (start, stop)) and key.step is None
+        return int(stop - start) if known and 0 <= start < stop and (size is ANY_SIZE or stop <= size) else ANY_SIZE
 
     def _attribute(self, value: Value, name: str) -> Value:
         if isinstance(value, Namespace):
@@ -178,7 +204,8 @@ class KnownValues:
                 return Method(value, name, method)
             kind = value.dtype
             known = {"dtype": OPEN if kind is None else kind.host, "buffer": value.space or OPEN}
-            return known.get(name, OPEN)
+            shape = None if value.shape is None else tuple(OPEN if size is ANY_SIZE else size for size in value.shape)
+            return shape if name == "shape" and shape is not None else known.get(name, OPEN)
         return OPEN
 
     def _call(self, node: ast.Call, scope: NameUses) -> Value:
@@ -213,7 +240,7 @@ class KnownValues:
         signature = signature_of(method.function)
         if signature is None or not _gives_tensor(signature):
             return OPEN
-        tensor = replace(method.tensor, whole=None)
+        tensor = replace(method.tensor, shape=None)
         if "dtype" not in signature.parameters:
             return tensor
         given = self.arguments(node, scope, signature, first=1)
@@ -278,17 +305,30 @@ def joined(values: Iterable[Value]) -> Value:
         if first is OPEN or other is OPEN:
             return OPEN
         if isinstance(first, KnownTensor) and isinstance(other, KnownTensor):
-            same = first.whole is not None and first.whole is other.whole
             first = KnownTensor(
                 first.space if first.space is other.space else None,
                 first.dtype if first.dtype is other.dtype else None,
-                first.whole if same else None,
+                _joined_shape(first.shape, other.shape),
             )
         elif first is not other and (type(first) is not type(other) or type(first) not in _PLAIN or first != other):
             return OPEN
     return first
 
 
+def _joined_shape(left: tuple[int, ...] | None, right: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    if left is None or right is None or len(left) != len(right):
+        return None
+    return tuple(a if a == b and b is not ANY_SIZE else ANY_SIZE for a, b in zip(left, right, strict=True))
+
+
+_ARITHMETIC: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_LARGE: Final = 2**64
 _PLAIN: Final = (int, float, str, bool)
 
 

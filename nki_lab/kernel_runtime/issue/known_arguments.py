@@ -2,34 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from math import prod
+from typing import Any, Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError
-from nki_lab.isa.arch import TARGETS, arch_of
+from nki_lab.isa.arch import TARGETS, Arch, arch_of
 from nki_lab.isa.dtype import DType, dtype_of
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand
 from nki_lab.kernel_runtime.issue import legality
+from nki_lab.kernel_runtime.issue.legality import ANY_SIZE
 from nki_lab.kernel_runtime.issue.nisa_functions import members
 from nki_lab.kernel_runtime.issue.target import choice
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, check_allocation
+from nki_lab.kernel_runtime.tensor import MemoryRegion, check_allocation, hbm
+
+OPEN: Final = object()
+"""Stands for an argument of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTensor:
-    """A tensor of which its memory, its dtype or all of it may be known; `whole` is then a tensor without values."""
+    """A tensor of which its memory, its dtype or its shape may be known; sizes in it may be `ANY_SIZE`."""
 
     space: MemoryRegion | None = None
     dtype: DType | None = None
-    whole: NkiTensor | None = None
+    shape: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         return "a tensor"
 
 
-OPEN: Final = object()
-"""Stands for an argument of which nothing is known."""
+class _View:
+    """A view of which memory and shape are known, with the attributes of a `ViewType` that shapes are judged by."""
+
+    start_partition = 0
+
+    def __init__(self, tensor: KnownTensor) -> None:
+        assert tensor.space is not None
+        assert tensor.shape is not None
+        self.space = tensor.space
+        self.dtype = tensor.dtype or _UnknownDType
+        self.shape = tensor.shape
+        self.on_chip = not tensor.space.endswith("hbm")
+        self.partitions = tensor.shape[0] if self.on_chip else 1
+        self.free_size = prod(tensor.shape[1:] if self.on_chip else tensor.shape)
+
+
+class _UnknownDType:
+    name = "?"
 
 
 def misuse(instruction: Instruction, values: Mapping[str, object], *, complete: bool) -> list[Diagnostic]:
@@ -40,16 +62,18 @@ def misuse(instruction: Instruction, values: Mapping[str, object], *, complete: 
     notes: list[Diagnostic] = []
     try:
         operands = _spread(instruction, values)
-        tensors = [
-            (operand, value)
+        tensors = {
+            name: value
             for name, operand in instruction.operands.items()
             if (value := _examined(instruction, operand, operands, notes, complete=complete)) is not None
-        ]
-        for operand, value in tensors:
+        }
+        for name, value in tensors.items():
+            operand = instruction.operands[name]
             if value.space is not None:
                 legality.check_memory(instruction, operand, value.space, {})
             if value.dtype is not None:
                 legality.check_dtype(instruction, operand, value.dtype, {})
+        _check_sizes(instruction, tensors)
     except NkiError as error:
         return [*notes, *error.diagnostics]
     return notes
@@ -98,23 +122,45 @@ def _has_open(value: object) -> bool:
     )
 
 
+def _check_sizes(instruction: Instruction, tensors: Mapping[str, KnownTensor]) -> None:
+    """Check the sizes that are known against each other and against the limits of all targets."""
+    views: dict[str, Any] = {
+        name: _View(item) for name, item in tensors.items() if item.space is not None and item.shape is not None
+    }
+    dims = legality.unify(instruction, views)
+    sizes = {f"{name}_bytes": item.dtype.nbytes for name, item in tensors.items() if item.dtype is not None}
+    _on_every_target(partial(legality.check_limits, instruction, dims | sizes, views))
+    for name, view in views.items():
+        if view.on_chip and view.partitions is not ANY_SIZE:
+            _on_every_target(partial(legality.check_partitions, instruction, name, view))
+
+
+def _on_every_target(check: Callable[[Arch], object]) -> None:
+    """Raise the error of a check that fails on every target, in the numbers of the one that is chosen."""
+    for arch in dict.fromkeys(TARGETS.values()):
+        try:
+            check(arch)
+        except NkiError:
+            continue
+        return
+    check(arch_of(choice.outside()))
+
+
 def new_tensor(shape: object, dtype: object, buffer: object, address: object) -> KnownTensor:
     """Return the tensor that an allocation makes, as far as its arguments are known.
 
     Raises the error of the first argument that every target refuses.
     """
     kind = None if dtype is OPEN else dtype_of(dtype)
+    sizes: Any = (1,) if shape is OPEN else shape
+    if isinstance(sizes, list | tuple):
+        sizes = tuple(ANY_SIZE if size is OPEN else size for size in sizes)
     space = buffer if isinstance(buffer, MemoryRegion) else None
-    if shape is OPEN or _has_open(shape) or kind is None or buffer is OPEN:
-        if buffer is not OPEN and space is None:
-            check_allocation((1, 1), kind or dtype_of("float32"), buffer, None, arch_of(choice.outside()))
-        return KnownTensor(space, kind)
-    known = None if address is OPEN or _has_open(address) else address
-    for arch in dict.fromkeys(TARGETS.values()):
-        try:
-            sizes, region, _ = check_allocation(shape, kind, buffer, known, arch)
-        except NkiError:
-            continue
-        return KnownTensor(region, kind, NkiTensor(sizes, kind, buffer=region) if address is None else None)
-    check_allocation(shape, kind, buffer, known, arch_of(choice.outside()))
-    raise AssertionError("a target refuses this and accepts it")
+    measured = shape is not OPEN and kind is not None and ANY_SIZE not in sizes[1:]
+    region = hbm if buffer is OPEN or (space is not None and not measured) else buffer
+    place = None if region is hbm or address is OPEN or _has_open(address) else address
+    _on_every_target(partial(check_allocation, sizes, kind or _NARROWEST, region, place))
+    return KnownTensor(space, kind, None if shape is OPEN else sizes)
+
+
+_NARROWEST: Final = dtype_of("uint8")

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 from numbers import Number
 from operator import index
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,22 @@ from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
 from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, ViewType, VirtualRegister, view_type
+
+
+class _AnySize(int):
+    """A size that is not known: products with it are not known either."""
+
+    def __mul__(self, other: object) -> Any:
+        return self
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+ANY_SIZE: Final = _AnySize(1)
+"""Stands for the sizes that are not known of the view of a partly known call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +76,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     present = {name: view for name, view in types.items() if view is not None}
     for name, view in present.items():
         _check_operand(instruction, instruction.operands[name], view, arch)
-    use = Use(instruction, arch, types, attrs, _unify(instruction, types))
+    use = Use(instruction, arch, types, attrs, unify(instruction, types))
     use.engine = _engine(instruction, use)
     _check_limits(instruction, use)
     for predicate in instruction.predicates:
@@ -73,7 +89,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
         _check_unpacked(instruction, present)
     for name, view in present.items():
         if view.on_chip:
-            _check_partitions(instruction, name, view, arch)
+            check_partitions(instruction, name, view, arch)
         if view.on_chip and use.engine != "dma":
             _check_access(instruction, name, view, use, notes)
     _check_gathers(use, notes)
@@ -396,7 +412,7 @@ def check_dtype(instruction: Instruction, operand: Operand, dtype: DType, types:
         )
 
 
-def _check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
+def check_partitions(instruction: Instruction, name: str, view: ViewType, arch: Arch) -> None:
     """Check that an operand ends at the last partition; limits of the instruction itself come first, in their terms."""
     end = view.start_partition + view.partitions
     if end <= arch.pmax:
@@ -501,8 +517,8 @@ def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
         notes += error.diagnostics
 
 
-def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dict[str, int]:
-    """Return the sizes of the dimension letters; NKI203 where two operands disagree."""
+def unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dict[str, int]:
+    """Return the sizes of the dimension letters; NKI203 where two operands disagree. Some may be `ANY_SIZE`."""
     dims: dict[str, int] = {}
     origin: dict[str, str] = {}
     for name, view in types.items():
@@ -521,6 +537,8 @@ def _unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> di
                 f"{name}: {instruction.operands[name].doc}",
             )
         for letter, size in zip(letters, sizes, strict=True):
+            if size is ANY_SIZE:
+                continue
             want = int(letter) if letter.isdigit() else dims.setdefault(letter, size)
             if want == size:
                 origin.setdefault(letter, name)
@@ -613,11 +631,21 @@ def _engine(instruction: Instruction, use: Use) -> str:
 
 
 def _check_limits(instruction: Instruction, use: Use) -> None:
-    if not instruction.limits:
-        return
-    names: dict[str, Any] = {name: fact.value for name, fact in use.arch.facts.items()} | dict(use.dims)
-    names |= {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
+    if instruction.limits:
+        names = dict(use.dims) | {
+            f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()
+        }
+        check_limits(instruction, names, use.types, use.arch)
+
+
+def check_limits(
+    instruction: Instruction, known: Mapping[str, int], types: Mapping[str, ViewType | None], arch: Arch
+) -> None:
+    """Refuse what is beyond a limit; those that name something that is not among `known` are left out."""
+    names: dict[str, Any] = {name: fact.value for name, fact in arch.facts.items()} | dict(known)
     for limit in instruction.limits:
+        if not names.keys() >= {*limit.left.co_names, *limit.right.co_names}:
+            continue
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
@@ -626,7 +654,7 @@ def _check_limits(instruction: Instruction, use: Use) -> None:
                 limit.code,
                 message,
                 limit.operand,
-                use.types,
+                types,
                 f"{limit.text} ({limit.right_text} = {right})",
                 limit.help,
             )
