@@ -16,13 +16,14 @@ from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
 from nki_lab.isa.dtype import F32
-from nki_lab.isa.spec import Instruction
+from nki_lab.isa.spec import Beta1, Instruction
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter.calls import bind_names
 from nki_lab.kernel_runtime.interpreter.namespaces import MODULES, beta1_dialect
 from nki_lab.kernel_runtime.interpreter.values import Namespace
 from nki_lab.kernel_runtime.issue import call_errors
 from nki_lab.kernel_runtime.issue.known_arguments import OPEN, KnownTensor, misuse
+from nki_lab.kernel_runtime.issue.legality import fixed_names
 from nki_lab.kernel_runtime.issue.nisa_functions import surplus
 from nki_lab.kernel_runtime.issue.source_location import placed_in
 from nki_lab.kernel_runtime.issue.target import tile_size
@@ -156,9 +157,11 @@ class _Uses:
         positional = 0 if starred else len(node.args)
         dialect = beta1_dialect() if self.values.is_beta1(called) else None
         if dialect is not None:
-            for item in dialect.misfits(instruction, positional, keywords):
-                if complete or item.code != _MISSING:
-                    yield item
+            misfits = list(dialect.misfits(instruction, positional, keywords))
+            misfits = [item for item in misfits if complete or item.code != _MISSING]
+            yield from misfits
+            if not any(item.outcome == "fault" for item in misfits):
+                yield from self._beta1_values(node, scope, instruction)
             return
         names = [*instruction.arguments, "name"]
         if doubled := [name for name in keywords if name in names[:positional]]:
@@ -177,6 +180,18 @@ class _Uses:
         given |= {item.arg: item.value for item in node.keywords if item.arg in names}
         values = {name: self.values.of(value, scope) for name, value in given.items() if name != "name"}
         yield from misuse(instruction, values, complete=complete)
+
+    def _beta1_values(self, node: ast.Call, scope: NameUses, instruction: Instruction) -> Iterator[Diagnostic]:
+        """Check the operators and members of enumerations that a call of Beta 1 passes; texts may stand for these."""
+        order = instruction.beta1.order if isinstance(instruction.beta1, Beta1) else ()
+        given = dict(zip(order, node.args, strict=False)) | {item.arg: item.value for item in node.keywords if item.arg}
+        fixed = {name: given[name] for name in fixed_names(instruction) if name in given}
+        values = {name: self.values.of(value, scope) for name, value in fixed.items()}
+        yield from misuse(
+            instruction,
+            {name: OPEN if isinstance(value, str) else value for name, value in values.items()},
+            complete=False,
+        )
 
     def _allocation(self, node: ast.Call, scope: NameUses, called: Value) -> list[Diagnostic]:
         """Check the shape, dtype, buffer and address of a new tensor."""

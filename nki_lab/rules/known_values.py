@@ -24,7 +24,6 @@ from nki_lab.kernel_runtime.issue.legality import ANY_SIZE
 from nki_lab.kernel_runtime.issue.target import tile_size, tile_size_of
 from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.source.names import NameUses
-from nki_lab.source.trees import attribute_path
 
 Value = Any
 """`OPEN` where nothing is known."""
@@ -335,10 +334,10 @@ _PLAIN: Final = (int, float, str, bool)
 def root_of(node: ast.expr) -> ast.expr:
     """Return the expression that attributes, subscripts and calls start from."""
     while True:
-        node, _ = attribute_path(node)
-        if isinstance(node, ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Call):
-            node = node.func
+        kind = type(node)
+        if kind is ast.Attribute or kind is ast.Subscript:
+            node = node.value  # type: ignore[attr-defined]
+        elif kind is ast.Call:
+            node = node.func  # type: ignore[attr-defined]
         else:
             return node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
@@ -92,7 +93,12 @@ def _recovered(text: str, file: str, failure: SyntaxError) -> ModuleSource:
     found = recovered(lines, failure, lambda part: tree_of(part, file))
     faults = [unparsable(item, file, lines) for item in found.failures]
     faults.sort(key=lambda item: (item.line, item.column))
-    return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
+    # What follows an open text is read as code for the sake of the other checks, and may be the text.
+    last = next((place for place, item in enumerate(faults) if _OPEN_TEXT in item.message), len(faults))
+    return ModuleSource(text, file, found.tree, tuple(faults[: last + 1]), found.unread)
+
+
+_OPEN_TEXT: Final = "unterminated triple-quoted"
 
 
 # -- changes ---------------------------------------------------------------------------------------------------------

@@ -127,6 +127,8 @@ def _check_sizes(instruction: Instruction, tensors: Mapping[str, KnownTensor]) -
     views: dict[str, Any] = {
         name: _View(item) for name, item in tensors.items() if item.space is not None and item.shape is not None
     }
+    if not views:
+        return
     dims = legality.unify(instruction, views)
     sizes = {f"{name}_bytes": item.dtype.nbytes for name, item in tensors.items() if item.dtype is not None}
     _on_every_target(partial(legality.check_limits, instruction, dims | sizes, views))

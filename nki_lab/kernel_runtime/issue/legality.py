@@ -642,10 +642,12 @@ def check_limits(
     instruction: Instruction, known: Mapping[str, int], types: Mapping[str, ViewType | None], arch: Arch
 ) -> None:
     """Refuse what is beyond a limit; those that name something that is not among `known` are left out."""
-    names: dict[str, Any] = {name: fact.value for name, fact in arch.facts.items()} | dict(known)
+    facts = arch.facts
     for limit in instruction.limits:
-        if not names.keys() >= {*limit.left.co_names, *limit.right.co_names}:
+        used = (*limit.left.co_names, *limit.right.co_names)
+        if not all(name in known or name in facts for name in used):
             continue
+        names = {name: known[name] if name in known else facts[name].value for name in used}
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
