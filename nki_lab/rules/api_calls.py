@@ -28,6 +28,7 @@ from nki_lab.kernel_runtime.issue.nisa_functions import surplus
 from nki_lab.kernel_runtime.issue.source_location import placed_in
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.rules.deprecations import deprecated_range, deprecated_size
 from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, signature_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.names import NameUses
@@ -39,7 +40,8 @@ def check_uses(facts: SyntaxFacts) -> list[Diagnostic]:
     paths = (path for scope in facts.module.subtree() for path in (*scope.imports.values(), *scope.stars))
     if not any(path.partition(".")[0] in PACKAGES for path in paths):
         return []
-    return list(_Uses(facts).findings())
+    uses = _Uses(facts)
+    return [*uses.findings(), *uses.deprecations()]
 
 
 def bound_calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
@@ -67,7 +69,7 @@ class _Uses:
             for imported in scope.import_nodes:
                 yield from self._import(imported)
             for mention in scope.mentions:
-                if type(mention.ctx) is ast.Load and self._is_open(mention, scope):
+                if type(mention.ctx) is not ast.Load or self._is_open(mention, scope):
                     continue
                 found = self._name(mention, scope)
                 if found is not None and not self._expected(mention, mention.attr):
@@ -75,6 +77,15 @@ class _Uses:
             for call in scope.calls:
                 if not self._is_open(call.func, scope):
                     yield from self._call(call, scope)
+
+    def deprecations(self) -> Iterator[Diagnostic]:
+        """Yield the findings about deprecated names outside of kernel code, which has rules for them."""
+        facts = self.facts
+        kernel_code = [range(item.node.lineno, (item.node.end_lineno or 0) + 1) for item in facts.functions]
+        for scope in self.values.scopes:
+            found = [item for node in scope.mentions for item in deprecated_size(facts, node)]
+            found += [item for node in scope.calls for item in deprecated_range(facts, node)]
+            yield from (item for item in found if not any(item.line in lines for lines in kernel_code))
 
     def is_bound(self, called: Value) -> bool:
         """Return whether the parameters of what is called are known."""
@@ -119,7 +130,7 @@ class _Uses:
         """Return the finding about an attribute that its module, enumeration or tensor does not have."""
         value, name = self.values.of(node.value, scope), node.attr
         if isinstance(value, Namespace):
-            return None if type(node.ctx) is not ast.Load else self.values.lacks(value, name)
+            return self.values.lacks(value, name)
         if name.startswith("_"):
             return None
         if call_errors.is_enumeration(value):
@@ -303,7 +314,7 @@ _VERSION: Final = re.compile(r"(?<!nc_)version|hasattr", re.IGNORECASE)
 def _expects(outer: ast.AST, inner: ast.AST) -> bool:
     """Return whether a statement around expects that its part `inner` fails, or is not reached in some releases."""
     match outer:
-        case ast.Try(body=body, handlers=handlers):
+        case ast.Try(body=body, handlers=handlers) | ast.TryStar(body=body, handlers=handlers):
             return bool(handlers) and inner in body
         case ast.With(items=items):
             calls = (item.context_expr for item in items)

@@ -80,7 +80,9 @@ class KnownValues:
         return bound[name]
 
     def _bind(self, name: str, place: NameUses) -> Value:
-        if name in place.definitions or name in self._declared or place.stars:
+        if name in place.definitions or name in self._declared:
+            return OPEN
+        if any(name in getattr(self.module(star), "names", ()) for star in place.stars):
             return OPEN
         imports, values, stores = self._table(place)
         assigned = values.get(name, ())
@@ -134,10 +136,10 @@ class KnownValues:
 
     def lacks(self, module: Namespace, name: str) -> Diagnostic | None:
         """Return the finding about a name that a module of NKI's does not have; None where it may have it."""
-        if name in module.names or not module.closed or name[0] == "_" or self.member(module, name) is not OPEN:
+        if name in module.names or self.member(module, name) is not OPEN:
             return None
         found = self.imports.missing(module, name)
-        return None if found.code == _NOT_MODELLED else found
+        return None if found is None or found.code == _NOT_MODELLED else found
 
     # -- expressions ---------------------------------------------------------------------------------------------------
 

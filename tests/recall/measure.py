@@ -12,17 +12,20 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from statistics import median
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import nki_lab
 from nki_lab import check
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
@@ -32,6 +35,9 @@ from nki_lab.rules import check_syntax
 from nki_lab.rules.api_calls import bound_calls
 from nki_lab.source import syntax_facts
 from tests.recall.mutations import KINDS, Fault, Source, faults
+from tests.recall.run import Subject, subjects_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -77,8 +83,19 @@ def syntax_findings(text: str, file: str) -> list[Diagnostic]:
 
 
 def all_findings(text: str, file: str) -> list[Diagnostic]:
-    """The findings of the whole check."""
-    return check(file, source=text)
+    """The findings of the whole check: with shapes for the project's own kernels, else with those of the files."""
+    own = subjects(file)
+    return [item for kernel in own for item in kernel.findings(text)] if own else check(file, source=text)
+
+
+@cache
+def subjects(file: str) -> tuple[Subject, ...]:
+    """The kernels of a file of this project with their arguments; none for others, which are never executed."""
+    path = Path(file).resolve()
+    has_shapes = path.is_relative_to(ROOT) and re.search(
+        r"^def inputs|^ARGUMENTS", path.read_text("utf-8"), re.MULTILINE
+    )
+    return tuple(subjects_of(path)) if has_shapes else ()
 
 
 STAGES = {"syntax": syntax_findings, "evaluated": all_findings}
@@ -172,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--evaluate", action="store_true", help="measure the whole check as well")
     parser.add_argument("--missed", action="store_true", help="list the faults that were not found")
     given = parser.parse_args(arguments)
+    nki_lab.activate()
     stages = ["syntax", "evaluated"] if given.evaluate else ["syntax"]
     score = measure(files_in(given.paths), given.faults, stages)
     if given.missed:
