@@ -47,28 +47,40 @@ def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[D
 
     Without `on_host` only those in kernel code count.
     """
-    key = ("syntax findings", facts.functions, facts.classes, on_host)
-    return list(facts.parsed.once(key, lambda: check_syntax(facts, on_host=on_host)))
+    code = facts.functions, facts.classes
+    found = facts.parsed.once(("kernel code", *code), lambda: _found_by(facts, on_host=False))
+    if on_host:
+        found = found + facts.parsed.once(("host code", *code), lambda: _around_kernels(facts))
+    return _in_order(facts, found)
 
 
-def check_syntax(facts: SyntaxFacts, *, on_host: bool = True) -> list[Diagnostic]:
+def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
     """Return the findings of the syntax rules in and around a module's kernel code, in the order of the source.
-
-    Without `on_host` only those of rules on kernel code.
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
     """
+    return _in_order(facts, [*_found_by(facts, on_host=False), *_around_kernels(facts)])
+
+
+def _around_kernels(facts: SyntaxFacts) -> list[Diagnostic]:
+    return [*check_uses(facts), *_found_by(facts, on_host=True)]
+
+
+def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
+    """Return the findings of the rules on kernel code, or of those on the module around it."""
     views: dict[tuple[Dialect, ...], SyntaxFacts] = {}
-    faults, unread = facts.parsed.faults, facts.parsed.unread
-    found = check_uses(facts) if on_host else []
+    found: list[Diagnostic] = []
     for rule in SYNTAX_RULES:
-        if rule.on_host and not on_host:
-            continue
-        if rule.dialects not in views:
-            views[rule.dialects] = facts.limited(rule.dialects)
-        found.extend(rule.check(views[rule.dialects]))
-    found = [item for item in found if item.line not in unread]
-    return sorted([*faults, *found], key=lambda item: (item.line, item.column, item.code))
+        if rule.on_host is on_host:
+            if rule.dialects not in views:
+                views[rule.dialects] = facts.limited(rule.dialects)
+            found.extend(rule.check(views[rule.dialects]))
+    return found
+
+
+def _in_order(facts: SyntaxFacts, found: list[Diagnostic]) -> list[Diagnostic]:
+    read = [item for item in found if item.line not in facts.parsed.unread]
+    return sorted([*facts.parsed.faults, *read], key=lambda item: (item.line, item.column, item.code))
 
 
 def check_program(facts: ProgramFacts) -> list[Diagnostic]:

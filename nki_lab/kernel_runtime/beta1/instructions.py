@@ -151,7 +151,7 @@ def _bind(
     instruction: Instruction, spelling: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Values, Values]:
     """Return the call's values by name, and those of the generic keywords."""
-    for found in misfits(instruction, len(args), kwargs):
+    for found in misfits(instruction, len(args), kwargs, spelling):
         if found.outcome == "fault":
             raise error_of(found)
         current().note(found, current().site())
@@ -174,9 +174,11 @@ def _bind(
     return values, generic
 
 
-def misfits(instruction: Instruction, positional: int, keywords: Iterable[str]) -> Iterator[Diagnostic]:
+def misfits(
+    instruction: Instruction, positional: int, keywords: Iterable[str], spelling: Beta1 | None = None
+) -> Iterator[Diagnostic]:
     """Diagnose the arguments of a call that do not fit: too many, given twice, unknown (ignored), missing."""
-    spelling, name = _spelling(instruction), instruction.name
+    spelling, name = spelling or _spelling(instruction), instruction.name
 
     def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
         limit = f"{name}{_signature(instruction, spelling)}"

@@ -11,7 +11,7 @@ from typing import Any, Final
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import TARGETS, Arch, arch_of
 from nki_lab.isa.dtype import DType, dtype_of
-from nki_lab.isa.spec import REQUIRED, Instruction, Operand
+from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Use
 from nki_lab.kernel_runtime.issue import legality
 from nki_lab.kernel_runtime.issue.legality import ANY_SIZE
 from nki_lab.kernel_runtime.issue.nisa_functions import members
@@ -60,13 +60,16 @@ def misuse(instruction: Instruction, values: Mapping[str, object], *, complete: 
     `values` are arguments by name, `OPEN` those that are not known; others are missing where the call is `complete`.
     """
     notes: list[Diagnostic] = []
+    attrs = _Known()
     try:
         operands = _spread(instruction, values)
-        tensors = {
-            name: value
-            for name, operand in instruction.operands.items()
-            if (value := _examined(instruction, operand, operands, notes, complete=complete)) is not None
-        }
+        tensors: dict[str, KnownTensor] = {}
+        for name, operand in instruction.operands.items():
+            value = _examined(instruction, operand, operands, notes, complete=complete)
+            if isinstance(value, KnownTensor):
+                tensors[name] = value
+            elif value is not OPEN:
+                attrs[name] = value
         for name, value in tensors.items():
             operand = instruction.operands[name]
             if value.space is not None:
@@ -74,6 +77,8 @@ def misuse(instruction: Instruction, values: Mapping[str, object], *, complete: 
             if value.dtype is not None:
                 legality.check_dtype(instruction, operand, value.dtype, {})
         _check_sizes(instruction, tensors)
+        if complete:
+            _on_every_target(partial(_check_attributes, instruction, attrs))
     except NkiError as error:
         return [*notes, *error.diagnostics]
     return notes
@@ -100,20 +105,20 @@ def _examined(
     notes: list[Diagnostic],
     *,
     complete: bool,
-) -> KnownTensor | None:
-    """Return the tensor that an operand is; None for another value, which is checked."""
+) -> object:
+    """Return the tensor or number that an operand is, or the value of an attribute, which is checked; else `OPEN`."""
     value = values.get(operand.name, REQUIRED)
     if value is REQUIRED:
-        if complete and operand.default is REQUIRED:
+        if not complete:
+            return OPEN
+        if operand.default is REQUIRED:
             raise legality.missing(instruction, operand.name)
-    elif value is not OPEN and not _has_open(value):
-        if isinstance(value, KnownTensor) and operand.is_tensor:
-            return value
-        if operand.is_tensor:
-            legality.tensor_or_number(instruction, operand, value)
-        else:
-            legality.attribute(instruction, operand, value, notes)
-    return None
+        value = operand.default
+    if value is OPEN or _has_open(value) or (isinstance(value, KnownTensor) and operand.is_tensor):
+        return value if isinstance(value, KnownTensor) else OPEN
+    if operand.is_tensor:
+        return legality.tensor_or_number(instruction, operand, value)[1]
+    return legality.attribute(instruction, operand, value, notes)
 
 
 def _has_open(value: object) -> bool:
@@ -135,6 +140,32 @@ def _check_sizes(instruction: Instruction, tensors: Mapping[str, KnownTensor]) -
     for name, view in views.items():
         if view.on_chip and view.partitions is not ANY_SIZE:
             _on_every_target(partial(legality.check_partitions, instruction, name, view))
+
+
+class _Known(dict[str, Any]):
+    """Values by name; asking for one that is not known, or for all of them, raises LookupError."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name]
+
+    def _refuse(self, *_: object) -> Any:
+        raise LookupError("not all values are known")
+
+    __iter__ = __contains__ = __len__ = keys = values = items = _refuse
+
+
+def _check_attributes(instruction: Instruction, attrs: _Known, arch: Arch) -> None:
+    """Check the predicates of a call that look at nothing but its attributes, and at numbers for tensors."""
+    use = object.__new__(Use)  # it has no engine: that depends on the tensors
+    use.instruction, use.arch, use.attrs = instruction, arch, attrs
+    use.types = use.dims = use.dtypes = _Known()
+    for item in instruction.predicates:
+        try:
+            message = item.test(use)
+        except Exception:  # noqa: BLE001 - it asks for something that is not known
+            continue
+        if message is not None:
+            raise legality.refusal(instruction, item.code, message, item.operand, {}, item.text, item.help)
 
 
 def _on_every_target(check: Callable[[Arch], object]) -> None:

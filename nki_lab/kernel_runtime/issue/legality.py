@@ -82,7 +82,7 @@ def legalise(instruction: Instruction, live: tuple[object, ...], fixed: tuple[ob
     for predicate in instruction.predicates:
         message = predicate.test(use)
         if message is not None:
-            raise _refusal(
+            raise refusal(
                 instruction, predicate.code, message, predicate.operand, types, predicate.text, predicate.help
             )
     if instruction.precision(use) == "float32":
@@ -118,7 +118,7 @@ def fixed_names(instruction: Instruction) -> tuple[str, ...]:
     return _groups(instruction)[1]
 
 
-def _refusal(
+def refusal(
     instruction: Instruction,
     code: str,
     message: str,
@@ -187,7 +187,7 @@ def tensor_or_number(instruction: Instruction, operand: Operand, value: object) 
         "Tensor": "a framework tensor",
         "NkiInstruction": "the handle of an instruction",
     }
-    found = what.get(type(value).__name__, f"{value!r} ({type(value).__name__})")
+    found = what.get(type(value).__name__, f"{show_value(value)} ({type(value).__name__})")
     if type(value).__name__ == "NkiInstruction":
         hint = "nisa functions write to dst and return no tensor: pass the tensor that was its dst"
     elif type(value).__name__ in ("ndarray", "Tensor", "Array"):
@@ -337,7 +337,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
     check_dtype(instruction, operand, view.dtype, types)
     if view.dtype.since > arch.generation:
         have = next((name for name, known in TARGETS.items() if known.generation >= view.dtype.since), "")
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI221",
             f"{operand.name} is {view.dtype.name}, which {arch.name} does not have",
@@ -347,7 +347,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
             f"choose target={have!r}, or one of {_dtypes_of(operand, arch)}",
         )
     if view.indirect == "gather" and (arch.generation < 4 or instruction.engines == ("dma",)):
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI309",
             f"{operand.name} is gathered by indirect() on {arch.name}",
@@ -357,7 +357,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
             "gather rows from HBM with nisa.dma_copy and vector_offset",
         )
     if view.indirect not in (None, "scalar") and not operand.indirect:  # any address may be a base and a register
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI309",
             f"{operand.name} is addressed at run time ({view.indirect})",
@@ -367,7 +367,7 @@ def _check_operand(instruction: Instruction, operand: Operand, view: ViewType, a
             "move the selected data into a tile with nisa.dma_copy first",
         )
     if view.on_chip and view.partition_step != 1 and instruction.engines != ("dma",):
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI219",
             f"{operand.name} takes every {view.partition_step}. partition",
@@ -386,7 +386,7 @@ def check_memory(
     if memory not in operand.spaces:
         names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
         allowed = " or ".join(names[space] for space in operand.spaces)
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI201",
             f"{operand.name} is in {names[memory]}, it must be in {allowed}",
@@ -401,7 +401,7 @@ def check_dtype(instruction: Instruction, operand: Operand, dtype: DType, types:
     """Refuse an operand of a dtype that the instruction does not take."""
     if operand.dtypes and dtype not in operand.dtypes:
         allowed = ", ".join(dtype.name for dtype in operand.dtypes)
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI202",
             f"{operand.name} is {dtype.name}",
@@ -420,7 +420,7 @@ def check_partitions(instruction: Instruction, name: str, view: ViewType, arch: 
     rows = (
         f"partitions {view.start_partition} to {end - 1}" if view.start_partition else f"{view.partitions} partitions"
     )
-    raise _refusal(
+    raise refusal(
         instruction,
         "NKI204",
         f"{name} spans {rows}, the memory has {arch.pmax}",
@@ -435,7 +435,7 @@ def _check_unpacked(instruction: Instruction, types: Mapping[str, ViewType]) -> 
     """Check that packed elements are moved or multiplied by MX instructions, never read as numbers."""
     for name, view in types.items():
         if view.dtype.kind == "packed":
-            raise _refusal(
+            raise refusal(
                 instruction,
                 "NKI202",
                 f"{name} is {view.dtype.name}, four numbers an element",
@@ -475,7 +475,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         )
     rank = len(view.free_shape)
     if rank > 4:
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI205",
             f"{name} has {rank} free dimensions that cannot be merged",
@@ -497,7 +497,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
         )
     most = arch.psum_operand_fmax if view.space.value == "psum" else arch.sbuf_operand_fmax
     if view.free_size > most and engine != "tensor":
-        raise _refusal(
+        raise refusal(
             instruction,
             "NKI220",
             f"{name} has {view.free_size} elements per partition",
@@ -511,7 +511,7 @@ def _check_access(instruction: Instruction, name: str, view: ViewType, use: Use,
 def _check_gathers(use: Use, notes: list[Diagnostic]) -> None:
     """Check the limits of tensor indirection: faults are raised, rejections of the compiler are noted."""
     for item in gathers.problems(use):
-        error = _refusal(use.instruction, item.code, item.message, item.operand, use.types, item.limit, item.help)
+        error = refusal(use.instruction, item.code, item.message, item.operand, use.types, item.limit, item.help)
         if error.diagnostics[0].outcome == "fault":
             raise error
         notes += error.diagnostics
@@ -527,7 +527,7 @@ def unify(instruction: Instruction, types: Mapping[str, ViewType | None]) -> dic
             continue
         sizes = _sizes(view, len(letters))
         if sizes is None:
-            raise _refusal(
+            raise refusal(
                 instruction,
                 "NKI203",
                 f"{name} has shape {tuple(view.shape)}",
@@ -570,7 +570,7 @@ def _mismatch(
     assert view is not None
     meaning = {"P": "partitions", "F": "elements per partition", "E": "elements"}.get(letter, f"{letter} =")
     if letter.isdigit():
-        return _refusal(
+        return refusal(
             instruction,
             "NKI203",
             f"{name} is {tuple(view.shape)}, it must have {letter} element(s) per partition",
@@ -583,7 +583,7 @@ def _mismatch(
     assert first is not None
     have = f"{meaning} {size}" if meaning.endswith("=") else f"{size} {meaning}"
     need = f"{meaning} {want}" if meaning.endswith("=") else f"{want}"
-    return _refusal(
+    return refusal(
         instruction,
         "NKI203",
         f"{name} {tuple(view.shape)} has {have}, {other} {tuple(first.shape)} has {need}",
@@ -600,7 +600,7 @@ def _engine(instruction: Instruction, use: Use) -> str:
         return "dma"
     if isinstance(asked, enums.engine) and asked is not enums.engine.unknown:
         if asked.name not in instruction.engines:
-            raise _refusal(
+            raise refusal(
                 instruction,
                 "NKI208",
                 f"engine.{asked.name} cannot run it",
@@ -618,7 +618,7 @@ def _engine(instruction: Instruction, use: Use) -> str:
             continue
         written = instruction.operands[name].role == "out"
         if use.space(name) not in (reach.write if written else reach.read):
-            raise _refusal(
+            raise refusal(
                 instruction,
                 "NKI208",
                 f"the {chosen} engine cannot {'write' if written else 'read'} {name} in {use.space(name).upper()}",
@@ -651,7 +651,7 @@ def check_limits(
         left, right = limit.sides(names)
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
-            raise _refusal(
+            raise refusal(
                 instruction,
                 limit.code,
                 message,
