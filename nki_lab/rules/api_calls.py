@@ -28,7 +28,7 @@ from nki_lab.kernel_runtime.issue.nisa_functions import surplus
 from nki_lab.kernel_runtime.issue.source_location import placed_in
 from nki_lab.kernel_runtime.issue.target import tile_size
 from nki_lab.kernel_runtime.tensor import NkiTensor
-from nki_lab.rules.deprecations import deprecated_range, deprecated_size
+from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
 from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, signature_of
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.names import NameUses
@@ -83,8 +83,9 @@ class _Uses:
         facts = self.facts
         kernel_code = [range(item.node.lineno, (item.node.end_lineno or 0) + 1) for item in facts.functions]
         for scope in self.values.scopes:
-            found = [item for node in scope.mentions for item in deprecated_size(facts, node)]
-            found += [item for node in scope.calls for item in deprecated_range(facts, node)]
+            found = [item for node in scope.mentions if node.attr in SIZES for item in deprecated_size(facts, node)]
+            ranges = [node for node in scope.calls if last_name(node.func) in RANGES]
+            found += [item for node in ranges for item in deprecated_range(facts, node)]
             yield from (item for item in found if not any(item.line in lines for lines in kernel_code))
 
     def is_bound(self, called: Value) -> bool:

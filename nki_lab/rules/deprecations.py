@@ -10,9 +10,9 @@ from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
 from nki_lab.source.trees import last_name
 
-_RANGES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
+RANGES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
 
-_SIZES: Final[Mapping[str, str]] = {
+SIZES: Final[Mapping[str, str]] = {
     "psum_fmax": "psum_bank_fmax",
     "total_available_sbuf_size": "sbuf_fmax_bytes",
 }
@@ -35,7 +35,7 @@ def check_ranges(facts: SyntaxFacts) -> Findings:
 def deprecated_range(facts: SyntaxFacts, node: ast.Call) -> Findings:
     """Yield the finding about a call of an alias of Python's `range`."""
     name = last_name(node.func)
-    if name in _RANGES and facts.dotted(node.func) == f"nki.language.{name}":
+    if name in RANGES and facts.dotted(node.func) == f"nki.language.{name}":
         yield facts.report(
             "NKI127",
             node.func,
@@ -54,12 +54,12 @@ def check_sizes(facts: SyntaxFacts) -> Findings:
 
 def deprecated_size(facts: SyntaxFacts, node: ast.Attribute) -> Findings:
     """Yield the finding about a deprecated name of `nl.tile_size`."""
-    if node.attr in _SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
+    if node.attr in SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
         yield facts.report(
             "NKI601",
             node,
             f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
-            use=f"write nl.tile_size.{_SIZES[node.attr]}",
+            use=f"write nl.tile_size.{SIZES[node.attr]}",
             limit="it still works, and gives the same number",
         )
 
