@@ -14,6 +14,7 @@ from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, Ker
 from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 from nki_lab.source.names import NameUses, binds, dotted, names_of
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
+from nki_lab.source.positions import place_of
 from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent
 
 _SHOWN: Final = 40  # characters of source in a message
@@ -115,10 +116,17 @@ class SyntaxFacts:
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
         """Return the place of `node` in characters; with `length`, of its first characters (a statement's keyword)."""
         line, column, end_line, end = extent(node)
-        start = self.character(line, column) + 1
         if length is not None:
+            start = self.character(line, column) + 1
             return Span(self.file, line, start, line, start + length)
-        return Span(self.file, line, start, end_line, self.character(end_line, end) + 1)
+        return self._stretch(line, column, end_line, end)
+
+    def place(self, node: ast.AST) -> Span:
+        """Return the place at which a run reports a failure of `node`."""
+        return self._stretch(*place_of(node))
+
+    def _stretch(self, line: int, column: int, end_line: int, end: int) -> Span:
+        return Span(self.file, line, self.character(line, column) + 1, end_line, self.character(end_line, end) + 1)
 
     def character(self, line: int, column: int) -> int:
         """Return the 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""

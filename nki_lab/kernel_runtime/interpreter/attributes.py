@@ -99,9 +99,8 @@ def _of_namespace(frame: Frame, node: ast.AST, value: Namespace, name: str) -> V
     inner = frame.interpreter.imports.module(f"{value.name}.{name}")
     if value.real is not None and name not in _names_of(value.real):
         return frame.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node)
-    if inner is not UNKNOWN or not value.closed:
-        return inner
-    return frame.fault(error_of(frame.interpreter.imports.missing(value, name)), node)
+    missing = frame.interpreter.imports.missing(value, name) if inner is UNKNOWN else None
+    return inner if missing is None else frame.fault(error_of(missing), node)
 
 
 @cache
