@@ -99,7 +99,7 @@ def _conditional(node: ast.IfExp, scope: Scope) -> Expression:
     body, orelse = compile_expression(node.body, scope), compile_expression(node.orelse, scope)
 
     def run(frame: Frame) -> Value:
-        answer = test(frame)
+        answer = frame.interpreter.decided(test(frame), node.test)
         return UNKNOWN if answer is UNKNOWN else body(frame) if answer else orelse(frame)
 
     return run
