@@ -31,13 +31,15 @@ class SyntaxFacts:
     """A parsed module and its kernel code.
 
     `functions` are the kernels and the functions of the module they reach; `classes` those they instantiate; both in
-    the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
+    the order of the source. `dialect` is that of the NKI that the module imports. Host code (module level, tests,
+    functions no kernel reaches) is in `tree` only.
     """
 
     parsed: ModuleSource
     functions: tuple[KernelFunction, ...]
     classes: tuple[KernelClass, ...]
     module: NameUses = field(repr=False, compare=False)
+    dialect: Dialect | None = None
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -216,7 +218,13 @@ def facts_of(module: ModuleSource, kernel_names: Iterable[str] = ()) -> SyntaxFa
 def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None) -> SyntaxFacts:
     names = names_of(module.tree, before)
     search = KernelSearch(names, kernel_names)
-    return SyntaxFacts(parsed=module, functions=search.found_functions(), classes=search.found_classes(), module=names)
+    return SyntaxFacts(
+        parsed=module,
+        functions=search.found_functions(),
+        classes=search.found_classes(),
+        module=names,
+        dialect=search.file_dialect if search.uses_nki else None,
+    )
 
 
 def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:

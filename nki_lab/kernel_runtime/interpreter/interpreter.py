@@ -157,7 +157,8 @@ class Interpreter:
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
-    `run` runs the statements of a module.
+    `run` runs the statements of a module. `choose` decides tests, given their values or None; without it, what depends
+    on an unknown one is skipped.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class Interpreter:
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
         self.called: set[str] = set()
+        self.choose: Callable[[ast.expr, bool | None], bool] | None = None
         self.guards = 0
         self.depth = 0
         self.call_stack: list[tuple[ast.AST, Frame]] = []
@@ -216,6 +218,10 @@ class Interpreter:
         if self.on_launch is not None:
             self.on_launch(kernel, args, kwargs, node, frame)
         return UNKNOWN
+
+    def decided(self, answer: Value, test: ast.expr) -> Value:
+        """Return the way that a test goes, as `choose` decides it where there is one."""
+        return answer if self.choose is None else self.choose(test, None if answer is UNKNOWN else answer)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
