@@ -125,6 +125,7 @@ class _ModuleEvaluation:
         self._findings: list[Diagnostic] = []
         self._known: list[Examination] = []
         self._entered: set[str] = set()
+        self._on_host: set[str] = set()
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -134,10 +135,11 @@ class _ModuleEvaluation:
         for part in _parts(facts):
             called = self._launches(part)
             self._findings += called.failures
+            self._on_host |= _outermost(called.called)
             known = self._signatures(part, called)
             for kernel in part.kernels:
                 name = kernel.node.name
-                if _is_foreign(kernel):
+                if _is_foreign(kernel.dialect):
                     reason = "is a kernel of neuronxcc.nki, which is not evaluated here"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
                 elif part.module.function(name) is not kernel.node:
@@ -220,7 +222,7 @@ class _ModuleEvaluation:
             results = sampling.runs(once)
             evaluated = frozenset[Operation]().union(*(item.evaluated for item in results))
             found = KernelEvaluation(
-                findings=tuple(sampling.certain(results)),
+                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(results)),
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
                 entered=frozenset[str]().union(*(item.entered for item in results)),
@@ -234,16 +236,19 @@ class _ModuleEvaluation:
         self._findings += found.findings
 
     def _sample_helpers(self) -> None:
-        """Evaluate the functions of the module that call NKI and that no evaluation entered."""
+        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels."""
         facts = self._facts
         if facts.dialect is None:
             return
         part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        reached = {item.node: item.dialect for item in facts.functions}
         for node in facts.tree.body:
-            if isinstance(node, ast.FunctionDef) and node.name not in self._entered:
-                dialect = next((item.dialect for item in facts.functions if item.node is node), facts.dialect)
-                if not node.name.startswith("test"):
-                    self._sample(part, node.name, dialect)
+            if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
+                continue
+            host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
+            dialect = reached.get(node, facts.dialect)
+            if not host and not _is_foreign(dialect):
+                self._sample(part, node.name, dialect)
 
     def _evaluate_others(self, called: Launches) -> None:
         """Evaluate the kernels of other modules that this one calls."""
@@ -251,7 +256,7 @@ class _ModuleEvaluation:
             module = called.modules[file]
             entries = (item for item in facts_of(module).functions if item.is_entry and item.node.name == name)
             kernel = next(entries, None)
-            if kernel is None or _is_foreign(kernel):
+            if kernel is None or _is_foreign(kernel.dialect):
                 continue
             part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
             found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
@@ -306,9 +311,9 @@ class _ModuleEvaluation:
         return found
 
 
-def _is_foreign(kernel: KernelFunction) -> bool:
-    """Return whether a kernel is of Beta 1, and nothing evaluates that dialect here."""
-    return kernel.dialect == "beta1" and beta1_dialect() is None
+def _is_foreign(dialect: Dialect) -> bool:
+    """Return whether a dialect is Beta 1, and nothing evaluates it here."""
+    return dialect == "beta1" and beta1_dialect() is None
 
 
 def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:

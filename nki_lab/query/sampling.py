@@ -40,17 +40,18 @@ def runs(evaluate: Callable[[Assumptions], Evaluation]) -> list[Evaluation]:
     return found
 
 
-def certain(found: list[Evaluation]) -> Iterator[Diagnostic]:
+def certain(found: list[Evaluation]) -> Iterator[tuple[Evaluation, Diagnostic]]:
     """Yield the findings about operands that all runs share which evaluated their places, even and odd variants.
 
-    What these assume differs, memories too, so that a message which is the same in all of them depends on none of it.
+    Each comes with the first run that has it. The runs assume different values, memories too, so that a message which
+    is the same in all of them depends on none of these.
     """
-    first: dict[tuple[str, Span], Diagnostic] = {}
+    first: dict[tuple[str, Span], tuple[Evaluation, Diagnostic]] = {}
     for result in found:
         for item in result.diagnostics:
             if item.span is not None and item.code[3] == "2" and item.outcome != "advice":
-                first.setdefault((item.code, item.span), item)
-    for (code, span), item in first.items():
+                first.setdefault((item.code, item.span), (result, item))
+    for (code, span), (origin, item) in first.items():
         if code in _DEPENDING:
             continue
         told: list[set[str]] = [set(), set()]  # of even variants, of odd ones
@@ -59,7 +60,7 @@ def certain(found: list[Evaluation]) -> Iterator[Diagnostic]:
             if here or _reached(span, result):
                 told[variant % 2].add(next((other.message for other in here if other.code == code), ""))
         if told == [{item.message}] * 2:
-            yield item
+            yield origin, item
 
 
 def _reached(span: Span, result: Evaluation) -> bool:
