@@ -51,20 +51,21 @@ def certain(found: list[Evaluation]) -> Iterator[tuple[Evaluation, Diagnostic]]:
         for item in result.diagnostics:
             if item.span is not None and item.code[3] == "2" and item.outcome != "advice":
                 first.setdefault((item.code, item.span), (result, item))
+    operations = frozenset[Operation]().union(*(result.operations for result in found))
     for (code, span), (origin, item) in first.items():
         if code in _DEPENDING:
             continue
+        place = _operation_at(span, operations)
         told: list[set[str]] = [set(), set()]  # of even variants, of odd ones
         for variant, result in enumerate(found):
             here = [other for other in result.diagnostics if other.span == span]
-            if here or _reached(span, result):
+            if here or place in result.evaluated:
                 told[variant % 2].add(next((other.message for other in here if other.code == code), ""))
         if told == [{item.message}] * 2:
             yield origin, item
 
 
-def _reached(span: Span, result: Evaluation) -> bool:
-    """Return whether a run evaluated the operation that holds a place."""
-    place = (span.line, span.column - 1)
-    before = [item[1:] for item in result.operations if item[0] == span.file and item[1:] <= place]
-    return bool(before) and (span.file, *max(before)) in result.evaluated
+def _operation_at(span: Span, operations: frozenset[Operation]) -> Operation | None:
+    """Return the operation that holds a place."""
+    place = (span.file, span.line, span.column - 1)
+    return max((item for item in operations if item[0] == span.file and item <= place), default=None)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
+import numpy as np
+
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.interpreter.calls import call
@@ -24,7 +26,7 @@ from nki_lab.kernel_runtime.tensor import MemoryRegion
 from nki_lab.source.trees import FunctionNode, last_name
 
 VARIANTS: Final = 6
-"""Sets of values that differ in all that is assumed."""
+"""Sets of values. Even and odd ones share no value, so that what both find depends on none of these."""
 
 _LAST: Final = (128, 256, 64, 512, 384, 32)
 _LEADING: Final = (2, 3, 1, 4, 6, 5)
@@ -86,8 +88,9 @@ def assumed_arguments(
 ) -> Names:
     """Return values for the parameters of a function by name, in the order of the parameters.
 
-    Parameters with defaults keep them in the first variant. Even variants assume the memories that the text speaks for,
-    those of a function that may be launched (`kernel`) in HBM; odd ones assume others.
+    Parameters with defaults keep them in the first variant, and in the even ones where a number or a dtype is one. Even
+    variants assume the memories that the text speaks for, those of a function that may be launched (`kernel`) in HBM;
+    odd ones assume others.
     """
     return _Maker(frame, builder, assumptions, kernel).arguments(function)
 
@@ -109,7 +112,7 @@ class _Maker:
             default = function.defaults.get(arg.arg, MISSING)
             first = self.assumptions.variant == 0 or depth > 0
             if default is not MISSING and (first or (default is not None and type(default) is not bool)):
-                made[arg.arg] = default
+                made[arg.arg] = self.varied(default, prefix + arg.arg)
                 continue
             use = uses.get(arg.arg, _Use())
             made[arg.arg] = self.value(arg.annotation, prefix + arg.arg, use, function.closure, depth)
@@ -155,6 +158,18 @@ class _Maker:
             return [self.value(parts[0], f"{name}.{n}", _Use(), frame, depth) for n in range(2)]
         return self.tensor(name, use) if kind in _TENSORS else UNKNOWN
 
+    def varied(self, default: Value, name: str) -> Value:
+        """Return a default in even variants; in odd ones another number or dtype instead of one."""
+        variant = self.assumptions.variant
+        if variant % 2 == 0:
+            return default
+        if isinstance(default, np.dtype):
+            others = [known for known in (DTYPES[item].host for item in _DTYPES) if known != default]
+            return others[variant % len(others)]
+        if type(default) is int:
+            return self.assumptions.number(name, tuple(number + (number == default) for number in _NUMBERS))
+        return default + variant if type(default) is float else default
+
     def _truth(self, name: str) -> bool:
         return self.assumptions.variant % 2 == 0
 
@@ -168,7 +183,9 @@ class _Maker:
         shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
         variant = assumptions.variant
         told = use.space or _named_space(name) or ("hbm" if self.kernel else "")
-        space = told if told and variant % 2 == 0 else _SPACES[variant % len(_SPACES)]
+        usual = told or _SPACES[0]
+        others = [space for space in _SPACES if space != usual]
+        space = others[variant // 2 % len(others)] if variant % 2 else usual
         dtype: DType = DTYPES[_DTYPES[variant % len(_DTYPES)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
         self.builder.program.inputs.append(tensor._buffer)
@@ -178,7 +195,8 @@ class _Maker:
         """Return an object of a class of the user's: a member of an enumeration, or one with assumed fields."""
         if cls.kind in ENUMS:
             members = list(cls.members.values())
-            return members[self.assumptions.variant % len(members)] if members else UNKNOWN
+            mine = members[self.assumptions.variant % 2 :: 2] or members
+            return mine[self.assumptions.variant // 2 % len(mine)] if mine else UNKNOWN
         if cls.inherits("unknown"):
             return UNKNOWN
         node = self.frame.meter.node or ast.Constant(None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
@@ -192,7 +210,7 @@ class _Maker:
         for key, default in fields.items():
             text = next((item.annotations[key] for item in cls.mro if key in item.annotations), "")
             if default is not MISSING and default is not None and not isinstance(default, Field):
-                made[key] = default
+                made[key] = self.varied(default, f"{name}.{key}")
                 continue
             try:
                 annotation = ast.parse(text, mode="eval").body if text else None
