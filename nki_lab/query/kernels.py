@@ -219,10 +219,11 @@ class _ModuleEvaluation:
                         assumptions=assumptions,
                     )
 
-            results = sampling.runs(once)
+            sampled = sampling.runs(once)
+            results = [run.result for run in sampled]
             evaluated = frozenset[Operation]().union(*(item.evaluated for item in results))
             found = KernelEvaluation(
-                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(results)),
+                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once)),
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
                 entered=frozenset[str]().union(*(item.entered for item in results)),

@@ -55,6 +55,34 @@ def test_what_depends_on_an_argument_is_none(source: str) -> None:
     assert found(source) == []
 
 
+def test_what_depends_on_the_way_of_a_test_is_none() -> None:
+    source = """
+def one(a: bool, b: bool):
+    tile = made(nl.psum if a else nl.sbuf)
+    if b:
+        nisa.dma_copy(tile, made(nl.sbuf))
+
+
+def two(a, b):
+    tile = made()
+    if a:
+        tile = made(nl.sbuf)
+    if b:
+        nisa.nc_matmul(tile, made(nl.sbuf), made(nl.sbuf))
+"""
+    assert found(source) == []
+
+
+def test_what_depends_on_a_default_is_none() -> None:
+    source = """
+def scaled(dtype={}):
+    scale = nl.ndarray((128, 1), dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_scalar(made(nl.sbuf), made(nl.sbuf), nl.multiply, scale)
+"""
+    assert found(source.format("nl.bfloat16")) == []
+    assert found(source.replace("dtype=dtype", "dtype=nl.bfloat16").format("None")) == [("NKI202", 4)]
+
+
 def test_tests_of_the_module_itself_go_as_they_do() -> None:
     source = """
 WIDE = False

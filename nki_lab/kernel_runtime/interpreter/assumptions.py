@@ -46,13 +46,21 @@ class Assumptions:
     a field. Others are made by `variant`, and entered into `used`. `taken` has, by test, the ways that
     all runs went, those of even and of odd variants apart: a test of local values goes the way that none of these
     went, whatever its value is, so that both see every branch. Equal tests of unknown values go one way in a run.
+    `ways` are those of the tests that may depend on what is assumed, by text. In a `settled` run no test is turned.
     """
 
     variant: int = 0
     values: Mapping[str, int] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
     taken: dict[ast.expr, set[tuple[bool, bool]]] = field(default_factory=dict)
+    settled: bool = False
+    ways: dict[str, bool] = field(default_factory=dict)
     _answers: dict[str, bool] = field(default_factory=dict)
+
+    def but(self, test: str) -> Assumptions:
+        """Return the assumptions of the same run in which one test goes the other way."""
+        answers = self._answers | {test: not self.ways[test]}
+        return Assumptions(variant=self.variant, values=self.values, settled=True, _answers=answers)
 
     def number(self, symbol: str, defaults: tuple[int, ...] = _NUMBERS) -> int:
         """Return the value of a symbol."""
@@ -66,11 +74,13 @@ class Assumptions:
             odd = self.variant % 2 == 1
             way = not odd if answer is None else answer
             taken = self.taken.setdefault(test, set())
-            if (way, odd) in taken and (not way, odd) not in taken and (answer is None or _is_local(test)):
-                way = not way
+            if not self.settled and (way, odd) in taken and (not way, odd) not in taken:
+                way = way if answer is not None and not _is_local(test) else not way
             if answer is None or way is not answer:
                 self._answers[text] = way
             taken.add((way, odd))
+        if answer is None or _is_local(test):
+            self.ways.setdefault(text, way)
         return way
 
 
