@@ -66,15 +66,15 @@ def certain(found: list[Run], evaluate: Callable[[Assumptions], Evaluation]) -> 
                 continue
             seen.add((item.code, item.span))
             place = _operation_at(item.span, operations)
-            told = [_told(item, place, other.result) for other in found]
-            if all({True} == {*told[parity::2]} - {None} for parity in (0, 1)):
+            shown = [_shows(item, place, other.result) for other in found]
+            if all({True} == {*shown[parity::2]} - {None} for parity in (0, 1)):
                 shared.setdefault(number, []).append((item, place))
     for number, items in shared.items():
         run, left = found[number], items
         tests = list(run.assumptions.ways)
         for test in tests if len(tests) <= _MOST_TESTS else ():
             result = evaluate(run.assumptions.but(test))
-            left = [(item, place) for item, place in left if _told(item, place, result) is not False]
+            left = [(item, place) for item, place in left if _shows(item, place, result) is not False]
             if not left:
                 break
         yield from ((run.result, item) for item, _ in left if len(tests) <= _MOST_TESTS)
@@ -84,7 +84,7 @@ _MOST_TESTS: Final = 64
 """Tests of one run; of a function with more of them nothing is certain."""
 
 
-def _told(item: Diagnostic, place: Operation | None, result: Evaluation) -> bool | None:
+def _shows(item: Diagnostic, place: Operation | None, result: Evaluation) -> bool | None:
     """Return whether a run finds the same in the same words; None where it does not evaluate the place."""
     here = [other for other in result.diagnostics if other.span == item.span]
     if not here and place not in result.evaluated:
