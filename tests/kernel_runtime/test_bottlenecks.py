@@ -52,6 +52,12 @@ def test_the_row_that_waits_longest_for_the_largest_work_is_named() -> None:
     assert waiting[0].text == "data from DMA"
 
 
+def test_no_lane_is_said_to_wait_for_itself() -> None:
+    lanes = {"name": ["tensor", "dma q1", "dma q0"], "kind": [0, 1, 1]}
+    recording = Recording(TABLES | {"lanes": lanes, "critical": {"row": [2, 3]}})
+    assert texts(recording) == ["DMA is on the critical path N % of the time.", "Line 3 costs most: N %."]
+
+
 def test_a_wait_that_is_larger_than_any_work_is_named() -> None:
     rows = ROWS | {"start": [0, 9_000_000, 2_100_000, 19_000_000], "stall": [0, 2, 0, 2], "after": [-1, 0, -1, 1]}
     first, *rest = texts(Recording(TABLES | {"rows": rows}))

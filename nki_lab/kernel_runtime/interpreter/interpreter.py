@@ -38,7 +38,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
 )
 from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
-from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.issue.source_location import placed, span_at
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
 from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
@@ -281,7 +281,23 @@ class Interpreter:
         key = (item.code, item.span or item.message)
         if key not in self._reported:
             self._reported.add(key)
-            self.findings.append(item)
+            later = self._later_iteration() if frame.function is not None else []
+            self.findings.append(replace(item, related=(*item.related, *later)) if later else item)
+
+    def _later_iteration(self) -> list[Related]:
+        """Name the iteration of Python's loops that is evaluated, where it is not the first one of all of them."""
+        row, found, is_later = -1 if self.builder is None else self.builder.pinned_iteration, [], False
+        span: Span | None = None
+        while row >= 0 and self.builder is not None:
+            program = self.builder.program
+            item = program.iterations[row]
+            is_later |= any(
+                other.parent == item.parent and other.site == item.site for other in program.iterations[:row]
+            )
+            span = span or span_at(program, item.site)
+            found.append(f"{item.variable} = {item.value}")
+            row = item.parent
+        return [Related(f"in the iteration {', '.join(reversed(found))}", span)] if is_later else []
 
     def origin(self) -> Span | None:
         """Return the call in the evaluated module itself that led to the current one."""

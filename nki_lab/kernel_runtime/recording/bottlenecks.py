@@ -79,11 +79,12 @@ def _sentence(name: str, **places: Part) -> Sentence:
 
 
 def _waiting(recording: Recording, times: Digest, kind: str) -> list[Sentence]:
-    """Name the lane and the line of source that wait longest on the critical path for the results of a kind of lane."""
+    """Name the lane of another kind, and the row, that wait longest on the critical path for results of a kind."""
     path, name = times.path, DATA_FROM + kind
     if name not in recording.stalls:
         return []
-    waits = np.flatnonzero((path.stall == recording.stalls.index(name)) & (path.rest > 0))
+    others = np.array([kind_of_lane(lane.name, lane.kind) != kind for lane in recording.lanes])[path.lane]
+    waits = np.flatnonzero((path.stall == recording.stalls.index(name)) & (path.rest > 0) & others)
     if not len(waits):
         return []
     row, rest = path.row[waits], path.rest[waits]
