@@ -62,7 +62,28 @@ def examine(
     examined = evaluated(facts, request, cache)
     unread = facts.parsed.unread
     found = [item for item in examined.findings if item.file != facts.file or item.line not in unread]
-    return replace(examined, findings=tuple(apply_noqa(in_order([*syntax, *found]), facts.file, facts.lines)))
+    first = [item for item in syntax if not _is_explained(item, found, facts)]
+    return replace(examined, findings=tuple(apply_noqa(in_order([*found, *first]), facts.file, facts.lines)))
+
+
+def _is_explained(item: Diagnostic, found: Iterable[Diagnostic], facts: SyntaxFacts) -> bool:
+    """Return whether the evaluation found the first fault of the call that a fault of its syntax is in."""
+    lines = {other.line for other in found if other.outcome == "fault" and other.file == facts.file}
+    if item.outcome != "fault" or not lines or item.span is None:
+        return False
+    calls = [facts.span(call) for call in facts.parsed.calls.calls.values() if call.lineno <= item.line]
+    around = [call for call in calls if _holds(call, item.span)]
+    call = max(around, key=lambda span: (span.line, span.column), default=None)
+    return call is not None and any(
+        other.span is not None and other.outcome == "fault" and other.span != item.span and _holds(call, other.span)
+        for other in found
+    )
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    start, end = (outer.line, outer.column), (outer.end_line, outer.end_column)
+    same = outer.file == inner.file
+    return same and start <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= end
 
 
 def in_order(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

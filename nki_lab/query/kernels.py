@@ -17,6 +17,7 @@ from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.interpreter import (
     REACHED,
     UNKNOWN,
+    Assumptions,
     Budget,
     EnumMember,
     Evaluation,
@@ -32,19 +33,21 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.query import messages
+from nki_lab.query import messages, sampling
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
     Examination,
     KernelEvaluation,
+    Operation,
     Place,
     blocks_of,
 )
 from nki_lab.query.issued import issued
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
+from nki_lab.source.kernel_code import Dialect
 
 V = TypeVar("V")
 
@@ -122,6 +125,7 @@ class _ModuleEvaluation:
         self._findings: list[Diagnostic] = []
         self._known: list[Examination] = []
         self._entered: set[str] = set()
+        self._on_host: set[str] = set()
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -131,10 +135,11 @@ class _ModuleEvaluation:
         for part in _parts(facts):
             called = self._launches(part)
             self._findings += called.failures
+            self._on_host |= _outermost(called.called)
             known = self._signatures(part, called)
             for kernel in part.kernels:
                 name = kernel.node.name
-                if _is_foreign(kernel):
+                if _is_foreign(kernel.dialect):
                     reason = "is a kernel of neuronxcc.nki, which is not evaluated here"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
                 elif part.module.function(name) is not kernel.node:
@@ -153,6 +158,7 @@ class _ModuleEvaluation:
                     if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
                 ]
             )
+            self._sample_helpers()
         return Examination(
             findings=tuple(self._findings),
             variables=_first(item.variables for item in self._known),
@@ -186,21 +192,64 @@ class _ModuleEvaluation:
                 self._evaluate_all(part, kernel, signatures)
             else:
                 self._findings.append(messages.without_shapes(self._facts, kernel))
-                self._evaluate_without(part, kernel)
+                self._sample(part, kernel.node.name, kernel.dialect)
 
-    def _evaluate_without(self, part: _Part, kernel: KernelFunction) -> None:
-        """Evaluate a kernel of whose arguments nothing is known: what is wrong then is wrong for all of them."""
-        parameters = kernel.node.args
-        signature = Signature(
-            args=(UNKNOWN,) * len([*parameters.posonlyargs, *parameters.args]),
-            kwargs={arg.arg: UNKNOWN for arg in parameters.kwonlyargs},
-        )
-        found = self._evaluate(part, kernel, signature)
-        if found is not None:
-            self._known.append(Examination(variables=found.variables))
-            # Asserts and raises may stand behind a test of an argument, and what nothing writes may be written unseen.
-            certain = [item for item in found.findings if item.outcome != "advice" and item.code[3] == "2"]
-            self._findings += [messages.named(self._facts, kernel, signature, item) for item in certain]
+    def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
+        """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
+        request, file = self._request, part.module.file
+        key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect)
+        found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        if found is None or not request.library.holds(found.reads):
+            left = self._deadline - perf_counter()
+            if left <= 0:
+                return
+            budget = replace(request.budget, seconds=min(request.budget.seconds, left), steps=sampling.STEPS)
+
+            def once(assumptions: Assumptions) -> Evaluation:
+                with part.module.shown():
+                    return evaluate(
+                        part.module,
+                        name,
+                        Signature(),
+                        arch=request.arch,
+                        options=request.options,
+                        budget=budget,
+                        dialect=dialect,
+                        library=request.library,
+                        assumptions=assumptions,
+                    )
+
+            sampled = sampling.runs(once)
+            results = [run.result for run in sampled]
+            evaluated = frozenset[Operation]().union(*(item.evaluated for item in results))
+            found = KernelEvaluation(
+                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once)),
+                variables=_first(item.types for item in results[:1]),
+                depends=_outermost({name}.union(*(item.called for item in results))),
+                entered=frozenset[str]().union(*(item.entered for item in results)),
+                reads={place: stamp for item in results for place, stamp in item.reads.items()},
+                operations=frozenset[Operation]().union(*(item.operations for item in results)),
+                unknown=frozenset[Operation]().union(*(item.unknown for item in results)) - evaluated,
+            )
+            self._cache.keep(key, part.blocks, found, found.depends)
+        self._known.append(Examination(variables=found.variables, operations=found.operations, unknown=found.unknown))
+        self._entered |= found.entered
+        self._findings += found.findings
+
+    def _sample_helpers(self) -> None:
+        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels."""
+        facts = self._facts
+        if facts.dialect is None:
+            return
+        part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        reached = {item.node: item.dialect for item in facts.functions}
+        for node in facts.tree.body:
+            if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
+                continue
+            host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
+            dialect = reached.get(node, facts.dialect)
+            if not host and not _is_foreign(dialect):
+                self._sample(part, node.name, dialect)
 
     def _evaluate_others(self, called: Launches) -> None:
         """Evaluate the kernels of other modules that this one calls."""
@@ -208,7 +257,7 @@ class _ModuleEvaluation:
             module = called.modules[file]
             entries = (item for item in facts_of(module).functions if item.is_entry and item.node.name == name)
             kernel = next(entries, None)
-            if kernel is None or _is_foreign(kernel):
+            if kernel is None or _is_foreign(kernel.dialect):
                 continue
             part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
             found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
@@ -263,9 +312,9 @@ class _ModuleEvaluation:
         return found
 
 
-def _is_foreign(kernel: KernelFunction) -> bool:
-    """Return whether a kernel is of Beta 1, and nothing evaluates that dialect here."""
-    return kernel.dialect == "beta1" and beta1_dialect() is None
+def _is_foreign(dialect: Dialect) -> bool:
+    """Return whether a dialect is Beta 1, and nothing evaluates it here."""
+    return dialect == "beta1" and beta1_dialect() is None
 
 
 def _first(tables: Iterable[Mapping[Place, V]]) -> dict[Place, V]:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.rules.api_calls import check_uses
 from nki_lab.rules.program_facts import ProgramFacts
 from nki_lab.rules.races import without_consequences
 from nki_lab.rules.rule import ProgramRule, Rule, SyntaxRule, TimedRule, rules_of
@@ -39,7 +40,6 @@ for _found in pkgutil.iter_modules(__path__):
 SYNTAX_RULES: Final = rules_of(SyntaxRule)
 PROGRAM_RULES: Final = rules_of(ProgramRule)
 TIMED_RULES: Final = rules_of(TimedRule)
-_ON_HOST: Final = frozenset(rule.code for rule in SYNTAX_RULES if rule.on_host)
 
 
 def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[Diagnostic]:
@@ -47,8 +47,11 @@ def known_syntax_findings(facts: SyntaxFacts, *, on_host: bool = True) -> list[D
 
     Without `on_host` only those in kernel code count.
     """
-    found = facts.parsed.once(("syntax findings", facts.functions, facts.classes), lambda: check_syntax(facts))
-    return [item for item in found if on_host or item.code not in _ON_HOST]
+    code = facts.functions, facts.classes
+    found = facts.parsed.once(("kernel code", *code), lambda: _found_by(facts, on_host=False))
+    if on_host:
+        found = found + facts.parsed.once(("host code", *code), lambda: _around_kernels(facts))
+    return _in_order(facts, found)
 
 
 def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
@@ -56,15 +59,28 @@ def check_syntax(facts: SyntaxFacts) -> list[Diagnostic]:
 
     Of a text as typed that is first what keeps lines of it from being read; these lines have no other findings.
     """
+    return _in_order(facts, [*_found_by(facts, on_host=False), *_around_kernels(facts)])
+
+
+def _around_kernels(facts: SyntaxFacts) -> list[Diagnostic]:
+    return [*check_uses(facts), *_found_by(facts, on_host=True)]
+
+
+def _found_by(facts: SyntaxFacts, *, on_host: bool) -> list[Diagnostic]:
+    """Return the findings of the rules on kernel code, or of those on the module around it."""
     views: dict[tuple[Dialect, ...], SyntaxFacts] = {}
-    faults, unread = facts.parsed.faults, facts.parsed.unread
     found: list[Diagnostic] = []
     for rule in SYNTAX_RULES:
-        if rule.dialects not in views:
-            views[rule.dialects] = facts.limited(rule.dialects)
-        found.extend(rule.check(views[rule.dialects]))
-    found = [item for item in found if item.line not in unread]
-    return sorted([*faults, *found], key=lambda item: (item.line, item.column, item.code))
+        if rule.on_host is on_host:
+            if rule.dialects not in views:
+                views[rule.dialects] = facts.limited(rule.dialects)
+            found.extend(rule.check(views[rule.dialects]))
+    return found
+
+
+def _in_order(facts: SyntaxFacts, found: list[Diagnostic]) -> list[Diagnostic]:
+    read = [item for item in found if item.line not in facts.parsed.unread]
+    return sorted([*facts.parsed.faults, *read], key=lambda item: (item.line, item.column, item.code))
 
 
 def check_program(facts: ProgramFacts) -> list[Diagnostic]:

@@ -8,10 +8,11 @@ from typing import Final
 
 from nki_lab.rules.rule import Findings, syntax_rule
 from nki_lab.source import SyntaxFacts
+from nki_lab.source.trees import last_name
 
-_RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
+RANGES: Final = frozenset({"affine_range", "sequential_range", "static_range"})
 
-_SIZES: Final[Mapping[str, str]] = {
+SIZES: Final[Mapping[str, str]] = {
     "psum_fmax": "psum_bank_fmax",
     "total_available_sbuf_size": "sbuf_fmax_bytes",
 }
@@ -28,29 +29,39 @@ _KEYWORDS: Final[Mapping[str | None, str]] = {
 def check_ranges(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each call of an alias of Python's `range`."""
     for node in facts.find(ast.Call):
-        name = facts.dotted(node.func)
-        if name in _RANGES:
-            yield facts.report(
-                "NKI127",
-                node.func,
-                f"nl.{name.rpartition('.')[2]} is an alias of range",
-                limit="NKI 0.6 deprecates it; its loops are unrolled like all others",
-                use="write range",
-            )
+        yield from deprecated_range(facts, node)
+
+
+def deprecated_range(facts: SyntaxFacts, node: ast.Call) -> Findings:
+    """Yield the finding about a call of an alias of Python's `range`."""
+    name = last_name(node.func)
+    if name in RANGES and facts.dotted(node.func) == f"nki.language.{name}":
+        yield facts.report(
+            "NKI127",
+            node.func,
+            f"nl.{name} is an alias of range",
+            limit="NKI 0.6 deprecates it; its loops are unrolled like all others",
+            use="write range",
+        )
 
 
 @syntax_rule("NKI601")
 def check_sizes(facts: SyntaxFacts) -> Findings:
     """Yield one finding for each mention of a deprecated name of `nl.tile_size`."""
     for node in facts.find(ast.Attribute):
-        if node.attr in _SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
-            yield facts.report(
-                "NKI601",
-                node,
-                f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
-                use=f"write nl.tile_size.{_SIZES[node.attr]}",
-                limit="it still works, and gives the same number",
-            )
+        yield from deprecated_size(facts, node)
+
+
+def deprecated_size(facts: SyntaxFacts, node: ast.Attribute) -> Findings:
+    """Yield the finding about a deprecated name of `nl.tile_size`."""
+    if node.attr in SIZES and facts.dotted(node) == f"nki.language.tile_size.{node.attr}":
+        yield facts.report(
+            "NKI601",
+            node,
+            f"nl.tile_size.{node.attr} is deprecated since NKI 0.4",
+            use=f"write nl.tile_size.{SIZES[node.attr]}",
+            limit="it still works, and gives the same number",
+        )
 
 
 @syntax_rule("NKI604", on_host=True)

@@ -14,6 +14,7 @@ from nki_lab.source.kernel_code import Dialect, KernelClass, KernelFunction, Ker
 from nki_lab.source.module import NEWLINE, PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
 from nki_lab.source.names import NameUses, binds, dotted, names_of
 from nki_lab.source.parsing import not_python, parsed_as_typed, parsed_cells, recovered_module, unparsable
+from nki_lab.source.positions import place_of
 from nki_lab.source.trees import FUNCTIONS, FunctionNode, attribute_path, children, extent
 
 _SHOWN: Final = 40  # characters of source in a message
@@ -30,13 +31,15 @@ class SyntaxFacts:
     """A parsed module and its kernel code.
 
     `functions` are the kernels and the functions of the module they reach; `classes` those they instantiate; both in
-    the order of the source. Host code (module level, tests, functions no kernel reaches) is in `tree` only.
+    the order of the source. `dialect` is that of the NKI that the module imports. Host code (module level, tests,
+    functions no kernel reaches) is in `tree` only.
     """
 
     parsed: ModuleSource
     functions: tuple[KernelFunction, ...]
     classes: tuple[KernelClass, ...]
     module: NameUses = field(repr=False, compare=False)
+    dialect: Dialect | None = None
     _index: _Index = field(default_factory=dict, repr=False, compare=False)
     _heads: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -115,10 +118,17 @@ class SyntaxFacts:
     def span(self, node: ast.AST, *, length: int | None = None) -> Span:
         """Return the place of `node` in characters; with `length`, of its first characters (a statement's keyword)."""
         line, column, end_line, end = extent(node)
-        start = self.character(line, column) + 1
         if length is not None:
+            start = self.character(line, column) + 1
             return Span(self.file, line, start, line, start + length)
-        return Span(self.file, line, start, end_line, self.character(end_line, end) + 1)
+        return self._stretch(line, column, end_line, end)
+
+    def place(self, node: ast.AST) -> Span:
+        """Return the place at which a run reports a failure of `node`."""
+        return self._stretch(*place_of(node))
+
+    def _stretch(self, line: int, column: int, end_line: int, end: int) -> Span:
+        return Span(self.file, line, self.character(line, column) + 1, end_line, self.character(end_line, end) + 1)
 
     def character(self, line: int, column: int) -> int:
         """Return the 0-based character that the 0-based UTF-8 byte `column` of the 1-based `line` is."""
@@ -208,7 +218,13 @@ def facts_of(module: ModuleSource, kernel_names: Iterable[str] = ()) -> SyntaxFa
 def _facts(module: ModuleSource, kernel_names: Iterable[str], before: NameUses | None) -> SyntaxFacts:
     names = names_of(module.tree, before)
     search = KernelSearch(names, kernel_names)
-    return SyntaxFacts(parsed=module, functions=search.found_functions(), classes=search.found_classes(), module=names)
+    return SyntaxFacts(
+        parsed=module,
+        functions=search.found_functions(),
+        classes=search.found_classes(),
+        module=names,
+        dialect=search.file_dialect if search.uses_nki else None,
+    )
 
 
 def _module(source: str | bytes, file: str, read: Callable[[str, str], ModuleSource]) -> ModuleSource:

@@ -75,6 +75,7 @@ class KernelSearch:
 
     def _dialect_of_imports(self) -> Dialect:
         modules = [name for scope in self.scopes for name in (*scope.imports.values(), *scope.stars)]
+        self.uses_nki = any(name.partition(".")[0] in ("nki", "neuronxcc") for name in modules)
         if any(name == "nki" or name.startswith("nki.") for name in modules):
             return "current"
         return "beta1" if any(name.partition(".")[0] == "neuronxcc" for name in modules) else "current"

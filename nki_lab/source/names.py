@@ -32,8 +32,9 @@ _ALIAS_DEPTH: Final = 8
 class NameUses:
     """Names that one function, class body, lambda or module mentions."""
 
-    __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "definitions", "imports", "loads",
-                 "node", "parent", "stars")  # fmt: skip
+    __slots__ = ("aliases", "annotated", "attributes", "bound", "calls", "children", "declared", "definitions",
+                 "import_nodes", "imports", "loads", "mentions", "node", "parent", "stars", "stores",
+                 "values")  # fmt: skip
 
     def __init__(self, node: ast.AST) -> None:
         self.node = node
@@ -48,6 +49,11 @@ class NameUses:
         self.annotated: list[ast.Name] = []
         self.calls: list[ast.Call] = []
         self.attributes: set[str] = set()
+        self.mentions: list[ast.Attribute] = []  # every attribute, the outer ones of a chain too
+        self.stores: list[str] = []  # a name for each time that something but an import or definition binds it
+        self.values: list[tuple[str, ast.expr]] = []  # of the stores, those that are plain assignments
+        self.import_nodes: list[ast.Import | ast.ImportFrom] = []
+        self.declared: list[str] = []  # global and nonlocal
 
     def adopt(self, inner: NameUses) -> None:
         """Become the scope around `inner`."""
@@ -63,6 +69,9 @@ class NameUses:
         self.loads += other.loads
         self.calls += other.calls
         self.attributes |= other.attributes
+        self.mentions += other.mentions
+        self.stores += other.stores
+        self.values += other.values
 
     def subtree(self) -> Iterator[NameUses]:
         """This scope and the scopes inside it."""
@@ -135,9 +144,12 @@ def _entered(scope: NameUses) -> list[ast.AST]:
     node = scope.node
     if isinstance(node, (*FUNCTIONS, ast.Lambda)):
         for arg in parameters(node.args):
-            scope.bound.add(arg.arg)
+            _bind(scope, arg.arg)
             if arg.annotation is not None:
                 scope.annotated.extend(item for item in ast.walk(arg.annotation) if isinstance(item, ast.Name))
+                _mention(scope, arg.annotation)
+        if not isinstance(node, ast.Lambda) and node.returns is not None:
+            _mention(scope, node.returns)
     return [node.body] if isinstance(node, ast.Lambda) else getattr(node, "body", [])
 
 
@@ -157,35 +169,57 @@ def _note(node: ast.AST, scope: NameUses) -> None:
         if type(node.ctx) is ast.Load:
             scope.loads.append(node)
         else:
-            scope.bound.add(node.id)
+            _bind(scope, node.id)
         return
     if isinstance(node, ast.Attribute):
         scope.attributes.add(node.attr)
+        scope.mentions.append(node)
         return
     match node:
         case ast.Call():
             scope.calls.append(node)
         case ast.Import():
+            scope.import_nodes.append(node)
             for item in node.names:
                 first = item.name.partition(".")[0]
                 scope.imports[item.asname or first] = item.name if item.asname else first
         case ast.ImportFrom():
+            scope.import_nodes.append(node)
             prefix = "." * node.level + (node.module or "")
             for item in node.names:
                 if item.name == "*":
                     scope.stars.append(prefix)
                 else:
                     scope.imports[item.asname or item.name] = f"{prefix}.{item.name}"
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name() | ast.Attribute() | ast.Call() as value):
-            scope.aliases[name] = value
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            scope.values.append((name, value))
+            if isinstance(value, ast.Name | ast.Attribute | ast.Call):
+                scope.aliases[name] = value
+        case ast.AnnAssign(target=target, annotation=annotation, value=value):
+            _mention(scope, annotation)
+            if isinstance(target, ast.Name) and value is not None:
+                scope.values.append((target.id, value))
         case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
-            scope.bound.update(bound_by(node))
+            for name in bound_by(node):
+                _bind(scope, name)
+        case ast.Global() | ast.Nonlocal():
+            scope.declared += node.names
         case _:
             pass
 
 
-_TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign,
-                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping))  # fmt: skip
+def _mention(scope: NameUses, annotation: ast.expr) -> None:
+    scope.mentions.extend(item for item in ast.walk(annotation) if isinstance(item, ast.Attribute))
+
+
+def _bind(scope: NameUses, name: str) -> None:
+    scope.bound.add(name)
+    scope.stores.append(name)
+
+
+_TELLING: Final = frozenset((ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign,
+                             ast.ExceptHandler, ast.MatchAs, ast.MatchStar, ast.MatchMapping, ast.Global,
+                             ast.Nonlocal))  # fmt: skip
 
 
 def definitions_of(name: str, scope: NameUses) -> list[NameUses]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span, diagnose
 from nki_lab.source.module import PARSER_FAILURES, Cell, ModuleSource, parsed, tree_of
@@ -26,7 +27,12 @@ def recovered_module(text: str, file: str, *, shared: bool = True) -> ModuleSour
     faults = sorted(
         (unparsable(item, file, lines) for item in found.failures), key=lambda item: (item.line, item.column)
     )
-    return ModuleSource(text, file, found.tree, tuple(faults), found.unread)
+    # What follows an open text is read as code for the sake of the other checks, and may be the text.
+    last = next((place for place, item in enumerate(faults) if _OPEN_TEXT in item.message), len(faults))
+    return ModuleSource(text, file, found.tree, tuple(faults[: last + 1]), found.unread)
+
+
+_OPEN_TEXT: Final = "unterminated triple-quoted"
 
 
 def parsed_as_typed(text: str, file: str, before: ModuleSource | None = None) -> ModuleSource:

@@ -99,6 +99,6 @@ FAULTS: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
     "mixed-integers": _instead("tensor_tensor", _one_integer_type),
     "partial-sums": _instead("nc_matmul", _masks_in_the_views_shape),
     "moved-integers": _rounded_moves,
-    "last-partition": _unchecked("_partition_problems"),
+    "last-partition": _unchecked("partition_problems"),
     "packed-numbers": _unchecked("_packed_numbers"),
 }

@@ -58,6 +58,6 @@ def test_a_fault_in_an_instruction_is_found_and_made_small(
 
 
 def test_an_instruction_that_accepts_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nki_lab.kernel_runtime.issue.legality._partition_problems", lambda *_: ())
+    monkeypatch.setattr("nki_lab.kernel_runtime.issue.legality.partition_problems", lambda *_: ())
     problems = {run.attempt(Seeded(seed), "memset").problem for seed in range(300)}
     assert any("beyond 128 partitions: accepted" in problem for problem in problems)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from nki_lab.kernel_runtime.beta1.allocators import names as compiler_names
+from nki_lab.kernel_runtime.beta1.instructions import misfits
 from nki_lab.kernel_runtime.beta1.launch import Beta1Builder, grid_sizes
 from nki_lab.kernel_runtime.beta1.names import constant_names, instruction_names, missing, names
 
@@ -23,6 +24,7 @@ __all__ = [
     "constant_names",
     "grid_sizes",
     "instruction_names",
+    "misfits",
     "missing",
     "names",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,32 +144,17 @@ def _bind(
     instruction: Instruction, spelling: Beta1, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Values, Values]:
     """Return the call's values by name, and those of the generic keywords."""
-    name = instruction.name
-
-    def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
-        return diagnose(
-            code, f"{name}{message}", operand=operand, limit=f"{name}{_signature(instruction, spelling)}", help=remedy
-        )
-
-    if len(args) > len(spelling.positional):
-        message = f" takes {len(spelling.positional)} positional arguments, got {len(args)}"
-        raise error_of(found("NKI002", message, remedy="pass the others by keyword"))
+    for found in misfits(instruction, len(args), kwargs, spelling):
+        if found.outcome == "fault":
+            raise error_of(found)
+        current().note(found, current().site())
     values = dict(zip(spelling.positional, args, strict=False))
     generic: Values = dict.fromkeys(_GENERIC)
     for key, value in kwargs.items():
-        if key in values:
-            raise error_of(found("NKI002", f" got argument {key} twice", key))
         if key in spelling.positional or key in spelling.keywords or key in instruction.operands:
             values[key] = value
         if key in generic and key not in spelling.positional:
             generic[key] = value
-        elif key not in values:
-            current().note(found("NKI604", f": argument {key} is ignored", key, "drop it"), current().site())
-    for key in spelling.positional:
-        operand = instruction.operands.get(key)
-        if key not in values and (operand is None or operand.default is REQUIRED):
-            doc = "" if operand is None else f"{key}: {operand.doc}"
-            raise error_of(found("NKI003", f": argument {key} is missing", key, doc))
     for key in spelling.keywords:
         if key not in instruction.operands and key not in _GENERIC and values.get(key) not in (None, False):
             raise coded_error(
@@ -180,6 +165,38 @@ def _bind(
                 help=f"leave {key} out",
             )
     return values, generic
+
+
+def misfits(
+    instruction: Instruction, count: int, keywords: Iterable[str], spelling: Beta1 | None = None
+) -> Iterator[Diagnostic]:
+    """Diagnose the arguments of a call that do not fit: too many, given twice, unknown (ignored), missing.
+
+    `count` of them are positional.
+    """
+    spelling, name = spelling or _spelling(instruction), instruction.name
+    positional = spelling.positional
+
+    def found(code: str, message: str, operand: str = "", remedy: str = "") -> Diagnostic:
+        return diagnose(
+            code, f"{name}{message}", operand=operand, limit=f"{name}{_signature(instruction, spelling)}", help=remedy
+        )
+
+    if count > len(positional):
+        message = f" takes {len(positional)} positional arguments, got {count}"
+        yield found("NKI002", message, remedy="pass the others by keyword")
+    given = {*positional[:count]}
+    for key in keywords:
+        if key in given:
+            yield found("NKI002", f" got argument {key} twice", key)
+        given.add(key)
+        if key not in (*positional, *spelling.keywords, *_GENERIC) and key not in instruction.operands:
+            yield found("NKI604", f": argument {key} is ignored", key, "drop it")
+    for key in positional:
+        operand = instruction.operands.get(key)
+        if key not in given and (operand is None or operand.default is REQUIRED):
+            doc = "" if operand is None else f"{key}: {operand.doc}"
+            yield found("NKI003", f": argument {key} is missing", key, doc)
 
 
 def _prepare(instruction: Instruction, values: Values) -> list[str]:

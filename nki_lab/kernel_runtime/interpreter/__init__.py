@@ -4,6 +4,7 @@ It uses the tracer's tensors, functions and `Builder.issue`, so that its finding
 imports nothing of the user's. What it does not know is unknown, and silent; what it cannot finish, it says.
 """
 
+from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions
 from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
 from nki_lab.kernel_runtime.interpreter.intake import Signature, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
@@ -18,6 +19,8 @@ __all__ = [
     "NOTEBOOK",
     "REACHED",
     "UNKNOWN",
+    "VARIANTS",
+    "Assumptions",
     "Budget",
     "EnumMember",
     "Evaluation",

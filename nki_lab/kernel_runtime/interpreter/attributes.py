@@ -11,7 +11,7 @@ from nki_lab.diagnostic import error_of
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter import array_shapes
 from nki_lab.kernel_runtime.interpreter.builtins import methods
-from nki_lab.kernel_runtime.interpreter.calls import adapted, call_function
+from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted, call_function
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.namespaces import TENSOR_TYPE
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -20,6 +20,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     BoundMethod,
     EnumMember,
     Instance,
+    Names,
     Namespace,
     NativeMethod,
     Special,
@@ -74,6 +75,8 @@ def _special(value: Value, name: str) -> Value:
     """Return classes and their names for names between double underscores, and nothing else."""
     if name == "__class__" and isinstance(value, Instance | EnumMember):
         return value.cls
+    if name == "__setattr__" and value is object:
+        return _SET_FIELD
     if name not in ("__name__", "__qualname__"):
         return UNKNOWN
     if isinstance(value, UserClass | Function):
@@ -81,6 +84,15 @@ def _special(value: Value, name: str) -> Value:
     return value.__name__ if any(value is kind for kind in _NAMED) else UNKNOWN
 
 
+def _set_field(site: CallSite, args: list[Value], kwargs: Names) -> Value:
+    """Carry out `object.__setattr__(instance, name, item)`, as the methods of frozen dataclasses do."""
+    if len(args) == 3 and not kwargs and isinstance(args[0], Instance) and type(args[1]) is str:
+        args[0].fields[args[1]] = args[2]
+        return None
+    return site.interpreter.doubt([*args, *kwargs.values()])
+
+
+_SET_FIELD: Final = Special("object.__setattr__", _set_field)
 _NAMED: Final = (int, float, bool, str, list, tuple, dict, set)
 
 
@@ -99,9 +111,8 @@ def _of_namespace(frame: Frame, node: ast.AST, value: Namespace, name: str) -> V
     inner = frame.interpreter.imports.module(f"{value.name}.{name}")
     if value.real is not None and name not in _names_of(value.real):
         return frame.fault(AttributeError(f"module {value.name!r} has no attribute {name!r}"), node)
-    if inner is not UNKNOWN or not value.closed:
-        return inner
-    return frame.fault(error_of(frame.interpreter.imports.missing(value, name)), node)
+    missing = frame.interpreter.imports.missing(value, name) if inner is UNKNOWN else None
+    return inner if missing is None else frame.fault(error_of(missing), node)
 
 
 @cache

@@ -15,6 +15,7 @@ from nki_lab.isa.dtype import DType
 from nki_lab.isa.spec import Instruction
 from nki_lab.kernel_runtime.collectives.core_sync import synchronize_cores
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
+from nki_lab.kernel_runtime.interpreter.assumptions import Assumptions, assumed_arguments
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
@@ -69,7 +70,7 @@ class Evaluation:
     whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
     were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
     `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
-    place; those among the `unknown` could not be evaluated, or not every time.
+    place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time.
     """
 
     program: Program
@@ -83,6 +84,7 @@ class Evaluation:
     modules: tuple[ModuleSource, ...] = ()
     origins: Mapping[tuple[str, int], Span] = field(default_factory=dict)
     operations: frozenset[tuple[str, int, int]] = frozenset()
+    evaluated: frozenset[tuple[str, int, int]] = frozenset()
     unknown: frozenset[tuple[str, int, int]] = frozenset()
     reads: Reads = field(default_factory=dict)
 
@@ -138,11 +140,13 @@ def evaluate(
     budget: Budget | None = None,
     dialect: str = "current",
     library: ModuleFinder | None = None,
+    assumptions: Assumptions | None = None,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
-    those are unknown. Does not raise for anything the module contains.
+    those are unknown. With `assumptions`, they take the place of `arguments`. Does not raise for anything the module
+    contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -154,11 +158,14 @@ def evaluate(
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
+            interpreter.choose = (
+                None if assumptions is None else assumptions.choose
+            )  # the module itself assumes nothing
             function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 with recording(builder):
-                    _run_kernel(interpreter, builder, function, arguments)
+                    _run_kernel(interpreter, builder, function, arguments, assumptions)
                 _join(interpreter, program, function)
                 _obey(interpreter, program, function, arguments)
             else:
@@ -181,6 +188,7 @@ def evaluate(
         modules=tuple(scope.source for scope in interpreter.modules.scopes.values() if scope is not interpreter.main),
         origins=interpreter.origins,
         operations=frozenset(interpreter.operations | interpreter.missed),
+        evaluated=frozenset(interpreter.operations),
         unknown=frozenset(interpreter.missed),
         reads=interpreter.modules.reads,
     )
@@ -232,21 +240,37 @@ def _not_a_function(interpreter: Interpreter, name: str) -> None:
     interpreter.record(item, node, interpreter.base)
 
 
-def _run_kernel(interpreter: Interpreter, builder: MeteredBuilder, function: Function, arguments: Signature) -> None:
+def _run_kernel(
+    interpreter: Interpreter,
+    builder: MeteredBuilder,
+    function: Function,
+    arguments: Signature,
+    assumptions: Assumptions | None,
+) -> None:
     grid = arguments.grid
     shared = math.prod(grid) > 1
     builder.pinned = builder.site_of(Site("", 0, 0, 0, 0, ""))  # inputs are made by the caller
     intake = Intake(interpreter, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)
     try:
-        args = [intake.adopt(value) for value in arguments.args]
-        kwargs = {name: intake.adopt(value) for name, value in arguments.kwargs.items()}
-        names = bind(function, args, kwargs)
+        if assumptions is None:
+            args = [intake.adopt(value) for value in arguments.args]
+            kwargs = {name: intake.adopt(value) for name, value in arguments.kwargs.items()}
+            names = bind(function, args, kwargs)
+            names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
+        else:
+            interpreter.meter.restart()
+            frame = Frame(interpreter, function.closure, None, {}, function.closure.module)
+            names = assumed_arguments(frame, function, builder, assumptions, kernel=function.entry)
+    except (NkiError, OverBudget) as end:
+        if assumptions is None:
+            raise
+        interpreter.record(budget_reached(f"{function.name} has no arguments here: {end}"), function.node, frame)
+        return
     except TypeError as error:
         code = "NKI003" if "missing" in str(error) else "NKI002"
         item = diagnose(code, str(error), help="call the kernel with the arguments that it declares")
         interpreter.record(item, None, interpreter.base)
         return
-    names = {name: intake.take(name, value) for name, value in _in_order(function, names).items()}
     try:
         for number in range(min(PROGRAMS, max(1, math.prod(grid)))):
             if grid and isinstance(builder, _Starting):

@@ -38,7 +38,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
 )
 from nki_lab.kernel_runtime.ir import Iteration, Site
 from nki_lab.kernel_runtime.issue.builder import Builder
-from nki_lab.kernel_runtime.issue.source_location import placed
+from nki_lab.kernel_runtime.issue.source_location import placed, span_at
 from nki_lab.kernel_runtime.tensor import Buffer, DynamicSlice, NkiTensor
 from nki_lab.kernel_runtime.tensor.buffer import InvalidBuffer
 from nki_lab.source.module import ModuleSource
@@ -157,7 +157,8 @@ class Interpreter:
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
-    `run` runs the statements of a module.
+    `run` runs the statements of a module. `choose` decides tests, given their values or None; without it, what depends
+    on an unknown one is skipped.
     """
 
     def __init__(
@@ -187,6 +188,7 @@ class Interpreter:
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
         self.called: set[str] = set()
+        self.choose: Callable[[ast.expr, bool | None], bool] | None = None
         self.guards = 0
         self.depth = 0
         self.call_stack: list[tuple[ast.AST, Frame]] = []
@@ -216,6 +218,10 @@ class Interpreter:
         if self.on_launch is not None:
             self.on_launch(kernel, args, kwargs, node, frame)
         return UNKNOWN
+
+    def decided(self, answer: Value, test: ast.expr) -> Value:
+        """Return the way that a test goes, as `choose` decides it where there is one."""
+        return answer if self.choose is None else self.choose(test, None if answer is UNKNOWN else answer)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
@@ -275,7 +281,23 @@ class Interpreter:
         key = (item.code, item.span or item.message)
         if key not in self._reported:
             self._reported.add(key)
-            self.findings.append(item)
+            later = self._later_iteration() if frame.function is not None else []
+            self.findings.append(replace(item, related=(*item.related, *later)) if later else item)
+
+    def _later_iteration(self) -> list[Related]:
+        """Name the iteration of Python's loops that is evaluated, where it is not the first one of all of them."""
+        row, found, is_later = -1 if self.builder is None else self.builder.pinned_iteration, [], False
+        span: Span | None = None
+        while row >= 0 and self.builder is not None:
+            program = self.builder.program
+            item = program.iterations[row]
+            is_later |= any(
+                other.parent == item.parent and other.site == item.site for other in program.iterations[:row]
+            )
+            span = span or span_at(program, item.site)
+            found.append(f"{item.variable} = {item.value}")
+            row = item.parent
+        return [Related(f"in the iteration {', '.join(reversed(found))}", span)] if is_later else []
 
     def origin(self) -> Span | None:
         """Return the call in the evaluated module itself that led to the current one."""

@@ -67,6 +67,10 @@ class Meter:
         if self.steps >= self.look_at:
             self.look()
 
+    def restart(self) -> None:
+        """Count from zero."""
+        self.steps, self.look_at = 0, min(_LOOK, self.budget.steps)
+
     def look(self) -> None:
         """Compare steps and time with the budget."""
         if self.steps >= self.budget.steps:

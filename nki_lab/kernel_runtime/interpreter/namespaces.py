@@ -26,6 +26,7 @@ from nki_lab.kernel_runtime.language import namespaces
 from nki_lab.kernel_runtime.tensor import NkiTensor
 
 BETA1: Final = "neuronxcc.nki"
+_UNKNOWN_NAME: Final = "NKI006"  # of a module without names only the removed ones are known
 ENTRIES: Final = frozenset({"jit", "baremetal", "benchmark", "profile", "trace", "simulate", "simulate_kernel"})
 _BETA1_FRONT_END: Final = "nki_lab.kernel_runtime.beta1"
 
@@ -69,11 +70,13 @@ class Imports:
             self._made[name] = self._make(name)
         return self._made[name]
 
-    def missing(self, module: Namespace, name: str) -> Diagnostic:
-        """Return the finding for a name that a closed module does not have."""
+    def missing(self, module: Namespace, name: str) -> Diagnostic | None:
+        """Return the finding for a name that a closed module does not have; None where it may exist all the same."""
+        if not module.closed or name.startswith("_"):
+            return None
         dialect = beta1_dialect() if module.name.startswith(f"{BETA1}.") else nki_api_names
         found: Diagnostic = (dialect or nki_api_names).missing(module.name, name, module.names)
-        return found
+        return found if module.names or found.code != _UNKNOWN_NAME else None
 
     def _make(self, name: str) -> Value:
         if name in _OPEN:
@@ -140,4 +143,11 @@ _CLOSED: Final[dict[str, Callable[[], Names]]] = {
     "nki.isa": namespaces.instruction_names,
 }
 """Modules that have no other names."""
+MODULES: Final = (
+    *_OPEN,
+    *_CLOSED,
+    "nki.isa.constants",
+    *(f"{BETA1}.{name}" for name in ("language", "isa", "isa.constants", "compiler")),
+)
+"""The modules of NKI, and of packages beside it, that have a namespace here."""
 _CONSTANTS: Final[dict[str, Names]] = {"typing": {"TYPE_CHECKING": False}, "collections": {"OrderedDict": dict}}

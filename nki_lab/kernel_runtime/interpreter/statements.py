@@ -171,7 +171,7 @@ def _if(node: ast.If, scope: Scope) -> Statement:
     skip = compile_skip([*node.body, *node.orelse], scope)
 
     def run(frame: Frame) -> Signal:
-        answer = test(frame)
+        answer = frame.interpreter.decided(test(frame), node.test)
         if answer is UNKNOWN:
             return skip(frame, node.test, "the condition is not known here: neither branch is evaluated")
         return body(frame) if answer else orelse(frame)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cache
 from numbers import Number
@@ -21,11 +21,27 @@ from nki_lab.isa import enums
 from nki_lab.isa.activation import activation_of
 from nki_lab.isa.alu import alu_of
 from nki_lab.isa.arch import ENGINE_REACH, TARGETS, Arch, legal_starts
-from nki_lab.isa.dtype import DTYPES
-from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Register, Use, show_value
+from nki_lab.isa.dtype import DTYPES, DType
+from nki_lab.isa.spec import REQUIRED, Instruction, Operand, Predicate, Register, Use, show_value
 from nki_lab.kernel_runtime.issue import gathers
 from nki_lab.kernel_runtime.issue.gathers import Problem
-from nki_lab.kernel_runtime.tensor import NkiTensor, ViewType, VirtualRegister, view_type
+from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor, ViewType, VirtualRegister, view_type
+
+
+class _AnySize(int):
+    """A size that is not known: products with it are not known either."""
+
+    def __mul__(self, other: object) -> Any:
+        return self
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return "?"
+
+
+ANY_SIZE: Final = _AnySize(1)
+"""Stands for the sizes that are not known of the view of a partly known call."""
 
 
 def legalise(
@@ -47,17 +63,13 @@ def legalise(
         if value is REQUIRED:
             raise missing(instruction, name)
         if operand.is_tensor:
-            types[name], scalar = _tensor(instruction, operand, value)
+            types[name], scalar = tensor_or_number(instruction, operand, value)
             if operand.scalar or operand.optional:
                 attrs[name] = scalar
         else:
-            attrs[name] = _attribute(instruction, operand, value, notes)
+            attrs[name] = attribute(instruction, operand, value, notes)
     use = Use(instruction, arch, types, attrs, {})
-    for problem in _problems(use):
-        error = _refusal(use, problem)
-        if error.diagnostics[0].outcome == "fault":
-            raise error
-        notes += error.diagnostics
+    notes += noted(instruction, types, _problems(use))
     if instruction.warns is not None:
         notes += instruction.warns(use)
     return use, tuple(notes)
@@ -69,19 +81,18 @@ def _problems(use: Use) -> Iterator[Problem]:
     present = {name: view for name, view in use.types.items() if view is not None}
     for name, view in present.items():
         yield from _operand_problems(use, instruction.operands[name], view)
-    yield from _size_problems(use)
+    yield from size_problems(use)
     yield from _engine_problems(use)
     if instruction.limits:
-        yield from _broken_limits(use)
-    for predicate in instruction.predicates:
-        message = predicate.test(use)
-        if message is not None:
-            yield Problem(predicate.code, message, predicate.operand, predicate.text, predicate.help)
+        sizes = {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
+        yield from limit_problems(instruction, dict(use.dims) | sizes, use.arch)
+    found = (predicate_problem(item, use) for item in instruction.predicates)
+    yield from (problem for problem in found if problem is not None)
     if instruction.precision(use) == "float32":
         yield from _packed_numbers(present)
     for name, view in present.items():
         if view.on_chip:
-            yield from _partition_problems(name, view, use.arch)
+            yield from partition_problems(name, view, use.arch)
         if view.on_chip and use.engine != "dma":
             yield from _access_problems(use, instruction.operands[name], view)
     yield from gathers.problems(use)
@@ -107,15 +118,28 @@ def fixed_names(instruction: Instruction) -> tuple[str, ...]:
     return _groups(instruction)[1]
 
 
-def _refusal(use: Use, problem: Problem) -> NkiError:
-    view = use.types.get(problem.operand)
+def noted(
+    instruction: Instruction, types: Mapping[str, ViewType | None], problems: Iterable[Problem]
+) -> list[Diagnostic]:
+    """Return the findings that do not stop a call; raises the error of the first one that does."""
+    notes: list[Diagnostic] = []
+    for problem in problems:
+        error = _refusal(instruction, types, problem)
+        if error.diagnostics[0].outcome == "fault":
+            raise error
+        notes += error.diagnostics
+    return notes
+
+
+def _refusal(instruction: Instruction, types: Mapping[str, ViewType | None], problem: Problem) -> NkiError:
+    view = types.get(problem.operand)
     note = f"{problem.operand}: {describe(view)}" if view is not None else ""
     needs, limit = _NEEDS.search(problem.message), problem.limit
     if needs is not None:
         limit = f"{limit}; targets: {', '.join(targets_from(int(needs[1])))}"
     return coded_error(
         problem.code,
-        f"{use.name}: {problem.message}",
+        f"{instruction.name}: {problem.message}",
         operand=problem.operand,
         note=note,
         limit=limit,
@@ -163,7 +187,8 @@ def missing(instruction: Instruction, name: str) -> NkiError:
     )
 
 
-def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[ViewType | None, object]:
+def tensor_or_number(instruction: Instruction, operand: Operand, value: object) -> tuple[ViewType | None, object]:
+    """Return the type of the view that is the value of an operand, or the number or None in its place."""
     if value.__class__ is NkiTensor or isinstance(value, NkiTensor):
         return view_type(value), None
     if value is None and (operand.optional or operand.default is None):
@@ -172,7 +197,7 @@ def _tensor(instruction: Instruction, operand: Operand, value: object) -> tuple[
         return None, value.item() if isinstance(value, np.generic) else value
     wanted = "a tensor or a number" if operand.scalar else "a tensor"
     kind = type(value).__name__
-    found = _NO_TENSORS.get(kind, f"{value!r} ({kind})")
+    found = _NO_TENSORS.get(kind, f"{show_value(value)} ({kind})")
     if kind == "NkiInstruction":
         hint = "nisa functions write to dst and return no tensor: pass the tensor that was its dst"
     elif kind in ("ndarray", "Tensor", "Array"):
@@ -213,7 +238,8 @@ def _bad_attribute(instruction: Instruction, operand: Operand, value: object, wa
     return _must_be("NKI012", instruction, operand, show_value(value), wanted)
 
 
-def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
+def attribute(instruction: Instruction, operand: Operand, value: Any, notes: list[Diagnostic]) -> Any:
+    """Return the value of an attribute in the form in which it is kept; findings that do not stop it go to `notes`."""
     kind = operand.kind
     if kind == "enum":
         return _enum(instruction, operand, value, notes)
@@ -225,7 +251,7 @@ def _attribute(instruction: Instruction, operand: Operand, value: Any, notes: li
         return _pattern(instruction, operand, value)
     if kind == "integers":
         try:
-            return tuple(index(item) for item in value)
+            return tuple(index(item) for item in (value if isinstance(value, tuple | list) else (value,)))
         except TypeError:
             raise _bad_attribute(instruction, operand, value, "a list of integers") from None
     if kind in _KINDS:
@@ -343,25 +369,8 @@ def _dtypes_of(operand: Operand, arch: Arch) -> str:
 
 def _operand_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Problem]:
     name, arch = operand.name, use.arch
-    memory = "hbm" if not view.on_chip else view.space.value
-    if memory not in operand.spaces:
-        names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
-        allowed = " or ".join(names[space] for space in operand.spaces)
-        yield Problem(
-            "NKI201",
-            f"{name} is in {names[memory]}, it must be in {allowed}",
-            name,
-            f"{name} in {allowed}",
-            _space_help(memory, operand),
-        )
-    if operand.dtypes and view.dtype not in operand.dtypes:
-        yield Problem(
-            "NKI202",
-            f"{name} is {view.dtype.name}",
-            name,
-            f"{name} is one of {', '.join(dtype.name for dtype in operand.dtypes)}",
-            "cast it with nisa.tensor_copy into a tile of that dtype",
-        )
+    yield from memory_problems(operand, view.space)
+    yield from dtype_problems(operand, view.dtype)
     if view.dtype.since > arch.generation:
         have = next((target for target, known in TARGETS.items() if known.generation >= view.dtype.since), "")
         yield Problem(
@@ -398,7 +407,34 @@ def _operand_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Pr
         )
 
 
-def _partition_problems(name: str, view: ViewType, arch: Arch) -> Iterator[Problem]:
+def memory_problems(operand: Operand, space: MemoryRegion) -> Iterator[Problem]:
+    """Check that an operand is in a memory that the instruction accesses."""
+    memory = "hbm" if space.endswith("hbm") else space.value
+    if memory not in operand.spaces:
+        names = {"sbuf": "SBUF", "psum": "PSUM", "hbm": "HBM"}
+        allowed = " or ".join(names[space] for space in operand.spaces)
+        yield Problem(
+            "NKI201",
+            f"{operand.name} is in {names[memory]}, it must be in {allowed}",
+            operand.name,
+            f"{operand.name} in {allowed}",
+            _space_help(memory, operand),
+        )
+
+
+def dtype_problems(operand: Operand, dtype: DType) -> Iterator[Problem]:
+    """Check that an operand has a dtype that the instruction takes."""
+    if operand.dtypes and dtype not in operand.dtypes:
+        yield Problem(
+            "NKI202",
+            f"{operand.name} is {dtype.name}",
+            operand.name,
+            f"{operand.name} is one of {', '.join(item.name for item in operand.dtypes)}",
+            "cast it with nisa.tensor_copy into a tile of that dtype",
+        )
+
+
+def partition_problems(name: str, view: ViewType, arch: Arch) -> Iterator[Problem]:
     """Check that an operand ends at the last partition; limits of the instruction itself come first, in their terms."""
     first, end = view.start_partition, view.start_partition + view.partitions
     if end > arch.pmax:
@@ -475,8 +511,8 @@ def _access_problems(use: Use, operand: Operand, view: ViewType) -> Iterator[Pro
         )
 
 
-def _size_problems(use: Use) -> Iterator[Problem]:
-    """Enter the sizes of the dimension letters; find operands that disagree about one."""
+def size_problems(use: Use) -> Iterator[Problem]:
+    """Enter the known sizes of the dimension letters; find operands that disagree about one."""
     dims: dict[str, int] = {}
     origin: dict[str, str] = {}
     for name, view in use.types.items():
@@ -488,6 +524,8 @@ def _size_problems(use: Use) -> Iterator[Problem]:
             yield _misshapen(operand, f"{name} has shape {tuple(view.shape)}")
             return
         for letter, size in zip(operand.dims, sizes, strict=True):
+            if size is ANY_SIZE:
+                continue
             want = int(letter) if letter.isdigit() else dims.setdefault(letter, size)
             if want == size:
                 origin.setdefault(letter, name)
@@ -565,12 +603,23 @@ def _engine_problems(use: Use) -> Iterator[Problem]:
             )
 
 
-def _broken_limits(use: Use) -> Iterator[Problem]:
-    names: dict[str, Any] = {name: fact.value for name, fact in use.arch.facts.items()} | dict(use.dims)
-    names |= {f"{name}_bytes": 0 if dtype is None else dtype.nbytes for name, dtype in use.dtypes.items()}
-    for limit in use.instruction.limits:
-        left, right = limit.sides(names)
+def limit_problems(instruction: Instruction, known: Mapping[str, int], arch: Arch) -> Iterator[Problem]:
+    """Find sizes beyond a limit; limits that name something that is not among `known` are left out."""
+    facts = arch.facts
+    for limit in instruction.limits:
+        used = (*limit.left.co_names, *limit.right.co_names)
+        if not all(name in known or name in facts for name in used):
+            continue
+        left, right = limit.sides({name: known[name] if name in known else facts[name].value for name in used})
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
             text = f"{limit.text} ({limit.right_text} = {right})"
             yield Problem(limit.code, message, limit.operand, text, limit.help)
+
+
+def predicate_problem(predicate: Predicate, use: Use) -> Problem | None:
+    """Return what a predicate says against a use; None where it holds."""
+    message = predicate.test(use)
+    if message is None:
+        return None
+    return Problem(predicate.code, message, predicate.operand, predicate.text, predicate.help)

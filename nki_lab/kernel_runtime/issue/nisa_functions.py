@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import nki_lab.isa.ops  # noqa: F401 - fills the table
-from nki_lab.diagnostic import NkiError, coded_error
+from nki_lab.diagnostic import Diagnostic, coded_error, diagnose, error_of
 from nki_lab.isa.spec import REQUIRED, TABLE, Instruction
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue.context import current as current_builder
@@ -118,42 +118,31 @@ def members(instruction: Instruction, group: str, value: object) -> tuple[object
 
 def refuse_surplus(instruction: Instruction, more: tuple[object, ...], extra: dict[str, object]) -> None:
     """Refuse arguments that the instruction does not have, or note those that are known to be harmless."""
+    for found in surplus(instruction, len(more), extra):
+        if found.outcome == "fault":
+            raise error_of(found)
+        if local.builder is not None:
+            local.builder.note(found, local.builder.site())
+
+
+def surplus(instruction: Instruction, more: int, extra: Iterable[str]) -> Iterator[Diagnostic]:
+    """Diagnose `more` positional arguments than the instruction has, and the keywords that it does not have."""
+
+    def found(code: str, message: str, operand: str, remedy: str) -> Diagnostic:
+        text = f"{instruction.name}: {message}"
+        return diagnose(code, text, operand=operand, limit=instruction.signature(), help=remedy)
+
     if more:
-        raise _unknown(
-            instruction, f"takes {len(instruction.arguments) + 1} arguments, {len(more)} more were given", "", ""
-        )
+        yield found("NKI002", f"takes {len(instruction.arguments) + 1} arguments, {more} more were given", "", "")
     for keyword in extra:
-        builder = local.builder
-        tolerated = instruction.tolerated.get(keyword)
-        if tolerated is not None and builder is not None:
-            builder.advise(
-                "NKI604",
-                f"{instruction.name}: argument {keyword} is not part of the current signature",
-                operand=keyword,
-                limit=instruction.signature(),
-                remedy=f"drop it: {tolerated}",
-            )
-            continue
-        if keyword in _REMOVED:
-            raise coded_error(
-                "NKI602",
-                f"{instruction.name}: argument {keyword} was removed",
-                operand=keyword,
-                limit=instruction.signature(),
-                help=_REMOVED[keyword],
-            )
-        raise _unknown(
-            instruction,
-            f"got an unexpected keyword argument {keyword!r}",
-            keyword,
-            did_you_mean(keyword, [*instruction.arguments, "name"]),
-        )
-
-
-def _unknown(instruction: Instruction, message: str, operand: str, near: str) -> NkiError:
-    return coded_error(
-        "NKI002", f"{instruction.name}: {message}", operand=operand, limit=instruction.signature(), help=near
-    )
+        if keyword in instruction.tolerated:
+            message = f"argument {keyword} is not part of the current signature"
+            yield found("NKI604", message, keyword, f"drop it: {instruction.tolerated[keyword]}")
+        elif keyword in _REMOVED:
+            yield found("NKI602", f"argument {keyword} was removed", keyword, _REMOVED[keyword])
+        else:
+            near = did_you_mean(keyword, [*instruction.arguments, "name"])
+            yield found("NKI002", f"got an unexpected keyword argument {keyword!r}", keyword, near)
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

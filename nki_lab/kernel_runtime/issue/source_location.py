@@ -139,14 +139,18 @@ def placed(diagnostic: Diagnostic, site: Site) -> Diagnostic:
             diagnostic, span=_span(site, None if module is None else module.calls.headers.get(_extent(site)))
         )
     call = _call_at(site)
-    found = None if call is None else argument_of(call, diagnostic.operand, _parameters(call, diagnostic))
-    span = _span(site, found)
-    if found is None:
-        return replace(diagnostic, span=span)
+    if call is None:
+        return replace(diagnostic, span=_span(site, None))
+    return placed_in(diagnostic, call, lambda found: _span(site, found))
+
+
+def placed_in(diagnostic: Diagnostic, call: ast.Call, span: Callable[[ast.expr | None], Span]) -> Diagnostic:
+    """Return the diagnostic with the span of its operand's expression in `call`; `span(None)` is that of the call."""
+    found = argument_of(call, diagnostic.operand, _parameters(call, diagnostic)) if diagnostic.operand else None
     note = diagnostic.note
     if isinstance(found, (ast.Name, ast.Attribute)) and note.startswith(f"{diagnostic.operand}: "):
         note = f"{ast.unparse(found)}: {note.removeprefix(f'{diagnostic.operand}: ')}"
-    return replace(diagnostic, span=span, note=note)
+    return replace(diagnostic, span=span(found), note=note)
 
 
 def _span(site: Site, found: ast.expr | None) -> Span:

@@ -164,9 +164,10 @@ def check_allocation(
         need = math.prod(sizes[1:]) * dtype.nbytes
         limit = arch.sbuf_partition_bytes if region is sbuf else arch.psum_partition_bytes
         if need > limit:
+            shown = tuple(cast("Sequence[int]", shape))
             raise coded_error(
                 "NKI313",
-                f"{sizes} {dtype.name} needs {need} bytes in each partition, {region.value} has {limit}",
+                f"{shown} {dtype.name} needs {need} bytes in each partition, {region.value} has {limit}",
                 operand="shape",
                 limit=f"bytes per partition <= {limit} ({region.value} of {arch.name})",
                 help="tile the free dimensions; dimension 0 is the partition dimension",

@@ -83,7 +83,7 @@ def test_a_fault_s_children_are_silent() -> None:
         if part.shape[0] > 3:
             return part
         return tile + other * part.missing(3)[7]
-        """) == [("NKI006", "nl.flaot32")]
+        """) == [("NKI006", "nl.flaot32"), ("NKI006", "part.missing")]
 
 
 def test_a_refused_instruction_counts_as_having_written() -> None:

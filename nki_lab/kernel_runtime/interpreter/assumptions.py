@@ -1,0 +1,303 @@
+"""Values for arguments that nobody gave, so that a function can be evaluated without a call of it.
+
+A run of a function assumes sizes, numbers, dtypes and memories. One run shows nothing but what holds for its own
+values; what several runs with different values find in the same words does not depend on them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from nki_lab.isa.dtype import DTYPES, DType
+from nki_lab.isa.spec import TABLE
+from nki_lab.kernel_runtime.interpreter.calls import call
+from nki_lab.kernel_runtime.interpreter.classes import ENUMS, fields_of
+from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
+from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Field, Instance, Names, UserClass, Value
+from nki_lab.kernel_runtime.issue.builder import Builder
+from nki_lab.kernel_runtime.tensor import MemoryRegion
+from nki_lab.source.trees import FunctionNode, last_name
+
+VARIANTS: Final = 6
+"""Sets of values. Even and odd ones share no value, so that what both find depends on none of these."""
+
+_LAST: Final = (128, 256, 64, 512, 384, 32)
+_LEADING: Final = (2, 3, 1, 4, 6, 5)
+_NUMBERS: Final = (2, 3, 1, 4, 8, 5)
+_DTYPES: Final = ("bfloat16", "float32", "float16", "int32", "uint8", "uint32")
+_SPACES: Final = ("sbuf", "psum", "hbm")
+_REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
+_DEPTH: Final = 4
+"""Objects inside of objects that are made."""
+
+
+@dataclass(slots=True)
+class Assumptions:
+    """The values of one run.
+
+    `values` are sizes and numbers by symbol: `x.0` is the first dimension of the argument x, `n` a number, `config.n`
+    a field. Others are made by `variant`, and entered into `used`. `taken` has, by test, the ways that
+    all runs went, those of even and of odd variants apart: a test of local values goes the way that none of these
+    went, whatever its value is, so that both see every branch. Equal tests of unknown values go one way in a run.
+    `ways` are those of the tests that may depend on what is assumed, by text. In a `settled` run no test is turned.
+    """
+
+    variant: int = 0
+    values: Mapping[str, int] = field(default_factory=dict)
+    used: dict[str, int] = field(default_factory=dict)
+    taken: dict[ast.expr, set[tuple[bool, bool]]] = field(default_factory=dict)
+    settled: bool = False
+    ways: dict[str, bool] = field(default_factory=dict)
+    _answers: dict[str, bool] = field(default_factory=dict)
+
+    def but(self, test: str) -> Assumptions:
+        """Return the assumptions of the same run in which one test goes the other way."""
+        answers = self._answers | {test: not self.ways[test]}
+        return Assumptions(variant=self.variant, values=self.values, settled=True, _answers=answers)
+
+    def number(self, symbol: str, defaults: tuple[int, ...] = _NUMBERS) -> int:
+        """Return the value of a symbol."""
+        return self.used.setdefault(symbol, self.values.get(symbol, defaults[self.variant % len(defaults)]))
+
+    def choose(self, test: ast.expr, answer: bool | None) -> bool:
+        """Return the way that a test goes; `answer` is its value, None where that is unknown."""
+        text = ast.unparse(test)
+        way = self._answers.get(text)
+        if way is None:
+            odd = self.variant % 2 == 1
+            way = not odd if answer is None else answer
+            taken = self.taken.setdefault(test, set())
+            if not self.settled and (way, odd) in taken and (not way, odd) not in taken:
+                way = way if answer is not None and not _is_local(test) else not way
+            if answer is None or way is not answer:
+                self._answers[text] = way
+            taken.add((way, odd))
+        if answer is None or _is_local(test):
+            self.ways.setdefault(text, way)
+        return way
+
+
+@cache
+def _is_local(test: ast.expr) -> bool:
+    """Return whether a test may depend on arguments: it names something in lower case that is not called."""
+    called = {id(item.func) for item in ast.walk(test) if isinstance(item, ast.Call)}
+    return any(
+        isinstance(item, ast.Name) and id(item) not in called and not item.id.isupper() for item in ast.walk(test)
+    )
+
+
+def assumed_arguments(
+    frame: Frame, function: Function, builder: Builder, assumptions: Assumptions, *, kernel: bool
+) -> Names:
+    """Return values for the parameters of a function by name, in the order of the parameters.
+
+    Parameters with defaults keep them in the first variant, and in the even ones where a number or a dtype is one. Even
+    variants assume the memories that the text speaks for, those of a function that may be launched (`kernel`) in HBM;
+    odd ones assume others.
+    """
+    return _Maker(frame, builder, assumptions, kernel).arguments(function)
+
+
+class _Maker:
+    """Makes the arguments of one run."""
+
+    def __init__(self, frame: Frame, builder: Builder, assumptions: Assumptions, kernel: bool) -> None:
+        self.frame = frame
+        self.builder = builder
+        self.assumptions = assumptions
+        self.kernel = kernel
+
+    def arguments(self, function: Function, prefix: str = "", depth: int = 0, *, skip: int = 0) -> Names:
+        arguments, node = function.node.args, function.node
+        uses = _uses(node) if not isinstance(node, ast.Lambda) else {}
+        made: Names = {}
+        for arg in [*arguments.posonlyargs, *arguments.args][skip:] + arguments.kwonlyargs:
+            default = function.defaults.get(arg.arg, MISSING)
+            first = self.assumptions.variant == 0 or depth > 0
+            if default is not MISSING and (first or (default is not None and type(default) is not bool)):
+                made[arg.arg] = self.varied(default, prefix + arg.arg)
+                continue
+            use = uses.get(arg.arg, _Use())
+            made[arg.arg] = self.value(arg.annotation, prefix + arg.arg, use, function.closure, depth)
+        if arguments.vararg is not None:
+            made[arguments.vararg.arg] = ()
+        if arguments.kwarg is not None:
+            made[arguments.kwarg.arg] = {}
+        return made
+
+    def value(self, annotation: ast.expr | None, name: str, use: _Use, frame: Frame, depth: int) -> Value:
+        """Return a value of the annotated type; without an annotation, of the type that its uses tell."""
+        if annotation is None:
+            return self.tensor(name, use) if use.is_tensor else self.number(name) if use.is_number else UNKNOWN
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            try:
+                annotation = ast.parse(annotation.value, mode="eval").body
+            except SyntaxError:
+                return UNKNOWN
+        match annotation:
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                none = isinstance(left, ast.Constant)
+                return self.value(right if none else left, name, use, frame, depth)
+            case ast.Subscript(value=base, slice=inner):
+                return self._generic(last_name(base), inner, name, use, frame, depth)
+        kind = last_name(annotation)
+        if kind in _TENSORS:
+            return self.tensor(name, use)
+        plain = {"int": self.number, "float": lambda _: 0.5 + self.assumptions.variant, "bool": self._truth}.get(kind)
+        if plain is not None:
+            return plain(name)
+        cls = compile_expression(annotation, frame.module.source.scope)(frame)
+        return self.instance(cls, name, depth) if isinstance(cls, UserClass) and depth < _DEPTH else UNKNOWN
+
+    def _generic(self, kind: str, inner: ast.expr, name: str, use: _Use, frame: Frame, depth: int) -> Value:
+        if kind == "Optional":
+            return self.value(inner, name, use, frame, depth)
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        if kind in ("tuple", "Tuple"):
+            if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...:
+                parts = [parts[0]] * 2
+            return tuple(self.value(part, f"{name}.{n}", _Use(), frame, depth) for n, part in enumerate(parts))
+        if kind in ("list", "List", "Sequence"):
+            return [self.value(parts[0], f"{name}.{n}", _Use(), frame, depth) for n in range(2)]
+        return self.tensor(name, use) if kind in _TENSORS else UNKNOWN
+
+    def varied(self, default: Value, name: str) -> Value:
+        """Return a default in even variants; in odd ones another number or dtype instead of one."""
+        variant = self.assumptions.variant
+        if variant % 2 == 0:
+            return default
+        if isinstance(default, np.dtype):
+            others = [known for known in (DTYPES[item].host for item in _DTYPES) if known != default]
+            return others[variant % len(others)]
+        if type(default) is int:
+            return self.assumptions.number(name, tuple(number + (number == default) for number in _NUMBERS))
+        return default + variant if type(default) is float else default
+
+    def _truth(self, name: str) -> bool:
+        return self.assumptions.variant % 2 == 0
+
+    def number(self, name: str) -> int:
+        return self.assumptions.number(name)
+
+    def tensor(self, name: str, use: _Use) -> Value:
+        """Return an input tensor."""
+        assumptions, rank = self.assumptions, use.rank
+        sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
+        shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
+        variant = assumptions.variant
+        told = use.space or _named_space(name) or ("hbm" if self.kernel else "")
+        usual = told or _SPACES[0]
+        others = [space for space in _SPACES if space != usual]
+        space = others[variant // 2 % len(others)] if variant % 2 else usual
+        dtype: DType = DTYPES[_DTYPES[variant % len(_DTYPES)]]
+        tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
+        self.builder.program.inputs.append(tensor._buffer)
+        return tensor
+
+    def instance(self, cls: UserClass, name: str, depth: int) -> Value:
+        """Return an object of a class of the user's: a member of an enumeration, or one with assumed fields."""
+        if cls.kind in ENUMS:
+            members = list(cls.members.values())
+            mine = members[self.assumptions.variant % 2 :: 2] or members
+            return mine[self.assumptions.variant // 2 % len(mine)] if mine else UNKNOWN
+        if cls.inherits("unknown"):
+            return UNKNOWN
+        node = self.frame.meter.node or ast.Constant(None, lineno=1, col_offset=0, end_lineno=1, end_col_offset=0)
+        make = cls.find("__init__")
+        if isinstance(make, Function):
+            given = self.arguments(make, f"{name}.", depth + 1, skip=1)
+            variadic = {arg.arg for arg in (make.node.args.vararg, make.node.args.kwarg) if arg is not None}
+            return call(self.frame, node, cls, [], {key: item for key, item in given.items() if key not in variadic})
+        fields = fields_of(cls) if cls.kind != "nki" else {key: cls.find(key) for key in cls.annotations}
+        made: Names = {}
+        for key, default in fields.items():
+            text = next((item.annotations[key] for item in cls.mro if key in item.annotations), "")
+            if default is not MISSING and default is not None and not isinstance(default, Field):
+                made[key] = self.varied(default, f"{name}.{key}")
+                continue
+            try:
+                annotation = ast.parse(text, mode="eval").body if text else None
+            except SyntaxError:
+                annotation = None
+            made[key] = self.value(annotation, f"{name}.{key}", _Use(), self.frame, depth + 1)
+        return Instance(cls, made)
+
+
+@dataclass(slots=True)
+class _Use:
+    """How a function uses a parameter, as far as its text tells."""
+
+    is_tensor: bool = False
+    is_number: bool = False
+    rank: int = 2
+    space: str = ""
+
+
+_TENSORS: Final = frozenset({"ndarray", "tensor", "Tensor", "NkiTensor", "hbm_tensor"})
+_TENSOR_ATTRIBUTES: Final = frozenset(
+    {"shape", "dtype", "ndim", "ap", "reshape", "buffer", "broadcast_to", "expand_dim"}
+)
+
+
+def _named_space(name: str) -> str:
+    """Return the memory that a name speaks of, as authors mark tensors by it."""
+    parts = name.lower().replace(".", "_").split("_")
+    names = {"sb": "sbuf", "sbuf": "sbuf", "psum": "psum", "hbm": "hbm", "dram": "hbm"}
+    return next((names[part] for part in reversed(parts) if part in names), "")
+
+
+@cache
+def _uses(node: FunctionNode) -> dict[str, _Use]:
+    """Return the uses of a function's parameters by name."""
+    names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+    uses = {name: _Use() for name in names}
+    for item in (inner for statement in node.body for inner in ast.walk(statement)):
+        match item:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Attribute(ast.Name(name), "shape")) if (
+                name in uses and not any(isinstance(target, ast.Starred) for target in targets)
+            ):
+                uses[name].rank = len(targets)
+            case ast.Subscript(value=ast.Attribute(ast.Name(name), "shape"), slice=ast.Constant(int(number))) if (
+                name in uses and type(number) is int
+            ):
+                uses[name].rank = max(uses[name].rank, number + 1 if number >= 0 else -number)
+            case ast.Attribute(value=ast.Name(name), attr=attribute) if name in uses:
+                uses[name].is_tensor |= attribute in _TENSOR_ATTRIBUTES
+            case ast.Subscript(value=ast.Name(name), slice=key) if name in uses:
+                uses[name].is_tensor |= isinstance(key, ast.Tuple | ast.Slice)
+                if isinstance(key, ast.Tuple) and not any(_is_ellipsis(part) for part in key.elts):
+                    uses[name].rank = max(uses[name].rank, len(key.elts))
+            case ast.BinOp(left=left, right=right):
+                for side in (left, right):
+                    if isinstance(side, ast.Name) and side.id in uses:
+                        uses[side.id].is_number = True
+            case ast.Call():
+                for name, space in _operands(item):
+                    if name in uses:
+                        uses[name].is_tensor, uses[name].space = True, uses[name].space or space
+    return uses
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
+    """Yield the names that a call passes as tensors to an instruction, with the memory of the operand."""
+    instruction = TABLE.get(last_name(node.func))
+    if instruction is None:
+        return
+    positional = dict(zip(instruction.operands, node.args, strict=False))
+    for key, value in (positional | {item.arg: item.value for item in node.keywords if item.arg}).items():
+        operand = instruction.operands.get(key)
+        while isinstance(value, ast.Subscript):
+            value = value.value  # noqa: PLW2901
+        if operand is not None and operand.is_tensor and not operand.scalar and isinstance(value, ast.Name):
+            yield value.id, "" if "hbm" in operand.spaces else operand.spaces[0]

@@ -1,0 +1,326 @@
+"""Every use of NKI in a module, evaluated or not: names, imports, arguments of calls, attributes of tensors.
+
+The findings are those that an evaluation gives, with the same codes at the same places. Code that expects a name to be
+missing (`hasattr`, `try`, a test of a version, `pytest.raises`) or that sets it has none.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
+from nki_lab.isa.dtype import F32
+from nki_lab.isa.spec import Beta1, Instruction
+from nki_lab.isa.spelling import did_you_mean
+from nki_lab.kernel_runtime.interpreter.calls import bind_names
+from nki_lab.kernel_runtime.interpreter.namespaces import MODULES, beta1_dialect
+from nki_lab.kernel_runtime.interpreter.values import Namespace
+from nki_lab.kernel_runtime.issue import call_errors
+from nki_lab.kernel_runtime.issue.known_arguments import OPEN, KnownTensor, misuse
+from nki_lab.kernel_runtime.issue.legality import fixed_names
+from nki_lab.kernel_runtime.issue.nisa_functions import surplus
+from nki_lab.kernel_runtime.issue.source_location import placed_in
+from nki_lab.kernel_runtime.issue.target import tile_size
+from nki_lab.kernel_runtime.tensor import NkiTensor
+from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
+from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, signature_of
+from nki_lab.source import SyntaxFacts
+from nki_lab.source.names import NameUses
+from nki_lab.source.trees import last_name
+
+
+def check_uses(facts: SyntaxFacts) -> list[Diagnostic]:
+    """Return the findings about all uses of NKI in a module."""
+    paths = (path for scope in facts.module.subtree() for path in (*scope.imports.values(), *scope.stars))
+    if not any(path.partition(".")[0] in PACKAGES for path in paths):
+        return []
+    uses = _Uses(facts)
+    return [*uses.findings(), *uses.deprecations()]
+
+
+def bound_calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
+    """Yield the calls of NKI's functions, and of tensors' methods, whose arguments `check_uses` looks at."""
+    uses = _Uses(facts)
+    for scope in uses.values.scopes:
+        for call in scope.calls:
+            if uses.is_bound(uses.values.of(call.func, scope)):
+                yield call
+
+
+class _Uses:
+    def __init__(self, facts: SyntaxFacts) -> None:
+        self.facts = facts
+        self.values = KnownValues(facts.module, facts.parsed.unread)
+        self.replaced = frozenset(
+            node.attr
+            for scope in self.values.scopes
+            for node in scope.mentions
+            if type(node.ctx) is not ast.Load and self._is_module(node.value, scope)
+        )
+
+    def findings(self) -> Iterator[Diagnostic]:
+        for scope in self.values.scopes:
+            for imported in scope.import_nodes:
+                yield from self._import(imported)
+            for mention in scope.mentions:
+                if type(mention.ctx) is not ast.Load or self._is_open(mention, scope):
+                    continue
+                found = self._name(mention, scope)
+                if found is not None and not self._expected(mention, mention.attr):
+                    yield self._at(found, mention)
+            for call in scope.calls:
+                if not self._is_open(call.func, scope):
+                    yield from self._call(call, scope)
+
+    def deprecations(self) -> Iterator[Diagnostic]:
+        """Yield the findings about deprecated names outside of kernel code, which has rules for them."""
+        facts = self.facts
+        kernel_code = [range(item.node.lineno, (item.node.end_lineno or 0) + 1) for item in facts.functions]
+        for scope in self.values.scopes:
+            found = [item for node in scope.mentions if node.attr in SIZES for item in deprecated_size(facts, node)]
+            ranges = [node for node in scope.calls if last_name(node.func) in RANGES]
+            found += [item for node in ranges for item in deprecated_range(facts, node)]
+            yield from (item for item in found if not any(item.line in lines for lines in kernel_code))
+
+    def is_bound(self, called: Value) -> bool:
+        """Return whether the parameters of what is called are known."""
+        return isinstance(called, Method) or self.values.is_function(called)
+
+    def _is_open(self, node: ast.expr, scope: NameUses) -> bool:
+        """Return whether nothing is known of what an expression starts from."""
+        root = root_of(node)
+        return type(root) is not ast.Name or self.values.name(root.id, scope) is OPEN
+
+    def _is_module(self, node: ast.expr, scope: NameUses) -> bool:
+        return not self._is_open(node, scope) and isinstance(self.values.of(node, scope), Namespace)
+
+    def _at(self, found: Diagnostic, node: ast.AST) -> Diagnostic:
+        return replace(found, span=self.facts.place(node))
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> Iterator[Diagnostic]:
+        """Check the modules and names of an import statement."""
+        found: list[tuple[ast.AST, str, Diagnostic | None]]
+        if isinstance(node, ast.Import):
+            found = [(item, item.name, _no_module(item.name)) for item in node.names if not self._has(item.name)]
+        elif node.level or (node.module or "").partition(".")[0] not in PACKAGES:
+            return
+        else:
+            home = node.module or ""
+            module = self.values.module(home)
+            if isinstance(module, Namespace):
+                names = [item.name for item in node.names if item.name != "*"]
+                found = [(node, name, self.values.lacks(module, name)) for name in names]
+            else:
+                found = [(node, home, _no_module(home))]
+        for place, name, item in found:
+            if item is not None and not self._expected(node, name):
+                yield self._at(item, place)
+
+    def _has(self, path: str) -> bool:
+        return path.partition(".")[0] not in PACKAGES or self.values.module(path) is not OPEN
+
+    def _name(self, node: ast.Attribute, scope: NameUses) -> Diagnostic | None:
+        """Return the finding about an attribute that its module, enumeration or tensor does not have."""
+        value, name = self.values.of(node.value, scope), node.attr
+        if isinstance(value, Namespace):
+            return self.values.lacks(value, name)
+        if name.startswith("_"):
+            return None
+        if call_errors.is_enumeration(value):
+            return None if hasattr(value, name) else call_errors.no_member(value, name)
+        if value is tile_size:
+            return _refused(lambda: getattr(tile_size, name))
+        if isinstance(value, KnownTensor) and not hasattr(NkiTensor, name):
+            return _refused(lambda: getattr(NkiTensor((1, 1), F32), name))
+        return None
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call, scope: NameUses) -> Iterator[Diagnostic]:
+        """Check the arguments of a call of NKI's."""
+        called, facts = self.values.of(node.func, scope), self.facts
+        if isinstance(called, Method):
+            found = list(_misfit(node, called.function, first=1))
+        elif not self.is_bound(called):
+            return
+        elif isinstance(instruction := getattr(called, "nki_instruction", None), Instruction):
+            found = list(self._instruction(node, scope, called, instruction))
+        else:
+            found = list(_misfit(node, called)) or self._allocation(node, scope, called)
+        if found and not self._expected(node, last_name(node.func)):
+            for item in found:
+                yield placed_in(item, node, lambda part: facts.place(node) if part is None else facts.span(part))
+
+    def _instruction(
+        self, node: ast.Call, scope: NameUses, called: Value, instruction: Instruction
+    ) -> Iterator[Diagnostic]:
+        """Check the arguments of an instruction: which there are, then their values."""
+        keywords = [item.arg for item in node.keywords if item.arg is not None]
+        starred = any(isinstance(item, ast.Starred) for item in node.args)
+        complete = not starred and len(keywords) == len(node.keywords)
+        positional = 0 if starred else len(node.args)
+        dialect = beta1_dialect() if self.values.is_beta1(called) else None
+        if dialect is not None:
+            misfits = list(dialect.misfits(instruction, positional, keywords))
+            misfits = [item for item in misfits if complete or item.code != _MISSING]
+            yield from misfits
+            if not any(item.outcome == "fault" for item in misfits):
+                yield from self._beta1_values(node, scope, instruction)
+            return
+        names = [*instruction.arguments, "name"]
+        if doubled := [name for name in keywords if name in names[:positional]]:
+            error = TypeError(f"{instruction.name}() got multiple values for argument {doubled[0]!r}")
+            found = call_errors.of_call(error, called)
+            assert found is not None
+            yield found
+            return
+        for item in surplus(
+            instruction, max(0, positional - len(names)), [key for key in keywords if key not in names]
+        ):
+            yield item
+            if item.outcome == "fault":
+                return
+        given = dict(zip(names, node.args if not starred else (), strict=False))
+        given |= {item.arg: item.value for item in node.keywords if item.arg in names}
+        values = {name: self.values.of(value, scope) for name, value in given.items() if name != "name"}
+        yield from misuse(instruction, values, complete=complete)
+
+    def _beta1_values(self, node: ast.Call, scope: NameUses, instruction: Instruction) -> Iterator[Diagnostic]:
+        """Check the operators and members of enumerations that a call of Beta 1 passes; texts may stand for these."""
+        order = instruction.beta1.positional if isinstance(instruction.beta1, Beta1) else ()
+        given = dict(zip(order, node.args, strict=False)) | {item.arg: item.value for item in node.keywords if item.arg}
+        fixed = {name: given[name] for name in fixed_names(instruction) if name in given}
+        values = {name: self.values.of(value, scope) for name, value in fixed.items()}
+        yield from misuse(
+            instruction,
+            {name: OPEN if isinstance(value, str) else value for name, value in values.items()},
+            complete=False,
+        )
+
+    def _allocation(self, node: ast.Call, scope: NameUses, called: Value) -> list[Diagnostic]:
+        """Check the shape, dtype, buffer and address of a new tensor."""
+        signature = signature_of(called)
+        found = None if signature is None else _refused(lambda: self.values.allocated(called, node, scope, signature))
+        return [] if found is None else [found]
+
+    @cached_property
+    def _quoted(self) -> frozenset[str]:
+        """Return the names that the module asks for or sets by text; all of its texts where it computes some."""
+        calls = [call for scope in self.values.scopes for call in scope.calls if last_name(call.func) in _BY_TEXT]
+        parts: list[ast.AST] = [part for call in calls for part in call.args[:2]]
+        if any(not any(isinstance(part, ast.Constant) for part in call.args[:2]) for call in calls):
+            parts = list(ast.walk(self.facts.tree))
+        texts = (part.value for part in parts if isinstance(part, ast.Constant))
+        return frozenset(text.rpartition(".")[2] for text in texts if isinstance(text, str))
+
+    # -- doubts --------------------------------------------------------------------------------------------------------
+
+    def _expected(self, node: ast.AST, name: str) -> bool:
+        """Return whether the code expects that something is wrong here, or replaces the name."""
+        last = name.rpartition(".")[2]
+        if last in self.replaced or last in self._quoted:
+            return True
+        around = list(_around(self.facts.tree, node))
+        return any(map(_expects, around, [*around[1:], node]))
+
+
+_MISSING: Final = "NKI003"
+
+
+def _refused(use: Callable[[], object]) -> Diagnostic | None:
+    """Return the first finding of the error that a use raises."""
+    try:
+        use()
+    except NkiError as error:
+        return error.diagnostics[0]
+    return None
+
+
+def _no_module(path: str) -> Diagnostic | None:
+    """Return the finding about a module whose name is a misspelled one; others may exist."""
+    home, _, name = path.rpartition(".")
+    inside = [item.removeprefix(f"{home}.") for item in MODULES if item.startswith(f"{home}.")]
+    near = did_you_mean(name, inside)
+    if not near or any(item.startswith(f"{name}.") for item in inside):
+        return None
+    limit = f"modules: {', '.join(inside)}"
+    return diagnose("NKI006", f"{home} has no {name}", operand=name, limit=limit, help=near)
+
+
+def _misfit(node: ast.Call, function: Callable[..., object], *, first: int = 0) -> Iterator[Diagnostic]:
+    """Diagnose arguments that a function has no parameters for, or lacks; `first` are bound already."""
+    signature = signature_of(function)
+    if signature is None:
+        return
+    parameters = list(signature.parameters.values())
+    kinds = {item.kind for item in parameters}
+    positional = [item.name for item in parameters if item.kind in _POSITIONAL]
+    named = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
+    optional = {item.name for item in parameters if item.default is not item.empty}
+    args: list[Value] = [OPEN] * (first + len(node.args))
+    keywords = {item.arg: OPEN for item in node.keywords if item.arg is not None}
+    if any(isinstance(item, ast.Starred) for item in node.args):
+        args, optional = args[:first], {*positional, *named}
+    if len(keywords) < len(node.keywords):
+        optional = {*positional, *named}
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        args = args[: len(positional)]
+    if inspect.Parameter.VAR_KEYWORD in kinds:
+        keywords = {name: value for name, value in keywords.items() if name in (*positional, *named)}
+    try:
+        bind_names(f"{function.__qualname__}()", positional, named, args, keywords, optional)
+    except TypeError as error:
+        found = call_errors.of_call(TypeError(str(error)), function)
+        if found is not None:
+            yield found
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _around(tree: ast.Module, node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes around one, the outermost first."""
+    place: tuple[int, int] = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    inner: Iterable[ast.AST] = tree.body
+    while True:
+        outer = next((part for part in inner if part is not node and _holds(part, node, place)), None)
+        if outer is None:
+            return
+        yield outer
+        inner = ast.iter_child_nodes(outer)
+
+
+def _holds(outer: ast.AST, node: ast.AST, place: tuple[int, int]) -> bool:
+    end = getattr(outer, "end_lineno", None)
+    if end is None:  # arguments, with items, comprehensions: nodes without a place
+        return any(part is node or _holds(part, node, place) for part in ast.iter_child_nodes(outer))
+    decorators: list[ast.expr] = getattr(outer, "decorator_list", [])
+    start = min((item.lineno, item.col_offset) for item in (outer, *decorators))  # type: ignore[attr-defined]
+    return bool(start <= place < (end, outer.end_col_offset))  # type: ignore[attr-defined]
+
+
+_BY_TEXT: Final = frozenset({"hasattr", "getattr", "setattr", "delattr", "patch", "object"})
+_REFUSALS: Final = frozenset({"raises", "suppress", "assertRaises", "assertRaisesRegex", "warns"})
+_VERSION: Final = re.compile(r"(?<!nc_)version|hasattr", re.IGNORECASE)
+
+
+def _expects(outer: ast.AST, inner: ast.AST) -> bool:
+    """Return whether a statement around expects that its part `inner` fails, or is not reached in some releases."""
+    match outer:
+        case ast.Try(body=body, handlers=handlers) | ast.TryStar(body=body, handlers=handlers):
+            return bool(handlers) and inner in body
+        case ast.With(items=items):
+            calls = (item.context_expr for item in items)
+            return any(isinstance(item, ast.Call) and last_name(item.func) in _REFUSALS for item in calls)
+        case ast.If(test=test) | ast.IfExp(test=test):
+            return inner is not test and _VERSION.search(ast.unparse(test)) is not None
+        case _:
+            return False

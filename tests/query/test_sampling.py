@@ -1,0 +1,123 @@
+"""Functions that nobody calls: what assumed arguments find is what all of them find."""
+
+from __future__ import annotations
+
+import pytest
+
+from nki_lab import check
+
+HEAD = """import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+def made(space=nl.psum):
+    return nl.ndarray((128, 512), dtype=nl.float32, buffer=space)
+
+"""
+
+
+def found(source: str) -> list[tuple[str, int]]:
+    """The findings about code below `HEAD`, by code and line."""
+    lines = HEAD.count("\n")
+    findings = check("k.py", source=HEAD + source)
+    return [(item.code, item.line - lines) for item in findings if item.severity != "information"]
+
+
+@pytest.mark.parametrize("head", ["def kernel(x, wide: bool):", "@nki.jit\ndef kernel(x, wide):"])
+def test_a_fault_that_no_argument_changes_is_found(head: str) -> None:
+    line = head.count("\n") + 1
+    body = """
+    for _ in range(2):
+        nisa.nc_matmul(made(nl.sbuf), made(nl.sbuf), x)
+    if wide:
+        nisa.dma_copy(dst=made(), src=x)
+    nisa.tensor_copy(dst=made()[0:64], src=made()[0:32])
+    return x
+"""
+    assert found(head + body) == [("NKI201", line + 2), ("NKI201", line + 4), ("NKI203", line + 5)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(x):\n    nisa.tensor_copy(dst=made(), src=x)\n",
+        "def f(x, n: int):\n    nisa.tensor_copy(dst=made()[0:n], src=x)\n",
+        "def f(n: int):\n    if n > 4:\n        raise ValueError(n)\n    nisa.memset(made()[0 : 32 * n], value=0.0)\n",
+        "def f(x, n: int):\n    assert n == 512\n    nisa.tensor_copy(dst=made(), src=made()[:, 0:n])\n",
+        "def f(x):\n    space = nl.sbuf if x.shape[0] > 64 else nl.psum\n    nisa.dma_copy(dst=made(space), src=x)\n",
+        "def f(x):\n    if x.buffer == nl.psum:\n        nisa.tensor_copy(dst=made(), src=x)\n",
+        "def f(x):\n    rows, columns = x.shape\n    nisa.tensor_copy(dst=made()[0:rows, 0:columns], src=x)\n",
+        "def f(dtype):\n    tile = nl.ndarray((128, 8), dtype=dtype, buffer=nl.sbuf)\n    nisa.max8(dst=tile, src=tile)\n",
+    ],
+)
+def test_what_depends_on_an_argument_is_none(source: str) -> None:
+    assert found(source) == []
+
+
+def test_what_depends_on_the_way_of_a_test_is_none() -> None:
+    source = """
+def one(a: bool, b: bool):
+    tile = made(nl.psum if a else nl.sbuf)
+    if b:
+        nisa.dma_copy(tile, made(nl.sbuf))
+
+
+def two(a, b):
+    tile = made()
+    if a:
+        tile = made(nl.sbuf)
+    if b:
+        nisa.nc_matmul(tile, made(nl.sbuf), made(nl.sbuf))
+"""
+    assert found(source) == []
+
+
+def test_what_depends_on_a_default_is_none() -> None:
+    source = """
+def scaled(dtype={}):
+    scale = nl.ndarray((128, 1), dtype=dtype, buffer=nl.sbuf)
+    nisa.tensor_scalar(made(nl.sbuf), made(nl.sbuf), nl.multiply, scale)
+"""
+    assert found(source.format("nl.bfloat16")) == []
+    assert found(source.replace("dtype=dtype", "dtype=nl.bfloat16").format("None")) == [("NKI202", 4)]
+
+
+def test_tests_of_the_module_itself_go_as_they_do() -> None:
+    source = """
+WIDE = False
+if WIDE:
+    def other():
+        return made(nl.sbuf)
+else:
+    def other():
+        return made()
+
+
+def copied(x):
+    nisa.dma_copy(dst=other(), src=x)
+
+
+if __name__ == "__main__":
+    print(None)
+"""
+    assert found(source) == [("NKI201", 12)]
+
+
+def test_functions_that_run_on_the_host_are_not_sampled() -> None:
+    copied = "def copied(x):\n    nisa.dma_copy(dst=made(), src=x)\n"
+    assert found(copied) == [("NKI201", 2)]
+    assert found(copied.replace("copied", "test")) == []
+    assert found(copied + 'if __name__ == "__main__":\n    copied(None)\n') == []
+
+
+def test_one_fault_of_a_call_is_one_finding() -> None:
+    source = """
+def f(x):
+    part = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.nc_matmul(part, x, x)
+    nisa.nc_matmul(made(nl.sbuf), x, x, perf_mode="fast")
+    nisa.nc_matmul(made(nl.sbuf), x, x, perf_mode=nisa.matmul_perf_mode.fast)
+    nisa.memset(part, valu=0.0)
+"""
+    assert found(source) == [("NKI201", 4), ("NKI012", 5), ("NKI006", 6), ("NKI002", 7)]
