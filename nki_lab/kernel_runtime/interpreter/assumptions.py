@@ -7,7 +7,7 @@ values; what several runs with different values find in the same words does not 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
@@ -15,22 +15,23 @@ from typing import Final
 import numpy as np
 
 from nki_lab.isa.dtype import DTYPES, DType
-from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.interpreter.calls import call
 from nki_lab.kernel_runtime.interpreter.classes import ENUMS, fields_of
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function
+from nki_lab.kernel_runtime.interpreter.parameter_uses import TENSORS, Use, uses_of
 from nki_lab.kernel_runtime.interpreter.values import MISSING, UNKNOWN, Field, Instance, Names, UserClass, Value
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.tensor import MemoryRegion
-from nki_lab.source.trees import FunctionNode, last_name
+from nki_lab.source.trees import last_name
 
 VARIANTS: Final = 6
 """Sets of values. Even and odd ones share no value, so that what both find depends on none of these."""
 
-_LAST: Final = (128, 256, 64, 512, 384, 32)
+_LAST: Final = (1024, 1536, 64, 96, 512, 640)
+_PARTITIONS: Final = (128, 96, 64, 32, 16, 48)
 _LEADING: Final = (2, 3, 1, 4, 6, 5)
-_NUMBERS: Final = (2, 3, 1, 4, 8, 5)
+_NUMBERS: Final = (2, 3, 1024, 1536, 8, 5)
 _DTYPES: Final = ("bfloat16", "float32", "float16", "int32", "uint8", "uint32")
 _SPACES: Final = ("sbuf", "psum", "hbm")
 _REGIONS: Final = {"sbuf": MemoryRegion.sbuf, "psum": MemoryRegion.psum, "hbm": MemoryRegion.shared_hbm}
@@ -115,8 +116,8 @@ class _Maker:
         self.kernel = kernel
 
     def arguments(self, function: Function, prefix: str = "", depth: int = 0, *, skip: int = 0) -> Names:
-        arguments, node = function.node.args, function.node
-        uses = _uses(node) if not isinstance(node, ast.Lambda) else {}
+        arguments = function.node.args
+        uses = uses_of(function)
         made: Names = {}
         for arg in [*arguments.posonlyargs, *arguments.args][skip:] + arguments.kwonlyargs:
             default = function.defaults.get(arg.arg, MISSING)
@@ -124,7 +125,7 @@ class _Maker:
             if default is not MISSING and (first or (default is not None and type(default) is not bool)):
                 made[arg.arg] = self.varied(default, prefix + arg.arg)
                 continue
-            use = uses.get(arg.arg, _Use())
+            use = uses.get(arg.arg, Use())
             made[arg.arg] = self.value(arg.annotation, prefix + arg.arg, use, function.closure, depth)
         if arguments.vararg is not None:
             made[arguments.vararg.arg] = ()
@@ -132,10 +133,12 @@ class _Maker:
             made[arguments.kwarg.arg] = {}
         return made
 
-    def value(self, annotation: ast.expr | None, name: str, use: _Use, frame: Frame, depth: int) -> Value:
+    def value(self, annotation: ast.expr | None, name: str, use: Use, frame: Frame, depth: int) -> Value:
         """Return a value of the annotated type; without an annotation, of the type that its uses tell."""
         if annotation is None:
-            return self.tensor(name, use) if use.is_tensor else self.number(name) if use.is_number else UNKNOWN
+            if use.is_tensor or (self.kernel and not depth and not use.is_number):
+                return self.tensor(name, use)
+            return self.number(name) if use.is_number else UNKNOWN
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             try:
                 annotation = ast.parse(annotation.value, mode="eval").body
@@ -148,7 +151,7 @@ class _Maker:
             case ast.Subscript(value=base, slice=inner):
                 return self._generic(last_name(base), inner, name, use, frame, depth)
         kind = last_name(annotation)
-        if kind in _TENSORS:
+        if kind in TENSORS:
             return self.tensor(name, use)
         plain = {"int": self.number, "float": lambda _: 0.5 + self.assumptions.variant, "bool": self._truth}.get(kind)
         if plain is not None:
@@ -156,17 +159,17 @@ class _Maker:
         cls = compile_expression(annotation, frame.module.source.scope)(frame)
         return self.instance(cls, name, depth) if isinstance(cls, UserClass) and depth < _DEPTH else UNKNOWN
 
-    def _generic(self, kind: str, inner: ast.expr, name: str, use: _Use, frame: Frame, depth: int) -> Value:
+    def _generic(self, kind: str, inner: ast.expr, name: str, use: Use, frame: Frame, depth: int) -> Value:
         if kind == "Optional":
             return self.value(inner, name, use, frame, depth)
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
         if kind in ("tuple", "Tuple"):
             if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...:
                 parts = [parts[0]] * 2
-            return tuple(self.value(part, f"{name}.{n}", _Use(), frame, depth) for n, part in enumerate(parts))
+            return tuple(self.value(part, f"{name}.{n}", Use(), frame, depth) for n, part in enumerate(parts))
         if kind in ("list", "List", "Sequence"):
-            return [self.value(parts[0], f"{name}.{n}", _Use(), frame, depth) for n in range(2)]
-        return self.tensor(name, use) if kind in _TENSORS else UNKNOWN
+            return [self.value(parts[0], f"{name}.{n}", Use(), frame, depth) for n in range(2)]
+        return self.tensor(name, use) if kind in TENSORS else UNKNOWN
 
     def varied(self, default: Value, name: str) -> Value:
         """Return a default in even variants; in odd ones another number or dtype instead of one."""
@@ -186,16 +189,18 @@ class _Maker:
     def number(self, name: str) -> int:
         return self.assumptions.number(name)
 
-    def tensor(self, name: str, use: _Use) -> Value:
+    def tensor(self, name: str, use: Use) -> Value:
         """Return an input tensor."""
         assumptions, rank = self.assumptions, use.rank
-        sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
-        shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
         variant = assumptions.variant
         told = use.space or _named_space(name) or ("hbm" if self.kernel else "")
         usual = told or _SPACES[0]
         others = [space for space in _SPACES if space != usual]
         space = others[variant // 2 % len(others)] if variant % 2 else usual
+        sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
+        if told in ("sbuf", "psum"):
+            sizes[0] = _PARTITIONS
+        shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
         dtype: DType = DTYPES[_DTYPES[variant % len(_DTYPES)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
         self.builder.program.inputs.append(tensor._buffer)
@@ -226,24 +231,8 @@ class _Maker:
                 annotation = ast.parse(text, mode="eval").body if text else None
             except SyntaxError:
                 annotation = None
-            made[key] = self.value(annotation, f"{name}.{key}", _Use(), self.frame, depth + 1)
+            made[key] = self.value(annotation, f"{name}.{key}", Use(), self.frame, depth + 1)
         return Instance(cls, made)
-
-
-@dataclass(slots=True)
-class _Use:
-    """How a function uses a parameter, as far as its text tells."""
-
-    is_tensor: bool = False
-    is_number: bool = False
-    rank: int = 2
-    space: str = ""
-
-
-_TENSORS: Final = frozenset({"ndarray", "tensor", "Tensor", "NkiTensor", "hbm_tensor"})
-_TENSOR_ATTRIBUTES: Final = frozenset(
-    {"shape", "dtype", "ndim", "ap", "reshape", "buffer", "broadcast_to", "expand_dim"}
-)
 
 
 def _named_space(name: str) -> str:
@@ -251,53 +240,3 @@ def _named_space(name: str) -> str:
     parts = name.lower().replace(".", "_").split("_")
     names = {"sb": "sbuf", "sbuf": "sbuf", "psum": "psum", "hbm": "hbm", "dram": "hbm"}
     return next((names[part] for part in reversed(parts) if part in names), "")
-
-
-@cache
-def _uses(node: FunctionNode) -> dict[str, _Use]:
-    """Return the uses of a function's parameters by name."""
-    names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
-    uses = {name: _Use() for name in names}
-    for item in (inner for statement in node.body for inner in ast.walk(statement)):
-        match item:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Attribute(ast.Name(name), "shape")) if (
-                name in uses and not any(isinstance(target, ast.Starred) for target in targets)
-            ):
-                uses[name].rank = len(targets)
-            case ast.Subscript(value=ast.Attribute(ast.Name(name), "shape"), slice=ast.Constant(int(number))) if (
-                name in uses and type(number) is int
-            ):
-                uses[name].rank = max(uses[name].rank, number + 1 if number >= 0 else -number)
-            case ast.Attribute(value=ast.Name(name), attr=attribute) if name in uses:
-                uses[name].is_tensor |= attribute in _TENSOR_ATTRIBUTES
-            case ast.Subscript(value=ast.Name(name), slice=key) if name in uses:
-                uses[name].is_tensor |= isinstance(key, ast.Tuple | ast.Slice)
-                if isinstance(key, ast.Tuple) and not any(_is_ellipsis(part) for part in key.elts):
-                    uses[name].rank = max(uses[name].rank, len(key.elts))
-            case ast.BinOp(left=left, right=right):
-                for side in (left, right):
-                    if isinstance(side, ast.Name) and side.id in uses:
-                        uses[side.id].is_number = True
-            case ast.Call():
-                for name, space in _operands(item):
-                    if name in uses:
-                        uses[name].is_tensor, uses[name].space = True, uses[name].space or space
-    return uses
-
-
-def _is_ellipsis(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is ...
-
-
-def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
-    """Yield the names that a call passes as tensors to an instruction, with the memory of the operand."""
-    instruction = TABLE.get(last_name(node.func))
-    if instruction is None:
-        return
-    positional = dict(zip(instruction.operands, node.args, strict=False))
-    for key, value in (positional | {item.arg: item.value for item in node.keywords if item.arg}).items():
-        operand = instruction.operands.get(key)
-        while isinstance(value, ast.Subscript):
-            value = value.value  # noqa: PLW2901
-        if operand is not None and operand.is_tensor and not operand.scalar and isinstance(value, ast.Name):
-            yield value.id, "" if "hbm" in operand.spaces else operand.spaces[0]
