@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, cast, get_args
 
 from nki_lab import codes
@@ -68,7 +68,8 @@ class Diagnostic:
     """One finding about the user's kernel.
 
     `code` names the cause, never the finder. `limit` is the rule as declared, `help` what to do instead.
-    `operand` is the argument the finding is about; its span, where known, is the diagnostic's span.
+    `operand` is the argument the finding is about; its span, where known, is the diagnostic's span. `measured` are two
+    sizes that the finding compares, the actual one and the one that it is measured by.
     """
 
     code: str
@@ -81,6 +82,7 @@ class Diagnostic:
     limit: str = ""
     help: str = ""
     related: tuple[Related, ...] = ()
+    measured: tuple[int, int] | None = field(default=None, compare=False)
 
     @property
     def place(self) -> Span:
@@ -173,6 +175,7 @@ def diagnose(
     limit: str = "",
     help: str = "",  # noqa: A002 - the contract's name
     related: Iterable[Related] = (),
+    measured: tuple[int, int] | None = None,
 ) -> Diagnostic:
     """Return a diagnostic whose outcome and severity come from its code's file."""
     facts = codes.get(code)
@@ -187,6 +190,7 @@ def diagnose(
         limit=limit,
         help=help,
         related=tuple(related),
+        measured=measured,
     )
 
 
@@ -280,6 +284,7 @@ def coded_error(
     note: str = "",
     limit: str = "",
     help: str = "",  # noqa: A002 - the contract's name
+    measured: tuple[int, int] | None = None,
 ) -> NkiError:
     """Return the error of one new diagnostic."""
-    return error_of(diagnose(code, message, operand=operand, note=note, limit=limit, help=help))
+    return error_of(diagnose(code, message, operand=operand, note=note, limit=limit, help=help, measured=measured))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from fractions import Fraction
+from math import gcd
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
+from nki_lab.query.fitting import Run, fitted
 
 STEPS: Final = 30_000
 """Steps of one run."""
@@ -19,16 +23,14 @@ _DEPENDING: Final = _OF_TARGETS | _OF_RANKS
 
 Operation = tuple[str, int, int]
 
+_RELATED: Final = frozenset({"NKI203", "NKI303"})
+"""Findings about two sizes that may depend on one assumption in such a way that they differ for all of its values."""
 
-class Run(NamedTuple):
-    """An evaluation, and what it assumed."""
-
-    assumptions: Assumptions
-    result: Evaluation
+Evaluate = Callable[[Assumptions], Evaluation]
 
 
-def runs(evaluate: Callable[[Assumptions], Evaluation]) -> list[Run]:
-    """Return the evaluations of a function under each variant of the assumptions.
+def runs(evaluate: Evaluate) -> list[Run]:
+    """Return the evaluations of a function under each variant of the assumptions, and with values that fit it.
 
     Stops where three more variants have brought no operation that was not evaluated before.
     """
@@ -45,51 +47,173 @@ def runs(evaluate: Callable[[Assumptions], Evaluation]) -> list[Run]:
         idle = 0 if new else idle + 1
         if idle == 3:
             break
+    if any(run.assumptions.used for run in found) and any(run.result.operations for run in found):
+        found += [fitted(evaluate, variant, variant) for variant in range(4)]
     return found
 
 
-def certain(found: list[Run], evaluate: Callable[[Assumptions], Evaluation]) -> Iterator[tuple[Evaluation, Diagnostic]]:
+def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, Diagnostic]]:
     """Yield the findings about operands that all runs share which evaluated their places, even and odd variants.
 
     Each comes with the first run that has it. The runs assume different values, memories too, so that a message which
     is the same in all of them depends on none of these. Nor does it depend on the way of a test: it is the same where
-    that goes the other way and the place is evaluated all the same.
+    that goes the other way and the place is evaluated all the same. A finding about two sizes may have other sizes in
+    each run where one of these is always the same multiple of the other, or larger by the same number.
     """
     operations = frozenset[Operation]().union(*(run.result.operations for run in found))
-    shared: dict[int, list[tuple[Diagnostic, Operation | None]]] = {}
-    seen: set[tuple[str, Span]] = set()
+    shared: dict[int, list[_Shown]] = {}
+    related: list[tuple[Run, _Related]] = []
+    seen: set[tuple[str, Span, bool]] = set()
     for number, run in enumerate(found):
         for item in run.result.diagnostics:
-            if item.span is None or item.code[3] != "2" or item.outcome == "advice" or item.code in _DEPENDING:
+            if item.span is None or item.outcome == "advice" or item.code in _DEPENDING:
                 continue
-            if (item.code, item.span) in seen:
+            fits = item.code in _RELATED and run.is_consistent and run.assumptions.draw is not None
+            if (item.code, item.span, fits) in seen:
                 continue
-            seen.add((item.code, item.span))
+            seen.add((item.code, item.span, fits))
             place = _operation_at(item.span, operations)
-            shown = [_shows(item, place, other.result) for other in found]
-            if all({True} == {*shown[parity::2]} - {None} for parity in (0, 1)):
-                shared.setdefault(number, []).append((item, place))
+            if item.code[3] == "2" and (item.code, item.span, not fits) not in seen:
+                same = _Same(item, place)
+                if same.is_shared(found):
+                    shared.setdefault(number, []).append(same)
+                    continue
+            if fits and (candidate := _Related(item, place)).holds(found):
+                related.append((run, candidate))
     for number, items in shared.items():
         run, left = found[number], items
         tests = list(run.assumptions.ways)
         for test in tests if len(tests) <= _MOST_TESTS else ():
             result = evaluate(run.assumptions.but(test))
-            left = [(item, place) for item, place in left if _shows(item, place, result) is not False]
+            left = [item for item in left if item.shows(result) is not False]
             if not left:
                 break
-        yield from ((run.result, item) for item, _ in left if len(tests) <= _MOST_TESTS)
+        if len(tests) <= _MOST_TESTS:
+            yield from ((run.result, item) for item in _first_faults(left))
+    sure = {item.place for items in shared.values() for item in items}
+    yield from _confirmed(found, [(run, item) for run, item in related if item.place not in sure], evaluate)
 
 
+def _first_faults(items: list[_Same]) -> Iterator[Diagnostic]:
+    """Yield the findings, of several faults of one operation the first; others may be its consequences."""
+    faulty: set[Operation | None] = set()
+    for item in items:
+        if item.finding.outcome != "fault" or item.place is None or item.place not in faulty:
+            yield item.finding
+        if item.finding.outcome == "fault":
+            faulty.add(item.place)
+
+
+def _confirmed(
+    found: list[Run], related: list[tuple[Run, _Related]], evaluate: Evaluate
+) -> Iterator[tuple[Evaluation, Diagnostic]]:
+    """Yield the findings about two sizes whose relation more runs confirm, whichever way tests go."""
+    if not related or len(related) > _MOST_RELATED:
+        return
+    drawn = found + [fitted(evaluate, seed, seed) for seed in range(4, 4 + _SEEDS)]
+    left = [(run, item) for run, item in related if item.holds(drawn) and item.is_varied(drawn)]
+    tests = list(dict.fromkeys(test for run in drawn if run.is_consistent for test in run.assumptions.ways))
+    if not left or len(tests) > _MOST_TESTS // 4:
+        return
+    ways = {test: way for run in drawn for test, way in run.assumptions.ways.items()}
+    for test in tests:
+        drawn += [fitted(evaluate, seed, seed, {test: not ways[test]}) for seed in (4, 5)]
+        left = [(run, item) for run, item in left if item.holds(drawn)]
+    yield from ((run.result, item.finding) for run, item in left)
+
+
+class _Shown:
+    """A finding, and the operation that it is about."""
+
+    def __init__(self, finding: Diagnostic, place: Operation | None) -> None:
+        self.finding = finding
+        self.place = place
+
+    def agrees(self, other: Diagnostic) -> bool:
+        """Return whether another finding at the same place says the same."""
+        raise NotImplementedError
+
+    def shows(self, result: Evaluation) -> bool | None:
+        """Return whether a run finds the same; None where it does not evaluate the place."""
+        here = [other for other in result.diagnostics if other.span == self.finding.span]
+        if any(self.agrees(other) for other in here):
+            return True
+        return None if not here and self.place not in result.evaluated else False
+
+
+class _Same(_Shown):
+    """A finding in the same words."""
+
+    def agrees(self, other: Diagnostic) -> bool:
+        return (other.code, other.message) == (self.finding.code, self.finding.message)
+
+    def is_shared(self, found: list[Run]) -> bool:
+        """Return whether no run refutes the finding, and runs of even and of odd variants have it."""
+        shown = [(run.assumptions.variant % 2, self.shows(run.result)) for run in found]
+        return all({True} == {answer for odd, answer in shown if odd == parity} - {None} for parity in (0, 1))
+
+
+class _Related(_Shown):
+    """A finding about two sizes."""
+
+    def agrees(self, other: Diagnostic) -> bool:
+        mine = (self.finding.code, self.finding.operand)
+        return (other.code, other.operand) == mine and other.measured is not None
+
+    def holds(self, found: list[Run]) -> bool:
+        """Return whether no run refutes the finding, and its sizes have one relation in all that are consistent."""
+        if any(self.shows(run.result) is False for run in found):
+            return False
+        pairs = self.pairs(found)
+        return len(pairs) > 1 and self._is_wrong_always([pair for _, pair in pairs])
+
+    def pairs(self, found: list[Run]) -> list[tuple[Run, tuple[int, int]]]:
+        """Return the sizes in the consistent runs that have the finding."""
+        return [
+            (run, item.measured)
+            for run in found
+            if run.is_consistent
+            for item in run.result.diagnostics
+            if item.span == self.finding.span and self.agrees(item) and item.measured is not None
+        ]
+
+    def _is_wrong_always(self, pairs: list[tuple[int, int]]) -> bool:
+        left, right = pairs[0]
+        if min(left, right) < 1 or left == right or (self.finding.code != "NKI203" and left < right):
+            return False
+        if all(one - other == left - right for one, other in pairs):
+            return True
+        ratio = Counter(Fraction(*pair) for pair in pairs if min(pair) > 0).most_common(1)[0][0]
+        return ratio != 1 and all(_is_multiple(one, other, ratio) for one, other in pairs)
+
+    def is_varied(self, found: list[Run]) -> bool:
+        """Return whether the runs with the finding have different values of everything that is assumed."""
+        evidence = list({id(run): run for run, _ in self.pairs(found) if run.assumptions.draw is not None}.values())
+        symbols = {symbol for run in evidence for symbol in run.assumptions.used}
+        return len(evidence) >= _EVIDENCE and all(
+            len({run.assumptions.used.get(symbol) for run in evidence}) > 2
+            or all(symbol in run.demanded for run in evidence)
+            for symbol in symbols
+        )
+
+
+def _is_multiple(left: int, right: int, ratio: Fraction) -> bool:
+    """Return whether one size is the other one times a ratio, rounded down in units that both have."""
+    if min(left, right) < 1:
+        return False
+    unit = gcd(left, right)
+    left, right = left // unit, right // unit
+    return left == right * ratio.numerator // ratio.denominator or right == left * ratio.denominator // ratio.numerator
+
+
+_SEEDS: Final = 8
+"""Runs with other values that confirm a relation of sizes."""
+_EVIDENCE: Final = 4
+"""Runs that have to show a relation."""
+_MOST_RELATED: Final = 16
+"""Findings of one function that are confirmed in this way; of more none is."""
 _MOST_TESTS: Final = 64
 """Tests of one run; of a function with more of them nothing is certain."""
-
-
-def _shows(item: Diagnostic, place: Operation | None, result: Evaluation) -> bool | None:
-    """Return whether a run finds the same in the same words; None where it does not evaluate the place."""
-    here = [other for other in result.diagnostics if other.span == item.span]
-    if not here and place not in result.evaluated:
-        return None
-    return any((other.code, other.message) == (item.code, item.message) for other in here)
 
 
 def _operation_at(span: Span, operations: frozenset[Operation]) -> Operation | None:

@@ -7,10 +7,10 @@ values; what several runs with different values find in the same words does not 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,45 @@ _DEPTH: Final = 4
 """Objects inside of objects that are made."""
 
 
+class Demand(NamedTuple):
+    """Two values that a function wants to be equal, or the first `at_most` the second."""
+
+    at_most: bool
+    left: int
+    right: int
+
+
+def _demanded(kind: type[ast.cmpop], left: Value, right: Value, result: Value) -> Iterator[Demand]:
+    """Yield the demands that turn the result of a comparison."""
+    if isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right):
+        for one, other in zip(left, right, strict=True):
+            if one != other:
+                yield from _demanded(kind, one, other, result)
+        return
+    if kind is ast.In and result is False and type(left) is int and isinstance(right, tuple | list):
+        yield from (Demand(False, left, item) for item in right if type(item) is int)
+        return
+    if type(left) is not int or type(right) is not int:
+        return
+    kind = kind if result is False else _OPPOSITE.get(kind, kind)
+    if kind is ast.Eq:
+        yield Demand(False, left, right)
+    elif kind in (ast.LtE, ast.Lt):
+        yield Demand(True, left, right - (kind is ast.Lt))
+    elif kind in (ast.GtE, ast.Gt):
+        yield Demand(True, right, left - (kind is ast.Gt))
+
+
+_OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.NotEq: ast.Eq,
+    ast.Eq: ast.NotEq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+}
+
+
 @dataclass(slots=True)
 class Assumptions:
     """The values of one run.
@@ -47,7 +86,11 @@ class Assumptions:
     a field. Others are made by `variant`, and entered into `used`. `taken` has, by test, the ways that
     all runs went, those of even and of odd variants apart: a test of local values goes the way that none of these
     went, whatever its value is, so that both see every branch. Equal tests of unknown values go one way in a run.
-    `ways` are those of the tests that may depend on what is assumed, by text. In a `settled` run no test is turned.
+    `ways` are those of the tests that may depend on what is assumed, by text, `answers` those that are given. In a
+    `settled` run no test is turned.
+
+    `draw` makes the value of a symbol, given whether that is a number. Where the function refuses what is assumed (an
+    assert, a raise), that is counted in `refused`, what it demands instead in `demands`; it goes on all the same.
     """
 
     variant: int = 0
@@ -56,21 +99,36 @@ class Assumptions:
     taken: dict[ast.expr, set[tuple[bool, bool]]] = field(default_factory=dict)
     settled: bool = False
     ways: dict[str, bool] = field(default_factory=dict)
-    _answers: dict[str, bool] = field(default_factory=dict)
+    answers: dict[str, bool] = field(default_factory=dict)
+    draw: Callable[[str, bool], int] | None = None
+    demands: list[Demand] = field(default_factory=list)
+    refused: int = 0
+    compared: tuple[type[ast.cmpop], Value, Value, Value] | None = None
 
     def but(self, test: str) -> Assumptions:
         """Return the assumptions of the same run in which one test goes the other way."""
-        answers = self._answers | {test: not self.ways[test]}
-        return Assumptions(variant=self.variant, values=self.values, settled=True, _answers=answers)
+        answers = self.answers | {test: not self.ways[test]}
+        return Assumptions(self.variant, self.values, settled=True, answers=answers, draw=self.draw)
 
     def number(self, symbol: str, defaults: tuple[int, ...] = _NUMBERS) -> int:
         """Return the value of a symbol."""
-        return self.used.setdefault(symbol, self.values.get(symbol, defaults[self.variant % len(defaults)]))
+        if symbol not in self.used:
+            value = self.values.get(symbol)
+            if value is None and self.draw is not None:
+                value = self.draw(symbol, defaults is _NUMBERS)
+            self.used[symbol] = defaults[self.variant % len(defaults)] if value is None else value
+        return self.used[symbol]
+
+    def refuse(self) -> None:
+        """Enter what the function demands where it refuses the assumptions."""
+        self.refused += 1
+        if self.compared is not None:
+            self.demands += _demanded(*self.compared)
 
     def choose(self, test: ast.expr, answer: bool | None) -> bool:
         """Return the way that a test goes; `answer` is its value, None where that is unknown."""
         text = ast.unparse(test)
-        way = self._answers.get(text)
+        way = self.answers.get(text)
         if way is None:
             odd = self.variant % 2 == 1
             way = not odd if answer is None else answer
@@ -78,7 +136,7 @@ class Assumptions:
             if not self.settled and (way, odd) in taken and (not way, odd) not in taken:
                 way = way if answer is not None and not _is_local(test) else not way
             if answer is None or way is not answer:
-                self._answers[text] = way
+                self.answers[text] = way
             taken.add((way, odd))
         if answer is None or _is_local(test):
             self.ways.setdefault(text, way)
@@ -193,15 +251,18 @@ class _Maker:
         """Return an input tensor."""
         assumptions, rank = self.assumptions, use.rank
         variant = assumptions.variant
-        told = use.space or _named_space(name) or ("hbm" if self.kernel else "")
+        used = use.space or ("hbm" if self.kernel else "")
+        told = used or _named_space(name)
         usual = told or _SPACES[0]
         others = [space for space in _SPACES if space != usual]
-        space = others[variant // 2 % len(others)] if variant % 2 else usual
+        fits = variant % 2 == 0 or (used and assumptions.draw is not None)
+        space = usual if fits else others[variant // 2 % len(others)]
         sizes = [(_LEADING if dim < rank - 2 else _LAST) for dim in range(rank)]
         if told in ("sbuf", "psum"):
             sizes[0] = _PARTITIONS
         shape = tuple(assumptions.number(f"{name}.{dim}", known) for dim, known in enumerate(sizes))
-        dtype: DType = DTYPES[_DTYPES[variant % len(_DTYPES)]]
+        known = _DTYPES[: len(_DTYPES) if assumptions.draw is None else 2]
+        dtype: DType = DTYPES[known[variant % len(known)]]
         tensor = self.builder.allocate(shape, dtype, _REGIONS[space], name=name, kind="input")
         self.builder.program.inputs.append(tensor._buffer)
         return tensor

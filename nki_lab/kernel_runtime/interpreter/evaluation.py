@@ -155,12 +155,12 @@ def evaluate(
     kind = plain if front_end is None else front_end.Beta1Builder
     builder = metered_builder(program, interpreter.meter, interpreter.findings, kind)
     interpreter.builder = builder
+    builder.thorough = assumptions is not None
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
-            interpreter.choose = (
-                None if assumptions is None else assumptions.choose
-            )  # the module itself assumes nothing
+            if assumptions is not None:  # the module itself assumes nothing
+                interpreter.assumptions = assumptions
             function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):

@@ -32,7 +32,10 @@ def _assert(node: ast.Assert, scope: Scope) -> Statement:
     message = compile_optional(node.msg, scope)
 
     def run(frame: Frame) -> Signal:
-        if test(frame) is not False or frame.interpreter.choose is not None:
+        if test(frame) is not False:
+            return None
+        if (assumptions := frame.interpreter.assumptions) is not None:
+            assumptions.refuse()
             return None  # an assert about what is assumed holds
         text = message(frame)
         error = AssertionError() if text is None or text is UNKNOWN else AssertionError(text)
@@ -56,7 +59,8 @@ def _raise(node: ast.Raise, scope: Scope) -> Statement:
 
     def run(frame: Frame) -> Signal:
         made = value(frame)
-        if frame.interpreter.choose is not None:
+        if (assumptions := frame.interpreter.assumptions) is not None:
+            assumptions.refuse()
             return None
         if isinstance(made, type) and issubclass(made, BaseException):
             made = Raisable(made, [])

@@ -129,6 +129,8 @@ def _compare(node: ast.Compare, scope: Scope) -> Expression:
         for position, (kind, operand) in enumerate(rest):
             right = operand(frame)
             result = compare(frame, node, kind, left, right)
+            if (assumptions := frame.interpreter.assumptions) is not None:
+                assumptions.compared = (kind, left, right, result)
             if position + 1 < len(rest):
                 answer = truth(frame, node, result)
                 if answer is UNKNOWN or answer is False:

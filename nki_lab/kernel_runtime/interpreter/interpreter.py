@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
@@ -47,6 +47,20 @@ from nki_lab.source.scopes import Scope
 
 REACHED: Final = "reached from this call"
 _MOST_DOUBTED: Final = 10_000
+
+
+class Assumed(Protocol):
+    """What a run assumes about its arguments. `compared` is the last comparison: operator, operands, result."""
+
+    compared: tuple[type[ast.cmpop], Value, Value, Value] | None
+
+    def choose(self, test: ast.expr, answer: bool | None) -> bool:
+        """Return the way that a test goes; `answer` is its value, None where that is unknown."""
+        ...
+
+    def refuse(self) -> None:
+        """Enter that the function refuses what is assumed: its last comparison has the wrong result."""
+        ...
 
 
 class Frame:
@@ -157,7 +171,7 @@ class Interpreter:
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
-    `run` runs the statements of a module. `choose` decides tests, given their values or None; without it, what depends
+    `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
     on an unknown one is skipped.
     """
 
@@ -188,7 +202,7 @@ class Interpreter:
         self.tainted: set[Buffer] = set()
         self.entered: set[str] = set()
         self.called: set[str] = set()
-        self.choose: Callable[[ast.expr, bool | None], bool] | None = None
+        self.assumptions: Assumed | None = None
         self.guards = 0
         self.depth = 0
         self.call_stack: list[tuple[ast.AST, Frame]] = []
@@ -220,8 +234,9 @@ class Interpreter:
         return UNKNOWN
 
     def decided(self, answer: Value, test: ast.expr) -> Value:
-        """Return the way that a test goes, as `choose` decides it where there is one."""
-        return answer if self.choose is None else self.choose(test, None if answer is UNKNOWN else answer)
+        """Return the way that a test goes, as the assumptions decide it where there are some."""
+        assumed = self.assumptions
+        return answer if assumed is None else assumed.choose(test, None if answer is UNKNOWN else answer)
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

@@ -53,7 +53,7 @@ def _for(node: ast.For, scope: Scope) -> Statement:
         if isinstance(walked, control.DynamicRange):
             return _once(frame, node, target, body, walked) or orelse(frame)
         stream = iterated(frame, place, walked)
-        if stream is UNKNOWN and interpreter.choose is not None:
+        if stream is UNKNOWN and interpreter.assumptions is not None:
             stream = iter((UNKNOWN,))  # one iteration, of which nothing is known
         if stream is UNKNOWN:
             return skip(frame, node.iter, "what the loop walks is not known here: its body is not evaluated")
@@ -134,7 +134,7 @@ def _while(node: ast.While, scope: Scope) -> Statement:
                 if isinstance(value, VirtualRegister):
                     return _while_register(frame, node, value, value_of, body) or orelse(frame)
                 answer = truth(frame, jump_place(node.test, node), value)
-            if answer is UNKNOWN and frame.interpreter.choose is not None:
+            if answer is UNKNOWN and frame.interpreter.assumptions is not None:
                 body(frame)
                 return None
             if answer is UNKNOWN:

@@ -92,6 +92,7 @@ class Builder:
         self.program_ids: tuple[int, ...] = ()
         self.depth = 0
         self.fenced = 0  # open blocks of nl.no_reorder()
+        self.thorough = False  # of a refused call every fault is found, not only the first
         self.limit = program.options.max_instructions
         self._variants: dict[object, tuple[Variant, tuple[Diagnostic, ...]]] = {}
         self._views: dict[object, int] = {}
@@ -273,7 +274,7 @@ class Builder:
         self, instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...]
     ) -> tuple[Variant, tuple[Diagnostic, ...]]:
         try:
-            use, notes = legalise(instruction, live, fixed, self.arch)
+            use, notes = legalise(instruction, live, fixed, self.arch, every=self.thorough)
         except NkiError as error:
             origins = dict(zip(live_names(instruction), live, strict=True))
             error.diagnostics = tuple(self._with_origin(item, origins) for item in error.diagnostics)

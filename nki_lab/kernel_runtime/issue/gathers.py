@@ -23,6 +23,7 @@ class Problem(NamedTuple):
     operand: str
     limit: str
     help: str
+    measured: tuple[int, int] | None = None
 
 
 def problems(use: Use) -> Iterator[Problem]:

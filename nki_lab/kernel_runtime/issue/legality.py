@@ -45,11 +45,11 @@ ANY_SIZE: Final = _AnySize(1)
 
 
 def legalise(
-    instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch
+    instruction: Instruction, live: tuple[object, ...], fixed: tuple[object, ...], arch: Arch, *, every: bool = False
 ) -> tuple[Use, tuple[Diagnostic, ...]]:
     """Check one call against the declaration; return its use, and findings that do not stop it.
 
-    Raises the coded error of the first thing that is wrong.
+    Raises the coded error of the first thing that is wrong; of `every` one, as far as they are seen.
     """
     values = dict(zip(live_names(instruction), live, strict=True)) | dict(
         zip(fixed_names(instruction), fixed, strict=True)
@@ -69,7 +69,7 @@ def legalise(
         else:
             attrs[name] = attribute(instruction, operand, value, notes)
     use = Use(instruction, arch, types, attrs, {})
-    notes += noted(instruction, types, _problems(use))
+    notes += noted(instruction, types, _problems(use), every=every)
     if instruction.warns is not None:
         notes += instruction.warns(use)
     return use, tuple(notes)
@@ -119,15 +119,29 @@ def fixed_names(instruction: Instruction) -> tuple[str, ...]:
 
 
 def noted(
-    instruction: Instruction, types: Mapping[str, ViewType | None], problems: Iterable[Problem]
+    instruction: Instruction,
+    types: Mapping[str, ViewType | None],
+    problems: Iterable[Problem],
+    *,
+    every: bool = False,
 ) -> list[Diagnostic]:
-    """Return the findings that do not stop a call; raises the error of the first one that does."""
+    """Return the findings that do not stop a call; raises the error of the first one that does, or of `every` one."""
     notes: list[Diagnostic] = []
-    for problem in problems:
-        error = _refusal(instruction, types, problem)
-        if error.diagnostics[0].outcome == "fault":
-            raise error
-        notes += error.diagnostics
+    faults: list[Diagnostic] = []
+    try:
+        for problem in problems:
+            error = _refusal(instruction, types, problem)
+            if error.diagnostics[0].outcome == "fault":
+                faults += error.diagnostics
+                if not every:
+                    break
+            else:
+                notes += error.diagnostics
+    except Exception:
+        if not faults:  # what one fault leads to is none of ours
+            raise
+    if faults:
+        raise NkiError(tuple(faults))
     return notes
 
 
@@ -144,6 +158,7 @@ def _refusal(instruction: Instruction, types: Mapping[str, ViewType | None], pro
         note=note,
         limit=limit,
         help=problem.help,
+        measured=problem.measured,
     )
 
 
@@ -445,6 +460,7 @@ def partition_problems(name: str, view: ViewType, arch: Arch) -> Iterator[Proble
             name,
             f"start partition + partitions <= pmax ({arch.pmax})",
             "tile the partition dimension by 128",
+            (end, arch.pmax),
         )
 
 
@@ -567,6 +583,7 @@ def _mismatch(use: Use, operand: Operand, letter: str, size: int, want: int, oth
         operand.name,
         f"{other.name}[{', '.join(other.dims)}] and {operand.name}[{', '.join(operand.dims)}] share {letter}",
         "slice or allocate the operands with the same sizes; nothing broadcasts",
+        (size, want),
     )
 
 
@@ -614,7 +631,11 @@ def limit_problems(instruction: Instruction, known: Mapping[str, int], arch: Arc
         if not limit.holds(left, right):
             message = f"{limit.operand}: {limit.left_text} is {left}, it must be {limit.compare} {right}"
             text = f"{limit.text} ({limit.right_text} = {right})"
-            yield Problem(limit.code, message, limit.operand, text, limit.help)
+            yield Problem(limit.code, message, limit.operand, text, limit.help, _whole(left, right))
+
+
+def _whole(left: object, right: object) -> tuple[int, int] | None:
+    return (left, right) if isinstance(left, int) and isinstance(right, int) else None
 
 
 def predicate_problem(predicate: Predicate, use: Use) -> Problem | None:

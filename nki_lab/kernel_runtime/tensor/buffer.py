@@ -171,6 +171,7 @@ def check_allocation(
                 operand="shape",
                 limit=f"bytes per partition <= {limit} ({region.value} of {arch.name})",
                 help="tile the free dimensions; dimension 0 is the partition dimension",
+                measured=(need, limit),
             )
     if address is None:
         return sizes, region, None

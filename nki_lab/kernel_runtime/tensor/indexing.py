@@ -185,6 +185,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
             f"{spelled} of dimension {dim} is empty",
             tensor,
             limit=f"start < stop <= {size}, the size of dimension {dim}",
+            measured=(first + 1, last),
         )
     return refuse(
         "NKI303",
@@ -192,6 +193,7 @@ def _bad_slice(tensor: StridedView, dim: int, spelled: str, first: int, last: in
         tensor,
         limit=f"0 <= start < stop <= {size}; bounds are not clipped",
         help=f"stop at min(stop, {size})" if last > size > first >= 0 else "",
+        measured=(last, size),
     )
 
 
@@ -234,6 +236,7 @@ def _wrapped(tensor: StridedView, dim: int, index: int, size: int) -> int:
         f"index {index} of dimension {dim}, which has {size} elements",
         tensor,
         limit=f"{-size} <= index < {size}",
+        measured=(position + 1, size),
     )
 
 

@@ -15,9 +15,18 @@ def describe(tensor: StridedView) -> str:
     return f"{name}{tensor._shape} {tensor._dtype.name} in {buffer.space.value}"
 
 
-def refuse(code: str, message: str, tensor: StridedView, *, limit: str = "", help: str = "") -> NkiError:  # noqa: A002
+def refuse(
+    code: str,
+    message: str,
+    tensor: StridedView,
+    *,
+    limit: str = "",
+    help: str = "",  # noqa: A002 - the contract's name
+    measured: tuple[int, int] | None = None,
+) -> NkiError:
     """Return the error `code` about a view operation on `tensor`; the fault of a view that is invalid already."""
-    return error_of(tensor._buffer.fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help))
+    fault = tensor._buffer.fault
+    return error_of(fault or diagnose(code, message, note=describe(tensor), limit=limit, help=help, measured=measured))
 
 
 def require_valid(tensor: StridedView) -> None:

@@ -1,0 +1,114 @@
+"""Finds values for the arguments of a function that it does not refuse, and that its instructions can work with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from nki_lab.kernel_runtime.interpreter import Assumptions, Demand, Evaluation
+
+ROUNDS: Final = 8
+"""Evaluations in which values are brought closer to what a function demands."""
+_SMALL: Final = 4
+"""One in so many sizes is drawn below 128."""
+_EQUAL: Final = "NKI203"
+"""The code of sizes that have to be equal; other sizes that are measured have an upper limit."""
+
+
+class Run(NamedTuple):
+    """An evaluation, and what it assumed; `demanded` are the symbols whose values its function asked for."""
+
+    assumptions: Assumptions
+    result: Evaluation
+    demanded: frozenset[str] = frozenset()
+
+    @property
+    def is_consistent(self) -> bool:
+        """Return whether the function refused nothing that was assumed."""
+        return not self.assumptions.refused
+
+
+def fitted(
+    evaluate: Callable[[Assumptions], Evaluation], variant: int, seed: int, answers: Mapping[str, bool] | None = None
+) -> Run:
+    """Return an evaluation with values that a function and its instructions ask for, as far as these can be found.
+
+    Values are drawn for a `seed`, independent of each other, and then changed where a size is found wrong: equal values
+    can be told apart, so that a size in a finding shows its symbol.
+    """
+    draw = _Draw(variant, seed)
+    values: dict[str, int] = {}
+    demanded: set[str] = set()
+    best: Run | None = None
+    for _ in range(ROUNDS):
+        assumptions = Assumptions(variant, values, settled=True, answers=dict(answers or {}), draw=draw)
+        run = Run(assumptions, evaluate(assumptions), frozenset(demanded))
+        wanted = list(_demands(run))
+        best = run if best is None or _faults(run) <= _faults(best) else best
+        changes: dict[str, int] = {}
+        for demand in wanted:
+            change = _change(demand, assumptions.used, draw)
+            if change is not None and change[0] not in changes and change[1] != assumptions.used[change[0]]:
+                changes[change[0]] = change[1]
+        if not changes:
+            break
+        values = {**assumptions.used, **changes}
+        demanded |= set(changes)
+    assert best is not None
+    return best
+
+
+def _faults(run: Run) -> tuple[int, int]:
+    return run.assumptions.refused, sum(item.code[3] in "23" for item in run.result.diagnostics)
+
+
+def _demands(run: Run) -> Iterator[Demand]:
+    yield from run.assumptions.demands
+    for item in run.result.diagnostics:
+        if item.measured is not None:
+            yield Demand(item.code != _EQUAL, *item.measured)
+
+
+def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, int] | None:
+    """Return a symbol and the value that it should have to meet a demand; None where no symbol is seen in it."""
+    at_most, left, right = demand
+    if left < 1 or right < 1 or (at_most and left <= right):
+        return None
+    sides = [(left, right)] if at_most else [(left, right), (right, left)]
+    for have, want in sides:
+        for symbol, value in used.items():
+            if value == have:
+                return symbol, draw.below(want) if at_most else want
+    for have, want in sides:
+        for symbol, value in sorted(used.items(), key=lambda item: -item[1]):
+            if value > 1 and have % value == 0:
+                times = have // value
+                if at_most and want >= times:
+                    return symbol, draw.below(want // times)
+                if not at_most and want % times == 0:
+                    return symbol, want // times
+    return None
+
+
+class _Draw:
+    """Draws values of symbols; those of even and of odd variants differ."""
+
+    def __init__(self, variant: int, seed: int) -> None:
+        self.odd = variant % 2
+        self.seed = seed
+        self.large = seed % 4 > 1
+
+    def __call__(self, symbol: str, is_number: bool) -> int:
+        choice = random.Random(f"{self.seed} {symbol}")
+        if is_number and not self.large:
+            return 2 * choice.randint(1, 4) + self.odd
+        if self.seed > 3 and choice.randrange(_SMALL) == 0:
+            return 2 * choice.randint(4, 60) + self.odd
+        return 128 * (2 * choice.randint(2, 12) + self.odd)
+
+    def below(self, limit: int) -> int:
+        """Return a value of at most `limit`."""
+        choice = random.Random(f"{self.seed} {limit}")
+        parts = (limit, limit // 2, limit // 4) if not self.odd else (limit * 3 // 4, limit * 3 // 8, limit * 3 // 16)
+        return max(1, parts[choice.randrange(3)] if self.seed > 3 else parts[0])
