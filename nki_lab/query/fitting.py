@@ -6,12 +6,15 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from nki_lab.diagnostic import Span
 from nki_lab.kernel_runtime.interpreter import Assumptions, Demand, Evaluation
 
 ROUNDS: Final = 8
 """Evaluations in which values are brought closer to what a function demands."""
 _SMALL: Final = 4
 """One in so many sizes is drawn below 128."""
+_LARGEST: Final = 1 << 14
+"""Values are not raised above this."""
 _EQUAL: Final = "NKI203"
 """The code of sizes that have to be equal; other sizes that are measured have an upper limit."""
 
@@ -28,6 +31,18 @@ class Run(NamedTuple):
         """Return whether the function refused nothing that was assumed."""
         return not self.assumptions.refused
 
+    @property
+    def sizes(self) -> str:
+        """The sizes and numbers that are assumed: `x (1024, 512), n = 4`."""
+        shapes: dict[str, dict[int, int]] = {}
+        for symbol, value in self.assumptions.used.items():
+            name, _, dim = symbol.rpartition(".")
+            shapes.setdefault(name if dim.isdigit() else symbol, {})[int(dim) if dim.isdigit() else -1] = value
+        return ", ".join(
+            f"{name} = {sizes[-1]}" if -1 in sizes else f"{name} {tuple(size for _, size in sorted(sizes.items()))}"
+            for name, sizes in shapes.items()
+        )
+
 
 def fitted(
     evaluate: Callable[[Assumptions], Evaluation], variant: int, seed: int, answers: Mapping[str, bool] | None = None
@@ -40,6 +55,8 @@ def fitted(
     draw = _Draw(variant, seed)
     values: dict[str, int] = {}
     demanded: set[str] = set()
+    tried: dict[str, tuple[_Place, int]] = {}
+    hopeless: set[_Place] = set()
     best: Run | None = None
     for _ in range(ROUNDS):
         assumptions = Assumptions(variant, values, settled=True, answers=dict(answers or {}), draw=draw)
@@ -47,10 +64,20 @@ def fitted(
         wanted = list(_demands(run))
         best = run if best is None or _faults(run) <= _faults(best) else best
         changes: dict[str, int] = {}
-        for demand in wanted:
+        unmet = {place for place, _ in wanted if place is not None}
+        for symbol, (failed, value) in tried.items():
+            if failed in unmet:  # another value of the symbol did not help: the first one is as good
+                hopeless.add(failed)
+                changes[symbol] = value
+        tried = {}
+        for place, demand in wanted:
+            if place in hopeless:
+                continue
             change = _change(demand, assumptions.used, draw)
             if change is not None and change[0] not in changes and change[1] != assumptions.used[change[0]]:
                 changes[change[0]] = change[1]
+                if place is not None:
+                    tried[change[0]] = place, assumptions.used[change[0]]
         if not changes:
             break
         values = {**assumptions.used, **changes}
@@ -63,11 +90,16 @@ def _faults(run: Run) -> tuple[int, int]:
     return run.assumptions.refused, sum(item.code[3] in "23" for item in run.result.diagnostics)
 
 
-def _demands(run: Run) -> Iterator[Demand]:
-    yield from run.assumptions.demands
+_Place = tuple[str, Span | None]
+"""A finding as far as it stays the same with other sizes: its code and its place."""
+
+
+def _demands(run: Run) -> Iterator[tuple[_Place | None, Demand]]:
+    """Yield what a function demands by its asserts, without a place, and by its instructions."""
+    yield from ((None, demand) for demand in run.assumptions.demands)
     for item in run.result.diagnostics:
         if item.measured is not None:
-            yield Demand(item.code != _EQUAL, *item.measured)
+            yield (item.code, item.span), Demand(item.code != _EQUAL, *item.measured)
 
 
 def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, int] | None:
@@ -75,10 +107,10 @@ def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, 
     at_most, left, right = demand
     if left < 1 or right < 1 or (at_most and left <= right):
         return None
-    sides = [(left, right)] if at_most else [(left, right), (right, left)]
+    sides = [(left, right)] if at_most else sorted([(left, right), (right, left)], reverse=True)
     for have, want in sides:
         for symbol, value in used.items():
-            if value == have:
+            if value == have and (at_most or want <= _LARGEST):
                 return symbol, draw.below(want) if at_most else want
     for have, want in sides:
         for symbol, value in sorted(used.items(), key=lambda item: -item[1]):
@@ -86,7 +118,7 @@ def _change(demand: Demand, used: Mapping[str, int], draw: _Draw) -> tuple[str, 
                 times = have // value
                 if at_most and want >= times:
                     return symbol, draw.below(want // times)
-                if not at_most and want % times == 0:
+                if not at_most and want % times == 0 and want // times <= _LARGEST:
                     return symbol, want // times
     return None
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from math import gcd
 from typing import Final
 
-from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
 from nki_lab.query.fitting import Run, fitted
 
@@ -61,7 +62,7 @@ def certain(found: list[Run], evaluate: Evaluate) -> Iterator[tuple[Evaluation, 
     each run where one of these is always the same multiple of the other, or larger by the same number.
     """
     operations = frozenset[Operation]().union(*(run.result.operations for run in found))
-    shared: dict[int, list[_Shown]] = {}
+    shared: dict[int, list[_Same]] = {}
     related: list[tuple[Run, _Related]] = []
     seen: set[tuple[str, Span, bool]] = set()
     for number, run in enumerate(found):
@@ -119,7 +120,9 @@ def _confirmed(
     for test in tests:
         drawn += [fitted(evaluate, seed, seed, {test: not ways[test]}) for seed in (4, 5)]
         left = [(run, item) for run, item in left if item.holds(drawn)]
-    yield from ((run.result, item.finding) for run, item in left)
+    for run, item in left:
+        example = f"for example with {run.sizes}; no other sizes make it right"
+        yield run.result, replace(item.finding, related=(*item.finding.related, Related(example)))
 
 
 class _Shown:

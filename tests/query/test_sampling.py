@@ -68,7 +68,7 @@ def two(a, b):
     if a:
         tile = made(nl.sbuf)
     if b:
-        nisa.nc_matmul(tile, made(nl.sbuf), made(nl.sbuf))
+        nisa.nc_matmul(tile, made(nl.sbuf)[:, 0:128], made(nl.sbuf))
 """
     assert found(source) == []
 
