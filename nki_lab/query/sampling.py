@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
+from nki_lab.query.reach import Operation
 
 STEPS: Final = 30_000
 """Steps of one run."""
@@ -16,8 +17,6 @@ _OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
 _OF_RANKS: Final = frozenset({"NKI205"})
 _DEPENDING: Final = _OF_TARGETS | _OF_RANKS
 """Findings whose words need not tell that they depend on an assumption: which target, or how many dimensions."""
-
-Operation = tuple[str, int, int]
 
 
 class Run(NamedTuple):

@@ -4,7 +4,7 @@ It uses the tracer's tensors, functions and `Builder.issue`, so that its finding
 imports nothing of the user's. What it does not know is unknown, and silent; what it cannot finish, it says.
 """
 
-from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions
+from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions, tensor_parameters
 from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
 from nki_lab.kernel_runtime.interpreter.intake import Signature, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
@@ -37,4 +37,5 @@ __all__ = [
     "launches",
     "site_folders",
     "spec_of",
+    "tensor_parameters",
 ]

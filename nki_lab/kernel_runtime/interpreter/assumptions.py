@@ -240,6 +240,8 @@ class _Use:
     space: str = ""
 
 
+_OF_HBM: Final = frozenset({"load", "store", "load_transpose2d"})
+"""Functions of nki.language whose first argument is a tensor in HBM."""
 _TENSORS: Final = frozenset({"ndarray", "tensor", "Tensor", "NkiTensor", "hbm_tensor"})
 _TENSOR_ATTRIBUTES: Final = frozenset(
     {"shape", "dtype", "ndim", "ap", "reshape", "buffer", "broadcast_to", "expand_dim"}
@@ -285,13 +287,32 @@ def _uses(node: FunctionNode) -> dict[str, _Use]:
     return uses
 
 
+def tensor_parameters(node: FunctionNode) -> dict[str, int]:
+    """Return the parameters of a function that its text takes for tensors, with as many dimensions as it tells."""
+    uses, arguments = _uses(node), node.args
+    found = {}
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        use = uses[arg.arg]
+        named = arg.annotation is not None and last_name(arg.annotation) in _TENSORS
+        if named or (arg.annotation is None and use.is_tensor):
+            found[arg.arg] = use.rank
+    return found
+
+
 def _is_ellipsis(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is ...
 
 
 def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
     """Yield the names that a call passes as tensors to an instruction, with the memory of the operand."""
-    instruction = TABLE.get(last_name(node.func))
+    name = last_name(node.func)
+    instruction = TABLE.get(name)
+    if name in _OF_HBM and node.args:
+        value = node.args[0]
+        while isinstance(value, ast.Subscript):
+            value = value.value
+        if isinstance(value, ast.Name):
+            yield value.id, "hbm"
     if instruction is None:
         return
     positional = dict(zip(instruction.operands, node.args, strict=False))

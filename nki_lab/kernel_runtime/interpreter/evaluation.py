@@ -70,7 +70,8 @@ class Evaluation:
     whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
     were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
     `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
-    place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time.
+    place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time: of these,
+    those `omitted` stand in statements that were not evaluated, and were not tried.
     """
 
     program: Program
@@ -86,6 +87,7 @@ class Evaluation:
     operations: frozenset[tuple[str, int, int]] = frozenset()
     evaluated: frozenset[tuple[str, int, int]] = frozenset()
     unknown: frozenset[tuple[str, int, int]] = frozenset()
+    omitted: frozenset[tuple[str, int, int]] = frozenset()
     reads: Reads = field(default_factory=dict)
 
     @property
@@ -187,9 +189,10 @@ def evaluate(
         called=frozenset(interpreter.called),
         modules=tuple(scope.source for scope in interpreter.modules.scopes.values() if scope is not interpreter.main),
         origins=interpreter.origins,
-        operations=frozenset(interpreter.operations | interpreter.missed),
+        operations=frozenset(interpreter.operations | interpreter.missed | interpreter.omitted),
         evaluated=frozenset(interpreter.operations),
-        unknown=frozenset(interpreter.missed),
+        unknown=frozenset(interpreter.missed | interpreter.omitted),
+        omitted=frozenset(interpreter.omitted - interpreter.missed),
         reads=interpreter.modules.reads,
     )
 
