@@ -77,6 +77,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
     from nki_lab.cli.call_counts import file_calls
     from nki_lab.cli.checking import check_files, default_processes
+    from nki_lab.cli.shape_names import misnamed_shapes
     from nki_lab.cli.sources import Sources
     from nki_lab.export.coverage_pages import require_writable, write
 
@@ -91,6 +92,7 @@ def check(arguments: argparse.Namespace) -> int:
     gathered = Sources(arguments.force_exclude)
     for path in arguments.paths:
         gathered.add(Path(path))
+    gathered.found += misnamed_shapes(gathered.files)
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
     found = [*gathered.found, *(item for report in reports for item in report.findings)]

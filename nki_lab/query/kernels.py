@@ -156,6 +156,7 @@ class _ModuleEvaluation:
                 else:
                     self._evaluate_all(part, kernel, known[name])
             self._evaluate_others(called)
+        self._evaluate_given_helpers()
         if request.explicit is None:
             self._evaluate_unshaped(
                 [
@@ -179,11 +180,13 @@ class _ModuleEvaluation:
             reach=reach,
         )
 
-    def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> None:
-        """Evaluate a kernel with each signature."""
+    def _evaluate_all(
+        self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], *, inner: bool = False
+    ) -> None:
+        """Evaluate a kernel with each signature, or a function that kernels call."""
         asked: _Asked = []
         for signature in signatures:
-            found = self._evaluate(part, kernel, signature)
+            found = self._evaluate(part, kernel, signature, inner=inner)
             if found is None:
                 self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
                 self._excused[kernel.node.name] = "no-time"
@@ -192,6 +195,23 @@ class _ModuleEvaluation:
             self._entered |= found.reach.entered
             asked.append((signature, found))
         self._findings += _findings(self._facts, kernel, asked)
+
+    def _evaluate_given_helpers(self) -> None:
+        """Evaluate the functions that are no kernels, and that the settings give arguments."""
+        facts, request = self._facts, self._request
+        if request.explicit is not None:
+            return
+        part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        entries = {item.node.name for item in facts.functions if item.is_entry}
+        reached = {item.node: item.dialect for item in facts.functions}
+        for name, signatures in request.given.items():
+            node = facts.parsed.function(name)
+            if node is None or name in entries:
+                continue
+            dialect = reached.get(node, facts.dialect or "current")
+            if not _is_foreign(dialect):
+                helper = KernelFunction(node=node, dialect=dialect, kernel=node)
+                self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
         """Evaluate kernels with the signatures of other files, and without any where those have none."""
@@ -302,7 +322,9 @@ class _ModuleEvaluation:
             return called.own
         return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
-    def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
+    def _evaluate(
+        self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+    ) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where there is no time for it."""
         request, file, values = self._request, part.module.file, _key(signature)
         key = (
@@ -314,7 +336,8 @@ class _ModuleEvaluation:
             request.options,
             request.budget,
             kernel.dialect,
-            request.judged,
+            request.judged and not inner,
+            inner,
         )
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is not None and request.library.holds(found.reads):
@@ -323,7 +346,7 @@ class _ModuleEvaluation:
         if left <= 0:
             return None
         budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        found = _evaluation(part.module, kernel, signature, request, budget)
+        found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), inner=inner)
         if values is not None:
             self._cache.keep(key, part.blocks, found, found.depends)
         return found
@@ -386,7 +409,7 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 
 
 def _evaluation(
-    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, budget: Budget
+    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, *, inner: bool
 ) -> KernelEvaluation:
     refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
     if refused is not None:
@@ -398,14 +421,15 @@ def _evaluation(
             signature,
             arch=request.arch,
             options=request.options,
-            budget=budget,
+            budget=request.budget,
             dialect=kernel.dialect,
             library=request.library,
+            inner=inner,
         )
         for other in result.modules:
             others.enter_context(other.shown())
         findings = [*([] if refused is None else [refused]), *result.diagnostics]
-        if request.judged:
+        if request.judged and not inner:  # what a helper writes is for its caller to read
             findings += _judged(result)
         findings = without_consequences(findings)
     return KernelEvaluation(

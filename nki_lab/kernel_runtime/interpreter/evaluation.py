@@ -143,12 +143,13 @@ def evaluate(
     dialect: str = "current",
     library: ModuleFinder | None = None,
     assumptions: Assumptions | None = None,
+    inner: bool = False,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
-    those are unknown. With `assumptions`, they take the place of `arguments`. Does not raise for anything the module
-    contains.
+    those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
+    kernel: it may take and return tensors on the chip. Does not raise for anything the module contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -167,7 +168,7 @@ def evaluate(
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 with recording(builder):
-                    _run_kernel(interpreter, builder, function, arguments, assumptions)
+                    _run_kernel(interpreter, builder, function, arguments, assumptions, inner=inner)
                 _join(interpreter, program, function)
                 _obey(interpreter, program, function, arguments)
             else:
@@ -249,6 +250,8 @@ def _run_kernel(
     function: Function,
     arguments: Signature,
     assumptions: Assumptions | None,
+    *,
+    inner: bool,
 ) -> None:
     grid = arguments.grid
     shared = math.prod(grid) > 1
@@ -283,7 +286,8 @@ def _run_kernel(
             run_body(frame, function)
             builder.sync()
             control.finish(builder)
-            _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
+            if not inner:
+                _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
         interpreter.record_all(error.diagnostics, function.node, interpreter.base)
     except FunctionExit:
