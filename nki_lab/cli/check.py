@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki_lab.cli.kernels import Settings
-from nki_lab.cli.report import FORMATS, text
+from nki_lab.cli.report import FORMATS, as_json, text
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.source_files import line_of
 
 if TYPE_CHECKING:
+    from nki_lab.cli.call_counts import FileCalls
     from nki_lab.cli.checking import FileReport, Job
+    from nki_lab.export.coverage_pages import SourceFile
     from nki_lab.query.configuration import Configuration
 
 USAGE: Final = 2
@@ -56,7 +58,11 @@ OPTIONS: Final[dict[str, Settings]] = {
     },
     "--statistics": {
         "action": "store_true",
-        "help": "say how many calls of NKI were evaluated, and which were not",
+        "help": "count the calls of NKI: checked fully, partly, by name only or not at all, and why",
+    },
+    "--coverage-html": {
+        "metavar": "FOLDER",
+        "help": "write pages that mark the calls of NKI by how much of each was checked",
     },
     "--jobs": {"type": _count, "metavar": "N", "help": "processes (default: by processors and files)"},
     "--force-exclude": {
@@ -69,36 +75,34 @@ OPTIONS: Final[dict[str, Settings]] = {
 
 def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
+    from nki_lab.cli.call_counts import file_calls
     from nki_lab.cli.checking import check_files, default_processes
+    from nki_lab.cli.shape_names import misnamed_shapes
     from nki_lab.cli.sources import Sources
+    from nki_lab.export.coverage_pages import require_writable, write
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
         target = _target(arguments.target)
+        if arguments.coverage_html is not None:
+            require_writable(arguments.coverage_html)
     except (NkiError, ValueError) as error:
         print(error if isinstance(error, NkiError) else f"nki-lab check: error: {error}", file=sys.stderr)
         return USAGE
     gathered = Sources(arguments.force_exclude)
     for path in arguments.paths:
         gathered.add(Path(path))
+    gathered.found += misnamed_shapes(gathered.files)
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
     found = [*gathered.found, *(item for report in reports for item in report.findings)]
+    calls = file_calls(reports)
+    if arguments.coverage_html is not None:
+        write(_pages(reports, calls, found), arguments.coverage_html)
     if arguments.diff:
         return _show_diff(reports, found)
-    _print(arguments.format, list(dict.fromkeys(found)), reports)  # files may share a module, and so its findings
-    if arguments.statistics:
-        print(_statistics(reports), file=sys.stdout if arguments.format == "text" else sys.stderr)
+    _print(arguments, list(dict.fromkeys(found)), reports, calls)  # files may share a module, and so its findings
     return 1 if any(item.severity == "error" for item in found) else 0
-
-
-def _statistics(reports: Sequence[FileReport]) -> str:
-    """Return how many calls of NKI were evaluated, and the lines of the others."""
-    operations = {item for report in reports for item in report.operations}
-    unknown = {item for report in reports for item in report.unknown}
-    lines = [f"{file}:{line}:{column + 1}: not evaluated" for file, line, column in sorted(unknown)]
-    share = f" ({len(unknown) / len(operations):.1%})" if operations else ""
-    return "\n".join([*lines, f"unknown {len(unknown)} of {len(operations)} operations{share}"])
 
 
 def _target(given: str | None) -> str | None:
@@ -138,7 +142,30 @@ def _job(
         library=settings.library(),
         fixes=arguments.fix or arguments.diff,
         writes=arguments.fix and not arguments.diff,
+        keeps_text=arguments.coverage_html is not None,
     )
+
+
+def _pages(
+    reports: Sequence[FileReport], calls: Sequence[FileCalls], found: Sequence[Diagnostic]
+) -> Iterator[SourceFile]:
+    """Yield the files with their lines, calls and findings; those of a helper stand in its own file."""
+    from nki_lab.export.coverage_pages import Part, SourceFile
+
+    by_name: dict[str, list[Diagnostic]] = {}
+    for item in dict.fromkeys(found):
+        by_name.setdefault(os.path.realpath(item.file), []).append(item)
+    for report, known in zip(reports, calls, strict=True):
+        parts = [
+            Part(
+                title="" if name == report.file else name.removeprefix(f"{report.file}:"),
+                lines=lines,
+                sites=known.sites.get(name, ()),
+                findings=by_name.get(os.path.realpath(name), ()),
+            )
+            for name, lines in report.texts.items()
+        ]
+        yield SourceFile(file=report.file, parts=parts)
 
 
 def _show_diff(reports: Sequence[FileReport], found: Sequence[Diagnostic]) -> int:
@@ -153,12 +180,26 @@ def _show_diff(reports: Sequence[FileReport], found: Sequence[Diagnostic]) -> in
     return 1 if changed or unread else 0
 
 
-def _print(kind: str, found: Sequence[Diagnostic], reports: Sequence[FileReport]) -> None:
-    cells = {name: lines for report in reports for name, lines in report.texts.items()}
-    print(text(found, source_line=partial(_line, cells)) if kind == "text" else FORMATS[kind](found))
+def _print(
+    arguments: argparse.Namespace,
+    found: Sequence[Diagnostic],
+    reports: Sequence[FileReport],
+    calls: Sequence[FileCalls],
+) -> None:
+    from nki_lab.cli.call_counts import as_data, as_table, sentence
+
+    kind, counting = arguments.format, arguments.statistics
+    others = sys.stdout if kind == "text" else sys.stderr
+    if kind == "text":
+        cells = {name: lines for report in reports for name, lines in report.texts.items()}
+        print(text(found, source_line=partial(_line, cells), calls=sentence(calls)))
+    else:
+        print(as_json(found, as_data(calls)) if counting and kind == "json" else FORMATS[kind](found))
     fixed = [report.fixed for report in reports if report.fixed]
     if fixed:
-        print(f"{sum(fixed)} mended in {_files(len(fixed))}", file=sys.stdout if kind == "text" else sys.stderr)
+        print(f"{sum(fixed)} mended in {_files(len(fixed))}", file=others)
+    if counting and kind != "json":
+        print(f"\n{as_table(calls)}" if kind == "text" else as_table(calls), file=others)
 
 
 def _files(count: int) -> str:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Final
@@ -25,9 +25,10 @@ from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.garbage import gc_relaxed
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, Signature
 from nki_lab.query import Document, EvaluationRequest, Examination
+from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.configuration import Selection
-from nki_lab.query.evaluation_cache import Operation
 from nki_lab.query.fixes.source_fixes import fixed, no_worse
+from nki_lab.query.reach import Operation
 from nki_lab.source_files import read_source
 
 
@@ -72,7 +73,9 @@ FILES_A_PROCESS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too."""
+    """A file to check. With `fixes` findings with one exact remedy are fixed, and with `writes` the file too;
+    with `keeps_text` the report has the text.
+    """
 
     file: str
     target: str
@@ -81,22 +84,26 @@ class Job:
     library: ModuleFinder = field(default_factory=ModuleFinder)
     fixes: bool = False
     writes: bool = False
+    keeps_text: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
     """The findings in a file: with `fixes`, the findings left after `fixed` edits, which `diff` shows.
 
-    `texts` are the lines of notebook cells, by the names that findings give them. Of the `operations` of NKI that were
-    reached, `unknown` could not be evaluated.
+    `texts` are the lines of notebook cells, by the names that findings give them, and of a file on demand. `sites` are
+    the calls of NKI's functions, by these names or the file's. The runs came to operations of other files too: to those
+    `given_elsewhere` with known arguments, to those `assumed_elsewhere` with assumed or unknown ones.
     """
 
+    file: str
     findings: tuple[Diagnostic, ...] = ()
     fixed: int = 0
     diff: str = ""
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    operations: frozenset[Operation] = frozenset()
-    unknown: frozenset[Operation] = frozenset()
+    sites: Mapping[str, tuple[CallSite, ...]] = field(default_factory=dict)
+    given_elsewhere: frozenset[Operation] = frozenset()
+    assumed_elsewhere: frozenset[Operation] = frozenset()
 
 
 def check_file(job: Job) -> FileReport:
@@ -104,55 +111,83 @@ def check_file(job: Job) -> FileReport:
     try:
         return _checked(job)
     except NkiError as error:
-        return FileReport(findings=tuple(error.diagnostics))
+        return FileReport(file=job.file, findings=tuple(error.diagnostics))
     except Exception as error:  # noqa: BLE001 - the other files are checked after a mistake of ours
-        return FileReport(findings=(_our_fault(job, f"nki_lab failed with {type(error).__name__}: {error}"),))
+        return FileReport(
+            file=job.file, findings=(_our_fault(job, f"nki_lab failed with {type(error).__name__}: {error}"),)
+        )
 
 
 def _checked(job: Job) -> FileReport:
     try:
         source = read_source(job.file)
     except (OSError, ValueError) as error:
-        return FileReport(findings=(unreadable(job.file, error),))
+        return FileReport(file=job.file, findings=(unreadable(job.file, error),))
     if job.file.endswith(".ipynb"):
         notebook = notebook_of(source, job.file)
         seen = _examined(job, notebook.sources)
-        found, texts = notebook.placed(job.selection.of(seen.findings)), notebook.texts()
-    else:
-        seen = _examined(job, source)
-        found, texts = job.selection.of(seen.findings), {}
-        fixed_source, count, left = _fixed(job, source, found) if job.fixes else (source, 0, found)
-        if count:
-            if job.writes:
-                replace_file(Path(job.file), source, fixed_source)
-            return FileReport(findings=tuple(left), fixed=count, diff=_diff(job.file, source, fixed_source))
-    return FileReport(findings=tuple(found), texts=texts, operations=seen.operations, unknown=seen.unknown)
+        return replace(
+            _report(job, seen),
+            findings=tuple(notebook.placed(job.selection.of(seen.examination.findings))),
+            texts=notebook.texts(),
+            sites=notebook.by_cell(seen.sites),
+        )
+    seen, count, after = _examined(job, source), 0, source
+    if job.fixes:
+        after, count, seen = _fixed(job, source, seen)
+        if count and job.writes:
+            replace_file(Path(job.file), source, after)
+    return replace(_report(job, seen), fixed=count, diff=_diff(job.file, source, after) if count else "")
 
 
-def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The examination of a source, the calls of NKI's functions in it, and its lines."""
+
+    examination: Examination
+    sites: tuple[CallSite, ...]
+    lines: tuple[str, ...]
+
+
+def _report(job: Job, seen: _Seen) -> FileReport:
+    reach = seen.examination.reach
+    return FileReport(
+        file=job.file,
+        findings=tuple(job.selection.of(seen.examination.findings)),
+        texts={job.file: seen.lines} if job.keeps_text else {},
+        sites={job.file: seen.sites},
+        given_elsewhere=frozenset(item for item in reach.given if item[0] != job.file),
+        assumed_elsewhere=frozenset(item for item in reach.assumed | reach.unknown if item[0] != job.file),
+    )
+
+
+def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
     document = Document(job.file)
     document.update(source)
     request = EvaluationRequest(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
     with gc_relaxed():
-        return document.examine(request)
+        found = document.examine(request)
+    facts = document.facts
+    return _Seen(found, call_sites(facts, found.reach), facts.lines) if facts is not None else _Seen(found, (), ())
 
 
-def _fixed(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:
-    """Return the source after all edits, their number, and the findings that are left.
+def _fixed(job: Job, source: bytes, seen: _Seen) -> tuple[bytes, int, _Seen]:
+    """Return the source after all edits, their number, and the examination of it.
 
     Edits that bring an error along are not made.
     """
-    count = 0
+    count, found = 0, job.selection.of(seen.examination.findings)
     for _ in range(MOST_FIXES):
         after = fixed(source, found)
         if after is None:
             break
-        left = job.selection.of(_examined(job, after.source).findings)
+        later = _examined(job, after.source)
+        left = job.selection.of(later.examination.findings)
         if not no_worse(found, left):
             break
-        source, found = after.source, left
+        source, found, seen = after.source, left, later
         count += after.count
-    return source, count, found
+    return source, count, seen
 
 
 def _diff(file: str, before: bytes, after: bytes) -> str:
@@ -213,7 +248,8 @@ def _alone(job: Job) -> FileReport:
         try:
             return pool.submit(check_file, job).result()
         except BrokenProcessPool:
-            return FileReport(findings=(_our_fault(job, "the process that checked this file came to a sudden end"),))
+            message = "the process that checked this file came to a sudden end"
+            return FileReport(file=job.file, findings=(_our_fault(job, message),))
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose, error_of
+from nki_lab.query.call_sites import CallSite
 from nki_lab.source.magics import PRELUDE, binds_unseen, python_of
 
 _MADE: Final = re.compile(r"\bline (\d+)\b")
@@ -59,6 +60,20 @@ class Notebook:
         """Return words about a line of the whole as words about a line of a cell."""
         cell = self._cell_at(int(found[1]))
         return found[0] if cell is None else f"line {int(found[1]) - cell[1]} of cell {cell[0]}"
+
+    def by_cell(self, sites: Iterable[CallSite]) -> dict[str, tuple[CallSite, ...]]:
+        """The calls of NKI's functions by the names that findings give their cells, lines counted from the cell's
+        first.
+        """
+        found: dict[str, tuple[CallSite, ...]] = {}
+        for item in sites:
+            cell = self._cell_at(item.line)
+            if cell is not None:
+                number, start = cell
+                name = f"{self.file}:cell {number}"
+                placed = replace(item, line=item.line - start, end_line=item.end_line - start)
+                found[name] = (*found.get(name, ()), placed)
+        return found
 
     def texts(self) -> dict[str, tuple[str, ...]]:
         """The lines of the cells, by the names that findings give them."""

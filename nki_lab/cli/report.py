@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from nki_lab.cli.sarif import cell_of, from_here, physical, sarif, sentence
 from nki_lab.diagnostic import Diagnostic, coded_error, render
@@ -21,18 +21,24 @@ def version() -> str:
     return found
 
 
-def text(found: Sequence[Diagnostic], *, source_line: Callable[[str, int], str] | None = None) -> str:
+def text(found: Sequence[Diagnostic], *, source_line: Callable[[str, int], str] | None = None, calls: str = "") -> str:
     """The findings one below the other, and how many there are.
 
-    `source_line` gives the line of a file by its number, where that is not on disk.
+    `source_line` gives the line of a file by its number, where that is not on disk. `calls` says how much was checked:
+    it stands where there are no findings.
     """
     blocks = [f"{item.severity}: {render(item, source_line=source_line)}" for item in found]
-    return "\n\n".join([*blocks, counts(found) or "no findings"])
+    nothing = f"no findings in {calls}" if calls else "no findings"
+    return "\n\n".join([*blocks, counts(found) or nothing])
 
 
-def as_json(found: Sequence[Diagnostic]) -> str:
-    """A list of the findings as plain data, in the field names of `Diagnostic`."""
-    return json.dumps([item.as_dict() for item in found], indent=1)
+def as_json(found: Sequence[Diagnostic], calls: Mapping[str, Any] | None = None) -> str:
+    """A list of the findings as plain data, in the field names of `Diagnostic`.
+
+    With `calls` it is a dict: `findings` has the list, `nki_calls` how much of NKI's calls was checked.
+    """
+    items = [item.as_dict() for item in found]
+    return json.dumps(items if calls is None else {"findings": items, "nki_calls": calls}, indent=1)
 
 
 def github(found: Sequence[Diagnostic]) -> str:

@@ -59,12 +59,12 @@ class Sources:
 
     def _folder(self, top: Path) -> None:
         seen = False
-        for path in self._below(top):
+        for path in self.below(top):
             seen = self._file(path, named=False) or seen
         if not seen:
             self.found.append(_nothing(top))
 
-    def _below(self, top: Path) -> Iterator[Path]:
+    def below(self, top: Path) -> Iterator[Path]:
         """The files in a folder. Links to folders are not followed: they may lead round in a circle."""
         for folder, folders, names in os.walk(top, onerror=self._refused):
             here = Path(folder)

@@ -7,7 +7,8 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+import stat
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +29,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 @contextlib.contextmanager
-def replacing_folder(path: str | os.PathLike[str], names: Collection[str]) -> Iterator[Path]:
+def replacing_folder(path: str | os.PathLike[str], names: Container[str]) -> Iterator[Path]:
     """Make a folder to write files of these `names` into, which takes the name `path` when all is written.
 
     It replaces an earlier one of its kind. A folder that holds any other file stays as it is: NKI021, as where the
@@ -39,8 +40,7 @@ def replacing_folder(path: str | os.PathLike[str], names: Collection[str]) -> It
         draft.mkdir(parents=True)
         yield draft
         if target.is_dir() and not target.is_symlink():
-            if any(file.name not in names for file in target.iterdir()):
-                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+            _require_own(target, names)
             former = _beside(target)
             target.replace(former)
             draft.replace(target)
@@ -49,24 +49,45 @@ def replacing_folder(path: str | os.PathLike[str], names: Collection[str]) -> It
             draft.replace(target)
 
 
+def require_replaceable(path: str | os.PathLike[str], names: Container[str]) -> None:
+    """Raise NKI021 where `replacing_folder` would refuse the path: no folder, or one with other files than `names`."""
+    target = Path(path).absolute()
+    with _refusing(target), contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(target.lstat().st_mode):
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        _require_own(target, names)
+
+
+def _require_own(folder: Path, names: Container[str]) -> None:
+    if any(file.name not in names for file in folder.iterdir()):
+        raise OSError(errno.ENOTEMPTY, "other files are in it")
+
+
 @contextlib.contextmanager
 def _draft(target: Path) -> Iterator[Path]:
     """Give a name beside `target`, and remove what stands there if the write fails."""
     draft = _beside(target)
-    try:
+    with _refusing(target):
         try:
             yield draft
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 draft.unlink(missing_ok=True)
             raise
-    except OSError as error:
+
+
+@contextlib.contextmanager
+def _refusing(target: Path) -> Iterator[None]:
+    """Raise errors of the system as NKI021."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
         if isinstance(error, NkiError):
             raise
         raise coded_error(
             "NKI021",
-            f"{target}: not written: {os.strerror(error.errno) if error.errno else error}",
+            f"{target}: not written: {getattr(error, 'strerror', None) or error}",
             help="make room, or choose a place that you may write to; what was there before is unchanged",
         ) from error
 

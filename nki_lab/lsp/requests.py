@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from lsprotocol import types as lsp
@@ -93,10 +93,20 @@ def _fixes(
             continue
         same = [other for other in asked if (other.code, other.range) == (converted[1].code, converted[1].range)]
         for fix in query.quick_fixes(item, module.lines) if same else ():
-            where = place(fix.span)
-            if where is not None and where.uri == uri:
-                edit = lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(where.range, fix.text)]})
+            edit = _edit(place, fix)
+            if edit is not None:
                 yield lsp.CodeAction(fix.title, lsp.CodeActionKind.QuickFix, same, fix.sure, edit=edit)
+
+
+def _edit(place: Callable[[Span], lsp.Location | None], fix: query.QuickFix) -> lsp.WorkspaceEdit | None:
+    """Return the edits of a quick fix by document; None where one of its places is in none."""
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for span, text in fix.edits:
+        where = place(span)
+        if where is None:
+            return None
+        changes.setdefault(where.uri, []).append(lsp.TextEdit(where.range, text))
+    return lsp.WorkspaceEdit(changes=changes)
 
 
 # -- shapes ------------------------------------------------------------------------------------------------------------

@@ -137,6 +137,7 @@ def check(
         budget=budget or Budget(),
         library=library or _library_of(file),
         judged=judged,
+        alone=bool(name),
     )
     with gc_relaxed():
         return list(examine(facts, known_syntax_findings(facts), request, EvaluationCache()).findings)

@@ -6,7 +6,7 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -68,14 +68,15 @@ def split(texts: Sequence[str]) -> list[str]:
 
 FILE: Final = "pyproject.toml"
 TABLE: Final = "tool.nki-lab"
-_TENSOR: Final = re.compile(r"(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
+_TENSOR: Final = re.compile(r"(?:(hbm|sbuf|psum)\s+)?(\w+)\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """The settings of a project. `folder` is where they stand; without settings everything is empty.
 
-    `shapes` has signatures by `kernel`, or by `file.py::kernel` with the file's path from the folder. Modules that
+    `shapes` has signatures of kernels and of the functions that they call, by `name`, or by `file.py::name` with the
+    file's path from the folder. Modules that
     kernels import are looked for in `paths` too, and among the packages of the interpreter or environment `python`;
     both count from the folder.
     """
@@ -177,13 +178,25 @@ def read(file: Path) -> Configuration | None:
 
 
 def tensor_or_dtype(text: str) -> object:
-    """Return the argument that `bfloat16[128,512]` or `bfloat16` stands for; None for another text, NKI012 for a bad
-    dtype.
+    """Return the argument that `bfloat16[128,512]`, `sbuf bfloat16[128,512]` or `bfloat16` stands for; None for another
+    text, NKI012 for a bad dtype.
     """
     tensor = _TENSOR.fullmatch(text.strip())
     if tensor:
-        return spec(tuple(int(size) for size in tensor[2].split(",")), tensor[1])
+        found = spec(tuple(int(size) for size in tensor[3].split(",")), tensor[2])
+        return found if tensor[1] in (None, "hbm") else replace(found, memory=tensor[1])
     return DTYPES[text].host if text in DTYPES else None
+
+
+def misnamed(folder: Path, key: str, message: str, help: str) -> Diagnostic:  # noqa: A002 - as in `diagnose`
+    """Return the NKI024 finding about a key of `shapes` in the settings of a folder."""
+    file = folder / FILE
+    try:
+        reader = _Reader(str(file), read_source(file).decode("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        reader = _Reader(str(file), "")
+    reader.report(key, message, help)
+    return replace(reader.found[0], limit="a key of shapes is the name of a function, or file.py::name")
 
 
 class _Reader:
@@ -192,7 +205,7 @@ class _Reader:
     def __init__(self, file: str, text: str) -> None:
         self._file = file
         self._lines = text.split("\n")
-        self._found: list[Diagnostic] = []
+        self.found: list[Diagnostic] = []
 
     def configuration(self, table: object) -> Configuration:
         takes: dict[str, Callable[[str, object], object]] = {
@@ -206,16 +219,16 @@ class _Reader:
         }
         values: dict[str, Any] = {}
         if not isinstance(table, dict):
-            self._report("nki-lab", f"{TABLE} is no table")
+            self.report("nki-lab", f"{TABLE} is no table")
             table = {}
         for key, value in table.items():
             if key in takes:
                 values[key] = takes[key](key, value)
             else:
                 near = did_you_mean(key, takes) or f"its keys are {', '.join(takes)}"
-                self._report(key, f"{TABLE} has no {key}", near)
-        if self._found:
-            raise NkiError(self._found)
+                self.report(key, f"{TABLE} has no {key}", near)
+        if self.found:
+            raise NkiError(self.found)
         return Configuration(folder=Path(self._file).parent, **values)
 
     def _target(self, key: str, value: object) -> str | None:
@@ -223,32 +236,32 @@ class _Reader:
         try:
             return None if text is None else arch_of(text).target
         except NkiError as error:
-            self._report(key, error.diagnostics[0].message, error.diagnostics[0].help)
+            self.report(key, error.diagnostics[0].message, error.diagnostics[0].help)
             return None
 
     def _text(self, key: str, value: object) -> str | None:
         if isinstance(value, str) and value.strip():
             return value
         example = "trn2" if key == "target" else ".venv"
-        self._report(key, f"{key} is no text", f'write {key} = "{example}"')
+        self.report(key, f"{key} is no text", f'write {key} = "{example}"')
         return None
 
     def _texts(self, key: str, value: object) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
-        self._report(key, f"{key} is no list of texts", f'write {key} = ["..."]')
+        self.report(key, f"{key} is no list of texts", f'write {key} = ["..."]')
         return ()
 
     def _codes(self, key: str, value: object) -> tuple[str, ...]:
         try:
             return selectors(self._texts(key, value))
         except ValueError as error:
-            self._report(key, f"{key} has {str(error)!r}, which no code begins with", "a code is NKI213, a group NKI2")
+            self.report(key, f"{key} has {str(error)!r}, which no code begins with", "a code is NKI213, a group NKI2")
             return ()
 
     def _shapes(self, key: str, value: object) -> dict[str, tuple[Signature, ...]]:
         if not isinstance(value, dict):
-            self._report(key, f"{key} is no table", f"write [{TABLE}.shapes], and below it a line for each kernel")
+            self.report(key, f"{key} is no table", f"write [{TABLE}.shapes], and below it a line for each kernel")
             return {}
         return {kernel: tuple(self._signatures(kernel, item)) for kernel, item in value.items()}
 
@@ -257,7 +270,7 @@ class _Reader:
             if isinstance(item, dict):
                 yield Signature(kwargs={name: self._argument(kernel, name, given) for name, given in item.items()})
             else:
-                self._report(
+                self.report(
                     kernel,
                     f"the shapes of {kernel} are no table of arguments",
                     f'write {kernel} = {{ a = "bfloat16[128,512]" }}',
@@ -270,18 +283,18 @@ class _Reader:
             try:
                 found = tensor_or_dtype(value)
             except NkiError as error:
-                self._report(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
+                self.report(kernel, f"{name}: {error.diagnostics[0].message}", error.diagnostics[0].help)
                 return value
             return value if found is None else found
         if not isinstance(value, bool | int | float):
-            self._report(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
+            self.report(kernel, f"{name} is neither a tensor nor a constant", 'a tensor is "bfloat16[128,512]"')
         return value
 
-    def _report(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
+    def report(self, key: str, message: str, help: str = "") -> None:  # noqa: A002 - as in `diagnose`
         opening = next((i for i, line in enumerate(self._lines) if f"{TABLE}" in line), 0)
         named = re.compile(rf"""\s*\[?["']?(?:{re.escape(TABLE)}\.)?{re.escape(key)}["']?\s*[\]=.]""")
         numbers = (i for i in range(opening, len(self._lines)) if named.match(self._lines[i]))
-        self._found.append(_wrong(self._file, next(numbers, opening) + 1, message, help, self._lines))
+        self.found.append(_wrong(self._file, next(numbers, opening) + 1, message, help, self._lines))
 
 
 def _wrong(file: str, line: int, message: str, help: str = "", lines: Iterable[str] = ()) -> Diagnostic:  # noqa: A002

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Launches, Reads, Signature, Variable
 from nki_lab.query.issued import Issued
+from nki_lab.query.reach import Operation, Reach
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
 from nki_lab.source.trees import first_line
 
@@ -21,8 +22,6 @@ V = TypeVar("V")
 
 Place = tuple[int, int]
 """A 1-based line and a 0-based UTF-8 byte column."""
-Operation = tuple[str, int, int]
-"""A call of NKI's: file, and place in it."""
 
 KEPT: Final = 512
 """Evaluations that one cache holds."""
@@ -59,16 +58,24 @@ class Examination:
 
     `findings` are in the order of the source. `variables` says what names stood for where they were bound, `issued`
     what calls turned into, both by 1-based line and 0-based UTF-8 byte column; `expressions` what calls and
-    subscripts were, by where they end. Of the `operations` of NKI that evaluation came to, some may be `unknown`: they,
-    or their arguments, could not be evaluated.
+    subscripts were, by where they end. `reach` has the operations of NKI that evaluation came to.
     """
 
     findings: tuple[Diagnostic, ...] = ()
     variables: Mapping[Place, Variable] = field(default_factory=dict)
     issued: Mapping[Place, Issued] = field(default_factory=dict)
     expressions: Mapping[Place, Variable] = field(default_factory=dict)
-    operations: frozenset[Operation] = frozenset()
-    unknown: frozenset[Operation] = frozenset()
+    reach: Reach = field(default_factory=Reach)
+
+    @property
+    def operations(self) -> frozenset[Operation]:
+        """Return the operations of NKI that evaluation came to."""
+        return self.reach.operations
+
+    @property
+    def unknown(self) -> frozenset[Operation]:
+        """Return the operations of which some, or all, could not be evaluated each time."""
+        return self.reach.unknown | self.reach.omitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +83,11 @@ class KernelEvaluation(Examination):
     """The results of evaluating one kernel with one signature.
 
     `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
-    it.
+    it. `unentered` says why the kernel itself was not entered, if so.
     """
 
     depends: frozenset[str]
-    entered: frozenset[str] = frozenset()
+    unentered: str = ""
     reads: Reads = field(default_factory=dict)
 
 
@@ -144,6 +151,16 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
     def operations(found: Iterable[Operation]) -> frozenset[Operation]:
         return frozenset((name, line_of(line) if name == file else line, column) for name, line, column in found)
 
+    def moved_reach(reach: Reach) -> Reach:
+        return replace(
+            reach,
+            given=operations(reach.given),
+            assumed=operations(reach.assumed),
+            unknown=operations(reach.unknown),
+            omitted=operations(reach.omitted),
+            ends=frozenset((name, line_of(line) if name == file else line) for name, line in reach.ends),
+        )
+
     match result:
         case KernelEvaluation():
             return replace(
@@ -152,8 +169,7 @@ def moved_lines(result: object, line_of: LineOf, file: str) -> Any:
                 variables=places(result.variables),
                 issued=places(result.issued),
                 expressions=places(result.expressions),
-                operations=operations(result.operations),
-                unknown=operations(result.unknown),
+                reach=moved_reach(result.reach),
             )
         case Launches(own=own, other=other):
             return replace(

@@ -34,17 +34,18 @@ from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
 from nki_lab.query import messages, sampling
+from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
     Examination,
     KernelEvaluation,
-    Operation,
     Place,
     blocks_of,
 )
 from nki_lab.query.issued import issued
+from nki_lab.query.reach import Reach, joined, reach_of
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -58,7 +59,8 @@ class EvaluationRequest:
 
     `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
     the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
-    only the faults of single instructions are found: a run that follows judges the whole program.
+    only the faults of single instructions are found: a run that follows judges the whole program. `alone` says that the
+    facts are those of one kernel among others.
     """
 
     arch: Arch
@@ -69,6 +71,7 @@ class EvaluationRequest:
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
+    alone: bool = False
 
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
@@ -126,6 +129,8 @@ class _ModuleEvaluation:
         self._known: list[Examination] = []
         self._entered: set[str] = set()
         self._on_host: set[str] = set()
+        self._excused: dict[str, str] = {}
+        self._without_shapes: list[KernelFunction] = []
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -142,6 +147,7 @@ class _ModuleEvaluation:
                 if _is_foreign(kernel.dialect):
                     reason = "is a kernel of neuronxcc.nki, which is not evaluated here"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
+                    self._excused[name] = "other-dialect"
                 elif part.module.function(name) is not kernel.node:
                     reason = "is made inside another function: only its syntax is checked"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
@@ -150,6 +156,7 @@ class _ModuleEvaluation:
                 else:
                     self._evaluate_all(part, kernel, known[name])
             self._evaluate_others(called)
+        self._evaluate_given_helpers()
         if request.explicit is None:
             self._evaluate_unshaped(
                 [
@@ -159,27 +166,52 @@ class _ModuleEvaluation:
                 ]
             )
             self._sample_helpers()
+        reach = joined([*(item.reach for item in self._known), Reach(excused=self._excused)])
+        if self._without_shapes:
+            sites = call_sites(facts, reach)
+            if request.alone:
+                sites = tuple(item for item in sites if _is_in(facts.functions, item))
+            self._findings.append(messages.without_shapes(facts, self._without_shapes, sites))
         return Examination(
             findings=tuple(self._findings),
             variables=_first(item.variables for item in self._known),
             issued=_first(item.issued for item in self._known),
             expressions=_first(item.expressions for item in self._known),
-            operations=frozenset().union(*(item.operations for item in self._known)),
-            unknown=frozenset().union(*(item.unknown for item in self._known)),
+            reach=reach,
         )
 
-    def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> None:
-        """Evaluate a kernel with each signature."""
+    def _evaluate_all(
+        self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], *, inner: bool = False
+    ) -> None:
+        """Evaluate a kernel with each signature, or a function that kernels call."""
         asked: _Asked = []
         for signature in signatures:
-            found = self._evaluate(part, kernel, signature)
+            found = self._evaluate(part, kernel, signature, inner=inner)
             if found is None:
                 self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
+                self._excused[kernel.node.name] = "no-time"
                 break
             self._known.append(found)
-            self._entered |= found.entered
+            self._entered |= found.reach.entered
             asked.append((signature, found))
         self._findings += _findings(self._facts, kernel, asked)
+
+    def _evaluate_given_helpers(self) -> None:
+        """Evaluate the functions that are no kernels, and that the settings give arguments."""
+        facts, request = self._facts, self._request
+        if request.explicit is not None:
+            return
+        part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
+        entries = {item.node.name for item in facts.functions if item.is_entry}
+        reached = {item.node: item.dialect for item in facts.functions}
+        for name, signatures in request.given.items():
+            node = facts.parsed.function(name)
+            if node is None or name in entries:
+                continue
+            dialect = reached.get(node, facts.dialect or "current")
+            if not _is_foreign(dialect):
+                helper = KernelFunction(node=node, dialect=dialect, kernel=node)
+                self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
         """Evaluate kernels with the signatures of other files, and without any where those have none."""
@@ -191,7 +223,7 @@ class _ModuleEvaluation:
             if signatures := found.get(kernel.node.name):
                 self._evaluate_all(part, kernel, signatures)
             else:
-                self._findings.append(messages.without_shapes(self._facts, kernel))
+                self._without_shapes.append(kernel)
                 self._sample(part, kernel.node.name, kernel.dialect)
 
     def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
@@ -202,6 +234,7 @@ class _ModuleEvaluation:
         if found is None or not request.library.holds(found.reads):
             left = self._deadline - perf_counter()
             if left <= 0:
+                self._excused[name] = "no-time"
                 return
             budget = replace(request.budget, seconds=min(request.budget.seconds, left), steps=sampling.STEPS)
 
@@ -221,20 +254,20 @@ class _ModuleEvaluation:
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
-            evaluated = frozenset[Operation]().union(*(item.evaluated for item in results))
             found = KernelEvaluation(
                 findings=tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once)),
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
-                entered=frozenset[str]().union(*(item.entered for item in results)),
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
-                operations=frozenset[Operation]().union(*(item.operations for item in results)),
-                unknown=frozenset[Operation]().union(*(item.unknown for item in results)) - evaluated,
+                reach=joined(reach_of(item, assumed=True) for item in results),
+                unentered=_obstacle(results),
             )
             self._cache.keep(key, part.blocks, found, found.depends)
-        self._known.append(Examination(variables=found.variables, operations=found.operations, unknown=found.unknown))
-        self._entered |= found.entered
+        self._known.append(Examination(variables=found.variables, reach=found.reach))
+        self._entered |= found.reach.entered
         self._findings += found.findings
+        if name not in found.reach.entered:
+            self._excused[name] = found.unentered
 
     def _sample_helpers(self) -> None:
         """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels."""
@@ -248,7 +281,11 @@ class _ModuleEvaluation:
                 continue
             host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
             dialect = reached.get(node, facts.dialect)
-            if not host and not _is_foreign(dialect):
+            if host:
+                self._excused[node.name] = "on-host"
+            elif _is_foreign(dialect):
+                self._excused[node.name] = "other-dialect"
+            else:
                 self._sample(part, node.name, dialect)
 
     def _evaluate_others(self, called: Launches) -> None:
@@ -262,7 +299,7 @@ class _ModuleEvaluation:
             part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
             found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
             asked = [(signature, item) for signature, item in found if item is not None]
-            self._known += [Examination(operations=item.operations, unknown=item.unknown) for _, item in asked]
+            self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
             self._findings += _findings(self._facts, kernel, asked)
 
     # -- cached evaluations --------------------------------------------------------------------------------------------
@@ -285,7 +322,9 @@ class _ModuleEvaluation:
             return called.own
         return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
-    def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
+    def _evaluate(
+        self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+    ) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where there is no time for it."""
         request, file, values = self._request, part.module.file, _key(signature)
         key = (
@@ -297,7 +336,8 @@ class _ModuleEvaluation:
             request.options,
             request.budget,
             kernel.dialect,
-            request.judged,
+            request.judged and not inner,
+            inner,
         )
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is not None and request.library.holds(found.reads):
@@ -306,10 +346,14 @@ class _ModuleEvaluation:
         if left <= 0:
             return None
         budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        found = _evaluation(part.module, kernel, signature, request, budget)
+        found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), inner=inner)
         if values is not None:
             self._cache.keep(key, part.blocks, found, found.depends)
         return found
+
+
+def _is_in(functions: Iterable[KernelFunction], site: CallSite) -> bool:
+    return any(item.node.lineno <= site.line <= (item.node.end_lineno or 0) for item in functions)
 
 
 def _is_foreign(dialect: Dialect) -> bool:
@@ -332,6 +376,14 @@ def _findings(facts: SyntaxFacts, kernel: KernelFunction, asked: _Asked) -> list
         ]
         found += [messages.named(facts, kernel, signature, item) for item in kept]
     return found
+
+
+def _obstacle(results: Iterable[Evaluation]) -> str:
+    """Return why runs did not enter the function that they were to evaluate."""
+    codes = {item.code for result in results for item in result.diagnostics}
+    if "NKI122" not in codes:
+        return "no-arguments"
+    return "long-module" if "NKI120" in codes else "made-elsewhere"
 
 
 _OF_ALL: Final = frozenset({"NKI414"})
@@ -357,7 +409,7 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 
 
 def _evaluation(
-    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, budget: Budget
+    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, *, inner: bool
 ) -> KernelEvaluation:
     refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
     if refused is not None:
@@ -369,14 +421,15 @@ def _evaluation(
             signature,
             arch=request.arch,
             options=request.options,
-            budget=budget,
+            budget=request.budget,
             dialect=kernel.dialect,
             library=request.library,
+            inner=inner,
         )
         for other in result.modules:
             others.enter_context(other.shown())
         findings = [*([] if refused is None else [refused]), *result.diagnostics]
-        if request.judged:
+        if request.judged and not inner:  # what a helper writes is for its caller to read
             findings += _judged(result)
         findings = without_consequences(findings)
     return KernelEvaluation(
@@ -385,10 +438,8 @@ def _evaluation(
         expressions=result.expressions,
         issued=issued(result.program, module.file),
         depends=_outermost(result.called | {kernel.node.name}),
-        entered=result.entered,
         reads=result.reads,
-        operations=result.operations,
-        unknown=result.unknown,
+        reach=reach_of(result, assumed=False),
     )
 
 

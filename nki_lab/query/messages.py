@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Related, diagnose
 from nki_lab.kernel_runtime.interpreter import Signature
+from nki_lab.query.call_sites import CallSite, counted
 from nki_lab.source import KernelFunction, SyntaxFacts
 
 
@@ -38,16 +41,29 @@ def out_of_time(facts: SyntaxFacts, kernel: KernelFunction, seconds: float) -> D
     )
 
 
-def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
-    """Return the NKI121 finding of a kernel whose shapes the source does not give."""
-    names = ", ".join(parameters_of(kernel.node))
+def without_shapes(facts: SyntaxFacts, kernels: Sequence[KernelFunction], sites: Sequence[CallSite]) -> Diagnostic:
+    """Return the NKI121 finding of the kernels whose shapes the source does not give; `sites` are the calls around."""
+    first, *others = sorted((item.node for item in kernels), key=lambda node: node.lineno)
+    names = [node.name for node in (first, *others)]
+    known = counted(sites)["fully"]
+    calls = f"{len(sites)} NKI call{'s' * (len(sites) != 1)}"
+    count = f"{calls}, none with known shapes" if not known else f"{calls}, {known} with known shapes"
+    shown = ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)
+    parameter = parameters_of(first)[0]
     return diagnose(
         "NKI121",
-        f"the shapes of {kernel.node.name}'s arguments ({names}) are not known: only what holds for all is checked",
-        span=facts.name_span(kernel.node),
-        limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
-        help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",
+        f"{count}: only what holds for all shapes is checked in {shown}",
+        span=facts.name_span(first),
+        operand=parameter,
+        limit="shapes come from nki.typing annotations, from calls in this file, in its tests and the files beside it,"
+        " and from the project's settings",
+        help=f"annotate the parameters, for example {parameter}: nt.tensor[128, 512], or write"
+        f' {first.name} = {{ {parameter} = "bfloat16[128,512]" }} below [tool.nki-lab.shapes] in pyproject.toml',
+        related=tuple(Related(f"{node.name} has no known shapes either", facts.name_span(node)) for node in others),
     )
+
+
+_MOST_NAMED: Final = 5
 
 
 def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final
 from nki_lab.diagnostic import Diagnostic, Related, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
 from nki_lab.query.fitting import Run, fitted
+from nki_lab.query.reach import Operation
 
 STEPS: Final = 30_000
 """Steps of one run."""
@@ -22,7 +23,6 @@ _OF_RANKS: Final = frozenset({"NKI205"})
 _DEPENDING: Final = _OF_TARGETS | _OF_RANKS
 """Findings whose words need not tell that they depend on an assumption: which target, or how many dimensions."""
 
-Operation = tuple[str, int, int]
 
 _RELATED: Final = frozenset({"NKI203", "NKI303"})
 """Findings about two sizes that may depend on one assumption in such a way that they differ for all of its values."""

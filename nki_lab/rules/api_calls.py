@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from nki_lab.diagnostic import Diagnostic, NkiError, diagnose
 from nki_lab.isa.dtype import F32
@@ -31,7 +31,7 @@ from nki_lab.kernel_runtime.tensor import NkiTensor
 from nki_lab.rules.deprecations import RANGES, SIZES, deprecated_range, deprecated_size
 from nki_lab.rules.known_values import PACKAGES, KnownValues, Method, Value, root_of, signature_of
 from nki_lab.source import SyntaxFacts
-from nki_lab.source.names import NameUses
+from nki_lab.source.names import NameUses, dotted
 from nki_lab.source.trees import last_name
 
 
@@ -44,13 +44,39 @@ def check_uses(facts: SyntaxFacts) -> list[Diagnostic]:
     return [*uses.findings(), *uses.deprecations()]
 
 
-def bound_calls(facts: SyntaxFacts) -> Iterator[ast.Call]:
-    """Yield the calls of NKI's functions, and of tensors' methods, whose arguments `check_uses` looks at."""
+class NkiCall(NamedTuple):
+    """A call of a function of NKI's modules, by its full name.
+
+    `obstacle` says why `check_uses` cannot look at its arguments: "ambiguous-name" where the name may stand for another
+    thing as well, "not-modelled" where NKI has it and nki_lab has not; else it is empty.
+    """
+
+    node: ast.Call
+    name: str
+    obstacle: str
+
+
+def nki_calls(facts: SyntaxFacts) -> list[NkiCall]:
+    """Return the calls of functions of NKI's modules, in either dialect, in any order."""
+    return facts.parsed.once("nki calls", lambda: list(_nki_calls(facts)))
+
+
+def _nki_calls(facts: SyntaxFacts) -> Iterator[NkiCall]:
     uses = _Uses(facts)
     for scope in uses.values.scopes:
         for call in scope.calls:
-            if uses.is_bound(uses.values.of(call.func, scope)):
-                yield call
+            called = uses.values.of(call.func, scope)
+            name = dotted(call.func, scope)
+            if uses.values.is_function(called):
+                found = name or f"nki.{'isa' if hasattr(called, 'nki_instruction') else 'language'}.{called.__name__}"
+                yield NkiCall(call, found, "")
+            elif name.startswith(_INSIDE) and not isinstance(called, Namespace):
+                yield NkiCall(call, name, uses.obstacle(call.func, scope, called))
+
+
+_INSIDE: Final = tuple(
+    f"{package}." for package in ("nki.isa", "nki.language", "neuronxcc.nki.isa", "neuronxcc.nki.language")
+)
 
 
 class _Uses:
@@ -87,6 +113,14 @@ class _Uses:
             ranges = [node for node in scope.calls if last_name(node.func) in RANGES]
             found += [item for node in ranges for item in deprecated_range(facts, node)]
             yield from (item for item in found if not any(item.line in lines for lines in kernel_code))
+
+    def obstacle(self, node: ast.expr, scope: NameUses, called: Value) -> str:
+        """Return why nothing is known of the parameters of what is called; empty where its name is found wrong."""
+        if self._is_open(node, scope):
+            return "ambiguous-name"
+        if called is not OPEN or (isinstance(node, ast.Attribute) and self._name(node, scope) is not None):
+            return ""
+        return "not-modelled"
 
     def is_bound(self, called: Value) -> bool:
         """Return whether the parameters of what is called are known."""

@@ -29,10 +29,11 @@ import nki_lab
 from nki_lab import check
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.isa.arch import arch_of
+from nki_lab.query.call_sites import STATES, call_sites, counted
 from nki_lab.query.evaluation_cache import EvaluationCache
 from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.query.reach import Reach
 from nki_lab.rules import check_syntax
-from nki_lab.rules.api_calls import bound_calls
 from nki_lab.source import syntax_facts
 from tests.recall.mutations import KINDS, Fault, Source, faults
 from tests.recall.run import Subject, subjects_of
@@ -67,11 +68,8 @@ class Score:
 
     def coverage(self) -> str:
         total = sum(self.calls.values())
-        parts = [f"{name} {self.calls[name]} ({self.calls[name] / max(1, total):.1%})" for name in _COVERAGE]
+        parts = [f"{name} {self.calls[name]} ({self.calls[name] / max(1, total):.1%})" for name in STATES]
         return f"{total} call sites: {', '.join(parts)}"
-
-
-_COVERAGE = ("fully", "partly", "by name", "skipped")
 
 
 def syntax_findings(text: str, file: str) -> list[Diagnostic]:
@@ -114,7 +112,7 @@ def measure(files: Iterable[Path], most: int, stages: Sequence[str]) -> Score:
             continue
         clean = {stage: errors_of(STAGES[stage](text, str(file))) for stage in stages}
         score.errors += clean[stages[-1]]
-        score.calls += covered(source, text, str(file), evaluate=len(stages) > 1)
+        score.calls += covered(text, str(file), evaluate=len(stages) > 1)
         score.slowness.append(slowness(text, str(file)))
         for fault in faults(source, most):
             score.seeded[fault.kind] += 1
@@ -138,29 +136,13 @@ def is_found(fault: Fault, clean: Sequence[Diagnostic], found: Sequence[Diagnost
     return any(count > before[key] for key, count in now.items())
 
 
-def covered(source: Source, text: str, file: str, *, evaluate: bool) -> Counter[str]:
-    """What became of the calls of functions of nki.isa and nki.language, either dialect."""
+def covered(text: str, file: str, *, evaluate: bool) -> Counter[str]:
+    """How much of the calls of functions of nki.isa and nki.language is checked, either dialect."""
     facts = syntax_facts(text, file)
-    named = {(call.lineno, call.col_offset) for call in bound_calls(facts)}
-    operations: frozenset[tuple[str, int, int]] = frozenset()
-    unknown = operations
+    reach = Reach()
     if evaluate:
-        found = evaluated(facts, EvaluationRequest(arch=arch_of("trn2")), EvaluationCache())
-        operations, unknown = found.operations, found.unknown
-    counts: Counter[str] = Counter()
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call):
-            head, _, _ = source.dotted(node.func).rpartition(".")
-            if not head.startswith(("nki.", "neuronxcc.nki.")):
-                continue
-            place = (node.lineno, node.col_offset)
-            if (file, *place) in operations - unknown:
-                counts["fully"] += 1
-            elif (file, *place) in unknown:
-                counts["partly"] += 1
-            else:
-                counts["by name" if place in named else "skipped"] += 1
-    return counts
+        reach = evaluated(facts, EvaluationRequest(arch=arch_of("trn2")), EvaluationCache()).reach
+    return Counter[str](counted(call_sites(facts, reach)))
 
 
 def slowness(text: str, file: str) -> float:

@@ -70,7 +70,8 @@ class Evaluation:
     whose bodies were evaluated; `called` those whose bodies the evaluation depends on. `modules` are the others that
     were evaluated; `origins` has, by file and line, what they recorded, with the call in this module that led there;
     `reads` is what the search for them depends on. `operations` are the calls of NKI's that were met, by file and
-    place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time.
+    place; those `evaluated` were at least once, those among the `unknown` could not be, or not every time: of these,
+    those `omitted` stand in statements that were not evaluated, and were not tried.
     """
 
     program: Program
@@ -86,6 +87,7 @@ class Evaluation:
     operations: frozenset[tuple[str, int, int]] = frozenset()
     evaluated: frozenset[tuple[str, int, int]] = frozenset()
     unknown: frozenset[tuple[str, int, int]] = frozenset()
+    omitted: frozenset[tuple[str, int, int]] = frozenset()
     reads: Reads = field(default_factory=dict)
 
     @property
@@ -141,12 +143,13 @@ def evaluate(
     dialect: str = "current",
     library: ModuleFinder | None = None,
     assumptions: Assumptions | None = None,
+    inner: bool = False,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
-    those are unknown. With `assumptions`, they take the place of `arguments`. Does not raise for anything the module
-    contains.
+    those are unknown. With `assumptions`, they take the place of `arguments`. An `inner` function is called as by a
+    kernel: it may take and return tensors on the chip. Does not raise for anything the module contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -165,7 +168,7 @@ def evaluate(
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):
                 with recording(builder):
-                    _run_kernel(interpreter, builder, function, arguments, assumptions)
+                    _run_kernel(interpreter, builder, function, arguments, assumptions, inner=inner)
                 _join(interpreter, program, function)
                 _obey(interpreter, program, function, arguments)
             else:
@@ -187,9 +190,10 @@ def evaluate(
         called=frozenset(interpreter.called),
         modules=tuple(scope.source for scope in interpreter.modules.scopes.values() if scope is not interpreter.main),
         origins=interpreter.origins,
-        operations=frozenset(interpreter.operations | interpreter.missed),
+        operations=frozenset(interpreter.operations | interpreter.missed | interpreter.omitted),
         evaluated=frozenset(interpreter.operations),
-        unknown=frozenset(interpreter.missed),
+        unknown=frozenset(interpreter.missed | interpreter.omitted),
+        omitted=frozenset(interpreter.omitted - interpreter.missed),
         reads=interpreter.modules.reads,
     )
 
@@ -246,6 +250,8 @@ def _run_kernel(
     function: Function,
     arguments: Signature,
     assumptions: Assumptions | None,
+    *,
+    inner: bool,
 ) -> None:
     grid = arguments.grid
     shared = math.prod(grid) > 1
@@ -280,7 +286,8 @@ def _run_kernel(
             run_body(frame, function)
             builder.sync()
             control.finish(builder)
-            _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
+            if not inner:
+                _collect(interpreter, builder, UNKNOWN if frame.doubtful else frame.result)
     except NkiError as error:  # what the builder had held back
         interpreter.record_all(error.diagnostics, function.node, interpreter.base)
     except FunctionExit:

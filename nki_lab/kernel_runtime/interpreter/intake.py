@@ -110,7 +110,8 @@ class Intake:
         """Return the argument `name` with input tensors in place of arrays."""
         match value:
             case TensorSpec():
-                tensor = self.builder.allocate(value.shape, value.dtype, self.space, name=name, kind="input")
+                space = MemoryRegion(value.memory) if value.memory else self.space
+                tensor = self.builder.allocate(value.shape, value.dtype, space, name=name, kind="input")
                 self.builder.program.inputs.append(tensor._buffer)
                 return tensor
             case tuple() | list():

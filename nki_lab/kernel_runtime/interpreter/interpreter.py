@@ -169,7 +169,8 @@ class Interpreter:
     `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered. `doubtful`
     holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
-    evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be;
+    evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be,
+    `omitted` of those in statements that were not evaluated;
     `origins` has by file and line everything that other modules recorded, with the call in this one that led there.
     `run` runs the statements of a module. `assumptions` decide unknown tests; without them, what depends
     on an unknown one is skipped.
@@ -208,6 +209,7 @@ class Interpreter:
         self.call_stack: list[tuple[ast.AST, Frame]] = []
         self.operations: set[tuple[str, int, int]] = set()
         self.missed: set[tuple[str, int, int]] = set()
+        self.omitted: set[tuple[str, int, int]] = set()
         self._counted: set[int] = set()
         self.origins: dict[tuple[str, int], Span] = {}
         self._reported: set[object] = set()
@@ -341,6 +343,10 @@ class Interpreter:
     def miss_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation at `node` that could not be evaluated."""
         self.missed.add(_operation(node, frame))
+
+    def omit_operation(self, node: ast.AST, frame: Frame) -> None:
+        """Count an operation at `node` in a statement that is not evaluated."""
+        self.omitted.add(_operation(node, frame))
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""

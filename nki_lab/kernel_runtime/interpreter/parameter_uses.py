@@ -12,10 +12,12 @@ from nki_lab.isa.spec import TABLE
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Launch
 from nki_lab.kernel_runtime.interpreter.limits import PendingException
-from nki_lab.source.trees import last_name
+from nki_lab.source.trees import FunctionNode, last_name
 
 TENSORS: Final = frozenset({"ndarray", "tensor", "Tensor", "NkiTensor", "hbm_tensor"})
 """Last names of annotations that stand for tensors."""
+_OF_HBM: Final = frozenset({"load", "store", "load_transpose2d"})
+"""Functions of nki.language whose first argument is a tensor in HBM."""
 _ATTRIBUTES: Final = frozenset({"shape", "dtype", "ndim", "ap", "reshape", "buffer", "broadcast_to", "expand_dim"})
 _DEPTH: Final = 4
 """Calls of calls that are followed."""
@@ -61,9 +63,7 @@ _TEXTS: Final[WeakKeyDictionary[ast.AST, _Text]] = WeakKeyDictionary()
 def uses_of(function: Function, depth: int = _DEPTH) -> dict[str, Use]:
     """Return the uses of a function's parameters by name."""
     node = function.node
-    text = _TEXTS.get(node)
-    if text is None:
-        text = _TEXTS[node] = _read(node)
+    text = _text_of(node)
     uses = {name: replace(use) for name, use in text.uses.items()}
     for call in text.calls if depth else ():
         callee = _callee(call.func, function.closure)
@@ -73,6 +73,13 @@ def uses_of(function: Function, depth: int = _DEPTH) -> dict[str, Use]:
                 if name in inner and passed in uses:
                     uses[passed].add(inner[name])
     return uses
+
+
+def _text_of(node: FunctionNode | ast.Lambda) -> _Text:
+    text = _TEXTS.get(node)
+    if text is None:
+        text = _TEXTS[node] = _read(node)
+    return text
 
 
 def _callee(node: ast.expr, frame: Frame) -> Function | None:
@@ -96,7 +103,7 @@ def _bound(call: ast.Call, callee: Function) -> Iterator[tuple[str, str]]:
             yield name, value.id
 
 
-def _read(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _Text:
+def _read(node: FunctionNode | ast.Lambda) -> _Text:
     names = {arg.arg for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
     uses = {name: Use() for name in names}
     for arg in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs):
@@ -135,6 +142,18 @@ def _read(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _Text:
     return found
 
 
+def tensor_parameters(node: FunctionNode) -> dict[str, int]:
+    """Return the parameters of a function that its text takes for tensors, with as many dimensions as it tells."""
+    uses, arguments = _text_of(node).uses, node.args
+    found = {}
+    for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        use = uses[arg.arg]
+        named = arg.annotation is not None and last_name(arg.annotation) in TENSORS
+        if named or (arg.annotation is None and use.is_tensor):
+            found[arg.arg] = use.rank
+    return found
+
+
 def _values(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(item.value for item in node.keywords)]
 
@@ -149,7 +168,14 @@ def _is_ellipsis(node: ast.expr) -> bool:
 
 def _operands(node: ast.Call) -> Iterator[tuple[str, str]]:
     """Yield the names that a call passes as tensors to an instruction, with the memory of the operand."""
-    instruction = TABLE.get(last_name(node.func))
+    name = last_name(node.func)
+    if name in _OF_HBM and node.args:
+        value = node.args[0]
+        while isinstance(value, ast.Subscript):
+            value = value.value
+        if isinstance(value, ast.Name):
+            yield value.id, "hbm"
+    instruction = TABLE.get(name)
     if instruction is None:
         return
     positional = dict(zip(instruction.operands, node.args, strict=False))

@@ -265,7 +265,7 @@ def compile_skip(body: list[ast.stmt], scope: Scope, target: ast.expr | None = N
         if frame.function is not None:
             for call in called():
                 if _is_operation(frame, scope, call.func):
-                    frame.interpreter.miss_operation(call, frame)
+                    frame.interpreter.omit_operation(call, frame)
         frame.interpreter.doubt(
             [found for name in read if (found := names_of(frame, scope, name).get(name, MISSING)) is not MISSING]
         )

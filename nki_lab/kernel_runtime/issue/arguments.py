@@ -11,17 +11,22 @@ from nki_lab.isa.dtype import DType, dtype_of
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """An input tensor in HBM of which only shape and dtype are known. `shape` is outermost dimension first."""
+    """An input tensor of which only shape and dtype are known. `shape` is outermost dimension first.
+
+    `memory` is where it lies: "sbuf", "psum", or empty for HBM. Only helpers take tensors on the chip.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
+    memory: str = ""
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        memory = f"{self.memory} " if self.memory else ""
+        return f"{memory}{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
 def spec(shape: object, dtype: Any) -> TensorSpec:

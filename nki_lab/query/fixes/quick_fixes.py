@@ -9,21 +9,32 @@ from dataclasses import dataclass
 from typing import Final
 
 from nki_lab.diagnostic import Diagnostic, Span
+from nki_lab.query.fixes.shape_annotations import shape_annotations
 
 _NEAR: Final = re.compile(r"did you mean (.+)\?")
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _IDENTITY: Final = re.compile(r"\bis(\s+not)?\b")
 _CLOSE: Final = 0.5
+_ANNOTATE: Final = "Annotate the tensors of the kernels with shapes (edit the numbers)"
 
 
 @dataclass(frozen=True, slots=True)
 class QuickFix:
-    """An edit: `text` in the place of `span`. It is `sure` where nothing else could be meant."""
+    """An edit: `text` in the place of `span`, together with `more` edits of other places.
+
+    It is `sure` where nothing else could be meant.
+    """
 
     title: str
     span: Span
     text: str
     sure: bool
+    more: tuple[tuple[Span, str], ...] = ()
+
+    @property
+    def edits(self) -> tuple[tuple[Span, str], ...]:
+        """Return all places with their new texts."""
+        return ((self.span, self.text), *self.more)
 
 
 def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]:
@@ -37,6 +48,9 @@ def quick_fixes(found: Diagnostic, lines: Sequence[str]) -> tuple[QuickFix, ...]
         return _compared(span, lines)
     if found.code == "NKI114":
         return _tuple(span, lines)
+    if found.code == "NKI121":
+        edits = shape_annotations(found, lines)
+        return tuple(QuickFix(_ANNOTATE, *edits[0], False, tuple(edits[1:])) for _ in edits[:1])
     near = _NEAR.fullmatch(found.help)
     return () if near is None else _respelt(found, span, lines[span.line - 1], near[1].split(" or "))
 
