@@ -33,8 +33,8 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.query import messages, sampling
-from nki_lab.query.callers import called_elsewhere
+from nki_lab.query import found_calls, messages, sampling
+from nki_lab.query.callers import called_elsewhere, calls_in
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
@@ -145,10 +145,8 @@ class _ModuleEvaluation:
                 elif part.module.function(name) is not kernel.node:
                     reason = "is made inside another function: only its syntax is checked"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
-                elif not known.get(name):
+                elif not self._evaluate_all(part, kernel, known.get(name, ())):
                     unshaped.append((part, kernel))
-                else:
-                    self._evaluate_all(part, kernel, known[name])
             self._evaluate_others(called)
         if request.explicit is None:
             self._evaluate_unshaped(
@@ -158,41 +156,62 @@ class _ModuleEvaluation:
                     if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
                 ]
             )
-            self._sample_helpers()
+            self._evaluate_helpers()
         return Examination(
             findings=tuple(self._findings),
             variables=_first(item.variables for item in self._known),
             issued=_first(item.issued for item in self._known),
             expressions=_first(item.expressions for item in self._known),
             operations=frozenset().union(*(item.operations for item in self._known)),
-            unknown=frozenset().union(*(item.unknown for item in self._known)),
+            unknown=frozenset().union(*(item.unknown for item in self._known))
+            - frozenset().union(*(item.operations - item.unknown for item in self._known)),
         )
 
-    def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> None:
-        """Evaluate a kernel with each signature."""
+    def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> bool:
+        """Evaluate a function with each signature; return whether there is one that may be meant.
+
+        What is entered by a call that is not sure may be entered in other ways too.
+        """
         asked: _Asked = []
         for signature in signatures:
-            found = self._evaluate(part, kernel, signature)
-            if found is None:
+            found = self._evaluate_call(part, kernel, signature)
+            if found is _LATE:
                 self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
-                break
+                return True
+            if found is None:
+                continue
             self._known.append(found)
-            self._entered |= found.entered
+            if not signature.assumed:
+                self._entered |= found.entered
             asked.append((signature, found))
         self._findings += _findings(self._facts, kernel, asked)
+        return bool(asked)
+
+    def _evaluate_call(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
+        """Return the evaluation of a function with one signature, None where that cannot be meant."""
+        grids = found_calls.possible_grids(kernel, signature, self._request.arch)
+        found = []
+        for grid in grids:
+            result = self._evaluate(part, kernel, replace(signature, grid=grid))
+            if result is None:
+                return _LATE
+            found.append(result)
+        sure = not signature.assumed and signature.grid is not None
+        return found[0] if sure else found_calls.certain(found)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
-        """Evaluate kernels with the signatures of other files, and without any where those have none."""
-        if not unshaped:
-            return
-        request, names = self._request, frozenset(kernel.node.name for _, kernel in unshaped)
-        found = called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
+        """Evaluate kernels with the signatures of other files, and without any where none of those is sure."""
+        found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
-            if signatures := found.get(kernel.node.name):
-                self._evaluate_all(part, kernel, signatures)
-            else:
+            signatures = found.get(kernel.node.name, ())
+            if not self._evaluate_all(part, kernel, signatures):
                 self._findings.append(messages.without_shapes(self._facts, kernel))
+            if kernel.node.name not in self._entered:
                 self._sample(part, kernel.node.name, kernel.dialect)
+
+    def _called_elsewhere(self, names: frozenset[str]) -> Mapping[str, tuple[Signature, ...]]:
+        request = self._request
+        return called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
 
     def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
@@ -236,32 +255,64 @@ class _ModuleEvaluation:
         self._entered |= found.entered
         self._findings += found.findings
 
-    def _sample_helpers(self) -> None:
-        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels."""
+    def _evaluate_helpers(self) -> None:
+        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels.
+
+        They are evaluated as other files call them, through the kernels of other files, or with assumed arguments.
+        """
         facts = self._facts
         if facts.dialect is None:
             return
         part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         reached = {item.node: item.dialect for item in facts.functions}
+        helpers: dict[str, KernelFunction] = {}
         for node in facts.tree.body:
             if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
                 continue
             host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
             dialect = reached.get(node, facts.dialect)
             if not host and not _is_foreign(dialect):
-                self._sample(part, node.name, dialect)
+                helpers[node.name] = KernelFunction(node=node, dialect=dialect, kernel=node)
+        found = self._called_elsewhere(frozenset(helpers))
+        for name, helper in helpers.items():
+            self._evaluate_all(part, helper, found.get(name, ()))
+        for name, helper in helpers.items():
+            if name not in self._entered:
+                self._sample(part, name, helper.dialect)
+        self._evaluate_through(frozenset(helpers) - found.keys())
+
+    def _evaluate_through(self, helpers: frozenset[str]) -> None:
+        """Evaluate kernels of other files that call functions of this one: what they find here is found here."""
+        file, request, count = self._facts.file, self._request, 0
+        for module, path in found_calls.reaching(file, helpers, request.library) if helpers else ():
+            kernels = [item.node.name for item in facts_of(module).functions if item.is_entry]
+            own = calls_in(module, path, request.library, request.budget.stop).own
+            lacking = frozenset(name for name in kernels if not own.get(name))
+            other = called_elsewhere(module.file, lacking, request.library, self._cache, request.budget.stop)
+            for name in kernels:
+                signatures, kernel = own.get(name) or other.get(name), found_calls.function_of(module, name)
+                if not signatures or kernel is None or _is_foreign(kernel.dialect):
+                    continue
+                count += 1
+                if count > found_calls.MOST_KERNELS:
+                    return
+                part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+                result = self._evaluate_call(part, kernel, signatures[0])
+                if result is not None and result is not _LATE:
+                    here = [item for item in result.findings if item.span is not None and item.span.file == file]
+                    self._findings += [messages.named(self._facts, kernel, signatures[0], item) for item in here]
+                    self._known.append(Examination(operations=result.operations, unknown=result.unknown))
 
     def _evaluate_others(self, called: Launches) -> None:
         """Evaluate the kernels of other modules that this one calls."""
         for (file, name), signatures in called.other.items():
             module = called.modules[file]
-            entries = (item for item in facts_of(module).functions if item.is_entry and item.node.name == name)
-            kernel = next(entries, None)
+            kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
             part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
-            found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
-            asked = [(signature, item) for signature, item in found if item is not None]
+            found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
+            asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(operations=item.operations, unknown=item.unknown) for _, item in asked]
             self._findings += _findings(self._facts, kernel, asked)
 
@@ -283,7 +334,8 @@ class _ModuleEvaluation:
     def _signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
         if self._request.explicit is not None:
             return called.own
-        return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
+        given = self._request.given
+        return {name: (*given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
     def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where there is no time for it."""
@@ -298,6 +350,7 @@ class _ModuleEvaluation:
             request.budget,
             kernel.dialect,
             request.judged,
+            signature.assumed,
         )
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is not None and request.library.holds(found.reads):
@@ -306,10 +359,20 @@ class _ModuleEvaluation:
         if left <= 0:
             return None
         budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        found = _evaluation(part.module, kernel, signature, request, budget)
+        if signature.assumed:
+            budget = replace(budget, steps=min(budget.steps, found_calls.STEPS))
+        shared = (*key, part.module.text)
+        found = None if values is None else found_calls.recall(shared, request.library)
+        if found is None:
+            found = _evaluation(part.module, kernel, signature, request, budget)
         if values is not None:
+            found_calls.keep(shared, found)
             self._cache.keep(key, part.blocks, found, found.depends)
         return found
+
+
+_LATE: Final = KernelEvaluation(depends=frozenset())
+"""Stands for an evaluation for which there is no time."""
 
 
 def _is_foreign(dialect: Dialect) -> bool:
@@ -359,7 +422,9 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 def _evaluation(
     module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, budget: Budget
 ) -> KernelEvaluation:
-    refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
+    refused = (
+        None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid or (), request.arch)
+    )
     if refused is not None:
         refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:

@@ -161,6 +161,23 @@ class ModuleFinder:
             self._near[folder] = tuple(found)
         return self._near[folder]
 
+    def above(self, file: str, most: int) -> list[str]:
+        """Return the folder of a file and those above it, up to the root of its project; at most `most`."""
+        path = self.place(file)
+        found: list[str] = []
+        place = os.path.dirname(path)
+        while path and len(found) < most:
+            found.append(place)
+            place, below = os.path.dirname(place), place
+            if place == below or self._is_root(below):
+                break
+        return found
+
+    def project(self, file: str, most: int) -> str:
+        """Return the folder of the project that a file is in, at most `most` folders above; empty without one."""
+        found = self.above(file, most)
+        return found[-1] if found and self._is_root(found[-1]) else ""
+
     def _is_root(self, folder: str) -> bool:
         marks = (".git", "pyproject.toml", "setup.py", "setup.cfg")
         return any(self.stamp(os.path.join(folder, mark)) is not None for mark in marks)
