@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final
@@ -83,8 +84,8 @@ def _files(path: str, library: ModuleFinder) -> Iterator[tuple[str, tuple[str, i
             try:
                 found = entry.stat()
             except OSError:
-                continue
-            if found.st_size <= MOST_BYTES:
+                continue  # a link to nowhere
+            if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
                 yield entry.path, (entry.path, found.st_mtime_ns, found.st_size)
 
 
@@ -99,8 +100,7 @@ def _walked(folder: str, *, deep: bool) -> Iterator[os.DirEntry[str]]:
         return
     for item in entries:
         if item.name.endswith(".py"):
-            if item.is_file():
-                yield item
+            yield item
         elif deep and item.is_dir(follow_symlinks=False) and item.name not in _PASSED_OVER and item.name[0] != ".":
             yield from _walked(item.path, deep=True)
 
