@@ -85,7 +85,8 @@ def launches(
     def entered(
         launch: Launch, args: Iterable[Value], kwargs: Names, node: ast.AST, frame: Frame, assumed: bool
     ) -> None:
-        function, home = launch.function, _home_of(launch.function)
+        function = _original(launch.function)
+        home = _home_of(function)
         own = function.name in wanted and function.closure is interpreter.base and function.node is last[function.name]
         if not own and (
             home is None or home is interpreter.main or home.source.function(function.name) is not function.node
@@ -177,6 +178,13 @@ def _elements(signature: Signature) -> int:
             case _:
                 pass
     return total
+
+
+def _original(function: Function) -> Function:
+    """Return the function that decorators of the project's own have wrapped."""
+    while isinstance(function.wrapped, Function | Launch) and function.closure.parent is not None:
+        function = function.wrapped.function if isinstance(function.wrapped, Launch) else function.wrapped
+    return function
 
 
 def _home_of(function: Function) -> ModuleScope | None:
