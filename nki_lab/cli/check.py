@@ -86,10 +86,18 @@ def check(arguments: argparse.Namespace) -> int:
     found = [*gathered.found, *(item for report in reports for item in report.findings)]
     if arguments.diff:
         return _show_diff(reports, found)
-    _print(arguments.format, list(dict.fromkeys(found)), reports)  # files may share a module, and so its findings
+    _print(arguments.format, _once(found), reports)
     if arguments.statistics:
         print(_statistics(reports), file=sys.stdout if arguments.format == "text" else sys.stderr)
     return 1 if any(item.severity == "error" for item in found) else 0
+
+
+def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too."""
+    first: dict[object, Diagnostic] = {}
+    for item in found:
+        first.setdefault((item.code, item.span or item.message), item)
+    return list(first.values())
 
 
 def _statistics(reports: Sequence[FileReport]) -> str:

@@ -20,6 +20,8 @@ MOST_FILES: Final = 8
 """Files that are looked at for kernels which call a helper."""
 MOST_KERNELS: Final = 4
 """Kernels of other files that are evaluated for the helpers of one file."""
+MOST_ACCEPTED: Final = 2
+"""Calls of one function that are evaluated of those which the source does not show for sure."""
 KEPT: Final = 32
 """Evaluations of other files' kernels that one process remembers."""
 STEPS: Final = 300_000

@@ -184,6 +184,8 @@ class _ModuleEvaluation:
             if not signature.assumed:
                 self._entered |= found.entered
             asked.append((signature, found))
+            if signature.assumed and len(asked) == found_calls.MOST_ACCEPTED:
+                break
         self._findings += _findings(self._facts, kernel, asked)
         return bool(asked)
 
@@ -279,7 +281,7 @@ class _ModuleEvaluation:
         for name, helper in helpers.items():
             if name not in self._entered:
                 self._sample(part, name, helper.dialect)
-        self._evaluate_through(frozenset(helpers) - found.keys())
+        self._evaluate_through(frozenset(helpers).difference(found))
 
     def _evaluate_through(self, helpers: frozenset[str]) -> None:
         """Evaluate kernels of other files that call functions of this one: what they find here is found here."""

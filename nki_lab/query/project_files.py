@@ -30,7 +30,10 @@ _IMPORT: Final = re.compile(
 _WORD: Final = re.compile(rb"\w+")
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 
-_imports: OrderedDict[tuple[str, int, int], frozenset[bytes]] = OrderedDict()
+_Key = tuple[str, int, int]
+"""A file, its modification time and its size."""
+
+_imports: OrderedDict[_Key, frozenset[bytes]] = OrderedDict()
 
 
 def callers_of(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]:
@@ -38,16 +41,30 @@ def callers_of(path: str, names: frozenset[str], library: ModuleFinder) -> list[
 
     The tests of the module come first, then other files by their names.
     """
-    stem, folder = _stem(path), os.path.basename(os.path.dirname(path))
-    modules = {item.encode() for item in (stem, folder)}
+    if library.stamp(path) is None or not names:
+        return []
+    asked = (path, names)
+    if asked not in library.remembered:
+        library.remembered[asked] = _found(path, names, library)
+    found: list[str] = library.remembered[asked]
+    return found
+
+
+def _found(path: str, names: frozenset[str], library: ModuleFinder) -> list[str]:
+    stem, folder = _stem(path), os.path.dirname(path)
+    modules = {stem.encode(), os.path.basename(folder).encode()}
+    packages = {item.encode() for item in _packages(folder, library)}
     wanted = {name.encode() for name in names}
-    words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted)))) if wanted else None
+    words = re.compile(rb"\b(?:%s)\b" % b"|".join(map(re.escape, sorted(wanted))))
     found = []
     for candidate, key in _files(path, library):
-        if candidate == path or words is None:
-            continue
         imported = _imported(key)
-        if imported & wanted or (imported & modules and words.search(_text(candidate))):
+        named = not imported.isdisjoint(wanted)
+        beside = os.path.dirname(candidate) == folder
+        if (
+            (named and (beside or not imported.isdisjoint(packages)))
+            or (not imported.isdisjoint(modules) and (named or words.search(_text(candidate))))
+        ) and candidate != path:
             found.append(candidate)
     own = (f"test_{stem}.py", f"{stem}_test.py")
     return sorted(found, key=lambda item: (os.path.basename(item) not in own, not _is_test(item), item))
@@ -58,16 +75,33 @@ def _stem(path: str) -> str:
     return os.path.basename(os.path.dirname(path)) if stem == "__init__" else stem
 
 
+def _packages(folder: str, library: ModuleFinder) -> list[str]:
+    """Return the names of the packages that a folder is in, itself among them."""
+    found = []
+    while library.stamp(os.path.join(folder, "__init__.py")) is not None:
+        folder, name = os.path.split(folder)
+        found.append(name)
+    return found
+
+
 def _is_test(path: str) -> bool:
     name = os.path.basename(path)
     return name.startswith("test_") or name.endswith("_test.py")
 
 
-def _files(path: str, library: ModuleFinder) -> Iterator[tuple[str, tuple[str, int, int]]]:
-    """Yield the Python files of the project that `path` is in, with their modification times and sizes.
+def _files(path: str, library: ModuleFinder) -> list[tuple[str, _Key]]:
+    """Return the Python files of the project that `path` is in.
 
     Without a project these are the files beside it, and those of the folders with tests near it.
     """
+    root = library.project(path, FOLDERS_UP) or os.path.dirname(path)
+    if root not in library.remembered:
+        library.remembered[root] = list(_listed(path, library))
+    found: list[tuple[str, _Key]] = library.remembered[root]
+    return found
+
+
+def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
     root = library.project(path, FOLDERS_UP)
     if root:
         folders = [(root, True)]
@@ -105,7 +139,7 @@ def _walked(folder: str, *, deep: bool) -> Iterator[os.DirEntry[str]]:
             yield from _walked(item.path, deep=True)
 
 
-def _imported(key: tuple[str, int, int]) -> frozenset[bytes]:
+def _imported(key: _Key) -> frozenset[bytes]:
     """Return the words in the imports of a file."""
     if key not in _imports:
         found = (part for item in _IMPORT.finditer(_text(key[0])) for part in item.groups() if part)

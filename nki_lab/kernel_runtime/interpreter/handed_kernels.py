@@ -161,12 +161,19 @@ def _candidates(
     for value in found if generators else ():
         maker = value.function if isinstance(value, BoundMethod) else value
         if isinstance(maker, Function) and not maker.entry and value is not kernel and not issues(frame, maker):
-            needed = [name for name in maker.positional[isinstance(value, BoundMethod) :] if name not in maker.defaults]
-            made = frame.interpreter.attempted(partial(call, frame, node, value, [UNKNOWN] * len(needed), {}))
+            given = _assumed_arguments(maker, 1 if isinstance(value, BoundMethod) else 0)
+            made = frame.interpreter.attempted(partial(call, frame, node, value, given, {}))
             if (named := _named(made)) is not None:
                 yield (), named
             elif isinstance(made, tuple | list):
                 yield tuple(made), {}
+
+
+def _assumed_arguments(maker: Function, skipped: int) -> list[Value]:
+    """Return arguments for a function that makes a kernel's: numbers, of ranks or of test cases, count from zero."""
+    arguments = maker.node.args
+    needed = [arg for arg in (*arguments.posonlyargs, *arguments.args)[skipped:] if arg.arg not in maker.defaults]
+    return [0 if isinstance(arg.annotation, ast.Name) and arg.annotation.id == "int" else UNKNOWN for arg in needed]
 
 
 def _named(value: Value) -> Names | None:

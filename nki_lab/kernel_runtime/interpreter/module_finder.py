@@ -8,10 +8,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
@@ -45,7 +45,8 @@ class ModuleFinder:
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
     NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
-    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps.
+    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps, and what was
+    `remembered` of the disk beside them.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class ModuleFinder:
         self.site = tuple(os.path.abspath(item) for item in site)
         self._stamps: dict[str, Stamp] = {}
         self._near: dict[str, tuple[str, ...]] = {}
+        self.remembered: dict[Hashable, Any] = {}
 
     def refresh(self) -> None:
         """Forget the stamps: files may have changed."""
         self._stamps.clear()
         self._near.clear()
+        self.remembered.clear()
 
     def holds(self, reads: Reads) -> bool:
         """Return whether everything that was looked at is as it was."""

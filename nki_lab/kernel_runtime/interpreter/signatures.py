@@ -36,8 +36,8 @@ from nki_lab.source.trees import extent
 HOST_BUDGET: Final = Budget(steps=400_000, seconds=math.inf)
 MOST: Final = 4
 """Distinct signatures that are evaluated for one function."""
-MOST_ASSUMED: Final = 2
-"""Those of a function of whose calls none is sure."""
+MOST_ASSUMED: Final = 6
+"""Those of a function of whose calls none is sure: it may refuse some."""
 MOST_LOOKED_AT: Final = 32
 """Distinct signatures of one function that are collected, for the best of them."""
 MOST_OTHERS: Final = 32
