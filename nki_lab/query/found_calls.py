@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.interpreter import ModuleFinder, ModuleSource, Reads, Signature
 from nki_lab.query.callers import functions_of, loaded
@@ -15,6 +16,8 @@ from nki_lab.query.evaluation_cache import KernelEvaluation
 from nki_lab.query.project_files import callers_of
 from nki_lab.query.sampling import OF_TARGETS
 from nki_lab.source import KernelFunction, facts_of
+from nki_lab.source.moved_lines import moved_finding
+from nki_lab.source.reparsing import common_ends
 
 MOST_FILES: Final = 8
 """Files that are looked at for kernels which call a helper."""
@@ -96,6 +99,19 @@ def reaching(file: str, names: frozenset[str], library: ModuleFinder) -> Iterato
                 yield module, candidate
             else:
                 pending.append((candidate, frozenset(functions_of(module))))
+
+
+def as_typed(found: Iterable[Diagnostic], file: str, then: Sequence[str], now: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield the findings in `file` as its text is now; those of lines that have changed since are dropped."""
+    above, below = common_ends(then, now)
+    moved = len(now) - len(then)
+    for item in found:
+        if item.span is None or item.span.file != file:
+            continue
+        if item.end_line <= above:
+            yield item
+        elif item.line > len(then) - below:
+            yield moved_finding(item, lambda line: line + moved if line > above else line, file)
 
 
 def recall(key: Hashable, library: ModuleFinder) -> KernelEvaluation | None:

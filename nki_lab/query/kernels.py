@@ -285,8 +285,11 @@ class _ModuleEvaluation:
 
     def _evaluate_through(self, helpers: frozenset[str]) -> None:
         """Evaluate kernels of other files that call functions of this one: what they find here is found here."""
-        file, request, count = self._facts.file, self._request, 0
-        for module, path in found_calls.reaching(file, helpers, request.library) if helpers else ():
+        facts, request, count = self._facts, self._request, 0
+        saved = request.library.load(request.library.place(facts.file), {}, facts.file) if helpers else None
+        if saved is None:
+            return
+        for module, path in found_calls.reaching(facts.file, helpers, request.library):
             kernels = [item.node.name for item in facts_of(module).functions if item.is_entry]
             own = calls_in(module, path, request.library, request.budget.stop).own
             lacking = frozenset(name for name in kernels if not own.get(name))
@@ -301,9 +304,10 @@ class _ModuleEvaluation:
                 part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
                 result = self._evaluate_call(part, kernel, signatures[0])
                 if result is not None and result is not _LATE:
-                    here = [item for item in result.findings if item.span is not None and item.span.file == file]
-                    self._findings += [messages.named(self._facts, kernel, signatures[0], item) for item in here]
-                    self._known.append(Examination(operations=result.operations, unknown=result.unknown))
+                    here = found_calls.as_typed(result.findings, facts.file, saved.lines, facts.lines)
+                    self._findings += [messages.named(facts, kernel, signatures[0], item) for item in here]
+                    if saved.text == facts.parsed.text:
+                        self._known.append(Examination(operations=result.operations, unknown=result.unknown))
 
     def _evaluate_others(self, called: Launches) -> None:
         """Evaluate the kernels of other modules that this one calls."""

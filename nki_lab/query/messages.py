@@ -45,7 +45,7 @@ def without_shapes(facts: SyntaxFacts, kernel: KernelFunction) -> Diagnostic:
         "NKI121",
         f"the shapes of {kernel.node.name}'s arguments ({names}) are not known: only what holds for all is checked",
         span=facts.name_span(kernel.node),
-        limit="shapes come from nki.typing annotations, from calls in this file and in its tests, and from args=",
+        limit="shapes come from nki.typing annotations, from calls in this project, and from args=",
         help=f"annotate the parameters, for example {names.split(', ', maxsplit=1)[0]}: nt.tensor[128, 512]",
     )
 

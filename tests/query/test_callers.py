@@ -9,6 +9,7 @@ import pytest
 
 from nki_lab import query
 from nki_lab.diagnostic import Diagnostic
+from nki_lab.isa.arch import arch_of
 from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET
 
 KERNEL = """import nki
@@ -171,6 +172,22 @@ def test_a_helper_is_checked_through_the_kernels_of_other_files(module: str, cal
     assert [Path(place).name for place in places] == ["ops.py"]
     project(tmp_path, pkg__ops=USER.format(module=module, rows=128))
     assert not [item for item in found(tmp_path / "pkg" / "helpers.py") if item.severity == "error"]
+
+
+def test_findings_of_other_files_kernels_move_with_the_text_that_is_typed(tmp_path: Path) -> None:
+    project(tmp_path, pkg__ops=USER.format(module="helpers", rows=64), pkg__helpers=HELPER, run=CALL.format(rows=128))
+    document = query.Document(str(tmp_path / "pkg" / "helpers.py"))
+    request = query.EvaluationRequest(arch=arch_of("trn2"))
+    for text, line in [
+        (HELPER, 6),
+        (f"import math\n{HELPER}", 7),
+        (f"{HELPER}\nA = 1\n", 6),
+        (f"import math\n{HELPER}\nA = 1\n", 0),
+        (HELPER.replace("src=x", "src=x[0:64]"), 0),
+    ]:
+        document.update(text)
+        lines = [item.line for item in document.examine(request).findings if item.code == "NKI203"]
+        assert lines == ([line] if line else [])
 
 
 @pytest.mark.parametrize("wrap", ["nki.jit(plain)", "nki.jit()(plain)", "nki.jit(mode='trace')(plain)"])
