@@ -17,6 +17,8 @@ from nki_lab.source_files import read_source
 
 MOST_FILES: Final = 4096
 """Files of a project that are looked at."""
+MOST_FOLDERS: Final = 2048
+"""Folders of a project that are looked into."""
 MOST_BYTES: Final = 512 << 10
 """Size of a file beyond which it is passed over: tests are short."""
 FOLDERS_UP: Final = 8
@@ -110,33 +112,38 @@ def _listed(path: str, library: ModuleFinder) -> Iterator[tuple[str, _Key]]:
         folders = [(near[0], False)] if near else []
         folders += [(os.path.join(place, name), True) for place in near for name in ("tests", "test")]
     count = 0
-    for folder, deep in folders:
-        for entry in _walked(folder, deep=deep):
-            count += 1
-            if count > MOST_FILES:
-                return
-            try:
-                found = entry.stat()
-            except OSError:
-                continue  # a link to nowhere
-            if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
-                yield entry.path, (entry.path, found.st_mtime_ns, found.st_size)
+    for entry in _walked(folders):
+        count += 1
+        if count > MOST_FILES:
+            return
+        try:
+            found = entry.stat()
+        except OSError:
+            continue  # a link to nowhere
+        if stat.S_ISREG(found.st_mode) and found.st_size <= MOST_BYTES:
+            yield entry.path, (entry.path, found.st_mtime_ns, found.st_size)
 
 
-def _walked(folder: str, *, deep: bool) -> Iterator[os.DirEntry[str]]:
-    """Yield the Python files of a folder, by name; of hidden folders, environments and products of builds none."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda item: item.name)
-    except OSError:
-        return
-    if any(item.name == "pyvenv.cfg" for item in entries):
-        return
-    for item in entries:
-        if item.name.endswith(".py"):
-            yield item
-        elif deep and item.is_dir(follow_symlinks=False) and item.name not in _PASSED_OVER and item.name[0] != ".":
-            yield from _walked(item.path, deep=True)
+def _walked(folders: list[tuple[str, bool]]) -> Iterator[os.DirEntry[str]]:
+    """Yield the Python files of folders, by name, and of those inside of the ones that are marked so.
+
+    Of hidden folders, environments and products of builds none.
+    """
+    pending, count = folders[::-1], 0
+    while pending and count < MOST_FOLDERS:
+        folder, deep = pending.pop()
+        count += 1
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda item: item.name)
+        except OSError:
+            continue
+        if any(item.name == "pyvenv.cfg" for item in entries):
+            continue
+        yield from (item for item in entries if item.name.endswith(".py"))
+        inner = [item for item in entries if deep and item.is_dir(follow_symlinks=False)]
+        named = [item.path for item in inner if item.name[0] != "." and item.name not in _PASSED_OVER]
+        pending += [(path, True) for path in reversed(named)]
 
 
 def _imported(key: _Key) -> frozenset[bytes]:

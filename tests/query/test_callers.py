@@ -223,3 +223,12 @@ def test_links_and_unreadable_files_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_bytes(b"from pkg.ops import kernel\n\xff\xfe(((\n")
     os.mkfifo(tmp_path / "pipe.py")
     assert "NKI203" in codes(file)
+
+
+def test_folders_inside_of_folders_end(tmp_path: Path) -> None:
+    deep = tmp_path
+    for _ in range(600):
+        deep = deep / "d"
+    deep.mkdir(parents=True)
+    file = project(tmp_path, pkg__ops=KERNEL, tests__test_ops=CALL.format(rows=64))
+    assert "NKI203" in codes(file)

@@ -164,6 +164,8 @@ def _entry(site: CallSite, *args: Value, **options: Value) -> Value:
     kernel = args[0]
     if isinstance(kernel, Function) and not kernel.entry:
         return Launch(kernel)
+    if isinstance(kernel, Partial) and isinstance(kernel.function, Function):
+        return Partial(Launch(kernel.function), kernel.args, kernel.kwargs)
     return kernel if isinstance(kernel, Function | Launch) else UNKNOWN
 
 

@@ -110,6 +110,13 @@ def test_a_helper_that_calls_nki_is_a_kernel_where_it_is_handed_over() -> None:
     assert not known(f"{helper}Framework(kernel=h, ref=ref, inputs={{'a': x, 'b': y}})", "ref")
 
 
+@pytest.mark.parametrize("maker", ["nki.jit(functools.partial(h, c=3))", "functools.partial(nki.jit(h), c=3)"])
+def test_a_kernel_of_partial_arguments_is_called_with_all_of_them(maker: str) -> None:
+    text = f"def h(a, b, c):\n    nisa.tensor_copy(dst=a, src=b)\n{maker}(x, y)\n"
+    (found,) = launches(ModuleSource.parse(HEAD + text, "k.py"), ["h"]).own["h"]
+    assert (str(found), found.assumed) == ("(float32[4,3], float16[4,1], c=3)", False)
+
+
 def test_a_call_that_the_source_shows_comes_before_one_that_it_does_not() -> None:
     text = "def check(kernel, a, b):\n    kernel(a, b, 2.0)\ncheck(k, x, y)\n"
     (found,) = launches(ModuleSource.parse(HEAD + text, "k.py"), ["k"]).own["k"]
