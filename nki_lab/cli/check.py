@@ -101,8 +101,16 @@ def check(arguments: argparse.Namespace) -> int:
         write(_pages(reports, calls, found), arguments.coverage_html)
     if arguments.diff:
         return _show_diff(reports, found)
-    _print(arguments, list(dict.fromkeys(found)), reports, calls)  # files may share a module, and so its findings
+    _print(arguments, _once(found), reports, calls)
     return 1 if any(item.severity == "error" for item in found) else 0
+
+
+def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return findings, each code once at a place: several kernels may call a helper, whose own file is checked too."""
+    first: dict[object, Diagnostic] = {}
+    for item in found:
+        first.setdefault((item.code, item.span or item.message), item)
+    return list(first.values())
 
 
 def _target(given: str | None) -> str | None:

@@ -11,6 +11,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 
 from nki_lab import query
+from nki_lab.diagnostic import Diagnostic
 from nki_lab.lsp.checker import QUIET_SECONDS, Checker, Unit, findings_of
 from nki_lab.lsp.convert import at_import, diagnostic_of
 from nki_lab.lsp.protocol import Dialogue
@@ -111,6 +112,8 @@ class Server(LanguageServer):
         for item in {*cells, *(unit.published if unit is not None else ())}:
             if self._published.pop(item, None):
                 self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(item, []))
+        if unit is not None and unit.module is not None and not self.pulls:
+            self._report_callers(unit.module.file)
 
     # -- findings --------------------------------------------------------------------------------------------------
 
@@ -118,11 +121,26 @@ class Server(LanguageServer):
         """Return the findings in a unit by the URIs of its texts, each of which has a list."""
         reports: dict[str, list[lsp.Diagnostic]] = {uri: [] for uri, _ in module.parts}
         for found in findings_of(unit, module):
+            if self._is_shown_elsewhere(found, unit, module):
+                continue
             item = at_import(found, module.file)
             entry = diagnostic_of(item, lambda span: module.location(span, self.encoding), related=self.shows_related)
             if entry is not None and entry[0] in reports:
                 reports[entry[0]].append(entry[1])
         return reports
+
+    def _is_shown_elsewhere(self, found: Diagnostic, unit: Unit, module: Module) -> bool:
+        """Return whether a finding in another file stands in that file, which is open."""
+        span = found.span
+        if span is None or span.file == module.file:
+            return False
+        others = (other for other in self.checker.units.values() if other is not unit)
+        return any(
+            (item.code, item.span) == (found.code, span)
+            for other in others
+            if other.known_module is not None and other.known_module.file == span.file
+            for item in other.known.findings
+        )
 
     def expect(self, unit: Unit) -> None:
         """Have the editor ask again when everything is known of a unit."""
@@ -135,6 +153,20 @@ class Server(LanguageServer):
         return bool(workspace is not None and workspace.diagnostics and workspace.diagnostics.refresh_support)
 
     def _report(self, unit: Unit, final: bool) -> None:
+        self._publish(unit, final)
+        if final and unit.module is not None and not self.pulls:
+            self._report_callers(unit.module.file)
+
+    def _report_callers(self, file: str) -> None:
+        """Publish again what other texts found in a file: it may stand there by now, or no longer."""
+        for other in list(self.checker.units.values()):
+            module = other.known_module
+            if module is None or module.file == file or not other.is_settled:
+                continue
+            if any(item.span is not None and item.span.file == file for item in other.known.findings):
+                self._publish(other, final=False)
+
+    def _publish(self, unit: Unit, final: bool) -> None:
         module = unit.module
         if module is None:
             return

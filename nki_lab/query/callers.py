@@ -1,117 +1,88 @@
-"""Finds the calls of a file's kernels in other files: its tests, and the scripts beside it."""
+"""Finds the calls of a file's functions in the other files of its project: its tests, scripts, other kernels."""
 
-# ruff: noqa: PTH110, PTH112, PTH117, PTH118, PTH119, PTH120, PTH122, PTH208
-# Folders are listed and their files looked at in an editor, while somebody types.
+# ruff: noqa: PTH117
+# Paths are texts here as everywhere in the search for modules.
 
 from __future__ import annotations
 
+import ast
 import os
-import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from nki_lab.kernel_runtime.interpreter import ModuleFinder, Reads, Signature, launches
-from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
+from nki_lab.kernel_runtime.interpreter import Launches, ModuleFinder, ModuleSource, Reads, Signature, best, launches
+from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET
 from nki_lab.query.evaluation_cache import EvaluationCache
-from nki_lab.source_files import read_source
+from nki_lab.query.project_files import callers_of
+from nki_lab.source import facts_of
 
 MOST_FILES: Final = 8
-"""Files that are evaluated for their calls."""
-MOST_LISTED: Final = 256
-"""Files of a folder that are looked at."""
-MOST_BYTES: Final = 256 << 10
-"""Size of a file beyond which it is passed over: tests are short."""
-FOLDERS_UP: Final = 6
-"""Folders above a kernel's that may hold its tests."""
-SECONDS: Final = 1.0
-"""Seconds for which one file is evaluated for its calls."""
+"""Files that are evaluated for their calls of one file's functions."""
+KEPT: Final = 256
+"""Evaluations of files for their calls that are remembered."""
 
 Found = Mapping[str, tuple[Signature, ...]]
 
+_launches: OrderedDict[tuple[str, str], Launches] = OrderedDict()
+
 
 def called_elsewhere(
-    file: str, kernels: frozenset[str], library: ModuleFinder, cache: EvaluationCache, stop: Callable[[], bool] | None
+    file: str, names: frozenset[str], library: ModuleFinder, cache: EvaluationCache, stop: Callable[[], bool] | None
 ) -> Found:
-    """Return the signatures that files near `file` call its `kernels` with, at most four each; nothing is executed."""
+    """Return the signatures with which other files call the functions `names` of `file`; nothing is executed."""
     path = library.place(file)
-    if not path:
+    if not path or not names:
         return {}
-    candidates = _candidates(path)
-    asked = ("callers", path, kernels, candidates)
+    candidates = tuple(callers_of(path, names, library)[:MOST_FILES])
+    asked = ("callers", path, names, candidates)
     known: tuple[Found, Reads] | None = cache.recall(asked, (), file, tuple)
     if known is not None and library.holds(known[1]):
         return known[0]
     reads: Reads = {}
-    found: dict[str, tuple[Signature, ...]] = {}
-    budget = replace(HOST_BUDGET, seconds=SECONDS, stop=stop)
-    for candidate in _telling(path, kernels, candidates, library, reads):
-        display_name = os.path.relpath(candidate) if not os.path.isabs(file) else candidate
-        module = library.load(candidate, reads, display_name)
-        if module is None or all(len(found.get(name, ())) >= MOST for name in kernels):
+    found: dict[str, list[Signature]] = {}
+    for candidate in candidates:
+        module = loaded(candidate, file, reads, library)
+        if module is None:
             continue
-        called = launches(module, (), budget, library)
+        called = calls_in(module, candidate, library, stop)
         reads.update(called.reads)
         for (place, name), signatures in called.other.items():
-            if library.place(place) == path and name in kernels:
-                known_texts = [str(item) for item in found.get(name, ())]
-                more = [item for item in signatures if str(item) not in known_texts]
-                found[name] = (*found.get(name, ()), *more)[:MOST]
-    cache.keep(asked, (), (found, reads), frozenset())
-    return found
+            if library.place(place) == path and name in names:
+                found.setdefault(name, []).extend(signatures)
+    result = {name: best(signatures) for name, signatures in found.items()}
+    cache.keep(asked, (), (result, reads), frozenset())
+    return result
 
 
-def _candidates(path: str) -> tuple[str, ...]:
-    """Return the Python files beside `path`, and those of the folders that may hold its tests, which may mirror
-    packages.
+def loaded(path: str, beside: str, reads: Reads, library: ModuleFinder) -> ModuleSource | None:
+    """Return the module of a file, named in findings as `beside` is: from the working directory, or by its full path.
+
+    None where it cannot be read.
     """
-    folder = os.path.dirname(path)
-    folders = [folder]
-    inner: list[str] = []
-    for _ in range(FOLDERS_UP):
-        for name in ("tests", "test"):
-            if os.path.isdir(os.path.join(folder, name)):
-                folders += _mirrored(os.path.join(folder, name), inner)
-        above, name = os.path.split(folder)
-        if above == folder or os.path.exists(os.path.join(folder, ".git")):
-            break
-        folder, inner = above, [name, *inner]
-    found = []
-    for place in folders:
-        try:
-            names = sorted(name for name in os.listdir(place) if name.endswith(".py"))[:MOST_LISTED]
-        except OSError:
-            continue
-        found += [os.path.join(place, name) for name in names]
-    return tuple(item for item in dict.fromkeys(found) if item != path)
+    return library.load(path, reads, path if os.path.isabs(beside) else os.path.relpath(path))
 
 
-def _mirrored(tests: str, inner: list[str]) -> list[str]:
-    """Return the folders below `tests` that may hold a package's tests; `inner` leads from beside it to the package."""
-    bases = [os.path.join(tests, *kind) for kind in ((), ("unit",), ("integration",))]
-    ends = range(len(inner), 0, -1)
-    parts = [inner[start:end] for end in ends for start in range(end)]
-    return [os.path.join(base, *part) for part in (*parts, []) for base in bases]
+def calls_in(
+    module: ModuleSource, path: str, library: ModuleFinder, stop: Callable[[], bool] | None = None
+) -> Launches:
+    """Return how the module of a file on the disk calls functions, its own at top level too."""
+    key = (path, module.file)
+    known = _launches.get(key)
+    if known is None or not library.holds(known.reads):
+        kernels = {item.node.name for item in facts_of(module).functions if item.is_entry}
+        helpers = functions_of(module) - kernels
+        reads: Reads = {}
+        library.stamp(path, reads)
+        known = launches(module, kernels & functions_of(module), replace(HOST_BUDGET, stop=stop), library, helpers)
+        known = _launches[key] = replace(known, reads={**known.reads, **reads})
+    _launches.move_to_end(key)
+    while len(_launches) > KEPT:
+        _launches.popitem(last=False)
+    return known
 
 
-def _telling(
-    path: str, kernels: frozenset[str], candidates: tuple[str, ...], library: ModuleFinder, reads: Reads
-) -> list[str]:
-    """Return the files that mention the module and one of its kernels, its own test first."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    if stem == "__init__":
-        stem = os.path.basename(os.path.dirname(path))
-    words = re.compile(rb"\b(?:%s)\b" % b"|".join(re.escape(name.encode()) for name in sorted(kernels)))
-    named = re.compile(rb"\b%s\b" % re.escape(stem.encode()))
-    found = []
-    for candidate in candidates:
-        if library.stamp(candidate, reads) is None:
-            continue
-        try:
-            text = read_source(candidate, MOST_BYTES)
-        except OSError:
-            continue
-        if named.search(text) and words.search(text):
-            found.append(candidate)
-    first = (f"test_{stem}.py", f"{stem}_test.py")
-    return sorted(found, key=lambda item: os.path.basename(item) not in first)[:MOST_FILES]
+def functions_of(module: ModuleSource) -> set[str]:
+    """Return the names of the functions at a module's top level."""
+    return {item.name for item in module.tree.body if isinstance(item, ast.FunctionDef)}

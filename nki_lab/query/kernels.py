@@ -33,9 +33,9 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
-from nki_lab.query import messages, sampling
+from nki_lab.query import found_calls, messages, sampling
 from nki_lab.query.call_sites import CallSite, call_sites
-from nki_lab.query.callers import called_elsewhere
+from nki_lab.query.callers import called_elsewhere, calls_in
 from nki_lab.query.evaluation_cache import (
     Block,
     EvaluationCache,
@@ -151,10 +151,8 @@ class _ModuleEvaluation:
                 elif part.module.function(name) is not kernel.node:
                     reason = "is made inside another function: only its syntax is checked"
                     self._findings.append(messages.not_evaluated(facts, kernel, reason))
-                elif not known.get(name):
+                elif not self._evaluate_all(part, kernel, known.get(name, ())):
                     unshaped.append((part, kernel))
-                else:
-                    self._evaluate_all(part, kernel, known[name])
             self._evaluate_others(called)
         self._evaluate_given_helpers()
         if request.explicit is None:
@@ -165,7 +163,7 @@ class _ModuleEvaluation:
                     if item[1].node.name not in self._entered and messages.parameters_of(item[1].node)
                 ]
             )
-            self._sample_helpers()
+            self._evaluate_helpers()
         reach = joined([*(item.reach for item in self._known), Reach(excused=self._excused)])
         if self._without_shapes:
             sites = call_sites(facts, reach)
@@ -182,19 +180,43 @@ class _ModuleEvaluation:
 
     def _evaluate_all(
         self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature], *, inner: bool = False
-    ) -> None:
-        """Evaluate a kernel with each signature, or a function that kernels call."""
+    ) -> bool:
+        """Evaluate a kernel with each signature, or a function that kernels call (`inner`).
+
+        Returns whether there is a signature that may be meant. What is entered by a call that is not sure may be
+        entered in other ways too.
+        """
         asked: _Asked = []
         for signature in signatures:
-            found = self._evaluate(part, kernel, signature, inner=inner)
-            if found is None:
+            found = self._evaluate_call(part, kernel, signature, inner=inner)
+            if found is _LATE:
                 self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
                 self._excused[kernel.node.name] = "no-time"
-                break
+                return True
+            if found is None:
+                continue
             self._known.append(found)
-            self._entered |= found.reach.entered
+            if not signature.assumed:
+                self._entered |= found.reach.entered
             asked.append((signature, found))
+            if signature.assumed and len(asked) == found_calls.MOST_ACCEPTED:
+                break
         self._findings += _findings(self._facts, kernel, asked)
+        return bool(asked)
+
+    def _evaluate_call(
+        self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+    ) -> KernelEvaluation | None:
+        """Return the evaluation of a function with one signature, None where that cannot be meant."""
+        grids = found_calls.possible_grids(kernel, signature, self._request.arch)
+        found = []
+        for grid in grids:
+            result = self._evaluate(part, kernel, replace(signature, grid=grid), inner=inner)
+            if result is None:
+                return _LATE
+            found.append(result)
+        sure = not signature.assumed and signature.grid is not None
+        return found[0] if sure else found_calls.certain(found)
 
     def _evaluate_given_helpers(self) -> None:
         """Evaluate the functions that are no kernels, and that the settings give arguments."""
@@ -214,17 +236,18 @@ class _ModuleEvaluation:
                 self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
-        """Evaluate kernels with the signatures of other files, and without any where those have none."""
-        if not unshaped:
-            return
-        request, names = self._request, frozenset(kernel.node.name for _, kernel in unshaped)
-        found = called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
+        """Evaluate kernels with the signatures of other files, and without any where none of those is sure."""
+        found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
-            if signatures := found.get(kernel.node.name):
-                self._evaluate_all(part, kernel, signatures)
-            else:
+            signatures = found.get(kernel.node.name, ())
+            if not self._evaluate_all(part, kernel, signatures):
                 self._without_shapes.append(kernel)
+            if kernel.node.name not in self._entered:
                 self._sample(part, kernel.node.name, kernel.dialect)
+
+    def _called_elsewhere(self, names: frozenset[str]) -> Mapping[str, tuple[Signature, ...]]:
+        request = self._request
+        return called_elsewhere(self._facts.file, names, request.library, self._cache, request.budget.stop)
 
     def _sample(self, part: _Part, name: str, dialect: Dialect) -> None:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
@@ -269,13 +292,17 @@ class _ModuleEvaluation:
         if name not in found.reach.entered:
             self._excused[name] = found.unentered
 
-    def _sample_helpers(self) -> None:
-        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels."""
+    def _evaluate_helpers(self) -> None:
+        """Evaluate the functions of a module with NKI that no evaluation entered, but for those that launch kernels.
+
+        They are evaluated as other files call them, through the kernels of other files, or with assumed arguments.
+        """
         facts = self._facts
         if facts.dialect is None:
             return
         part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         reached = {item.node: item.dialect for item in facts.functions}
+        helpers: dict[str, KernelFunction] = {}
         for node in facts.tree.body:
             if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
                 continue
@@ -286,19 +313,51 @@ class _ModuleEvaluation:
             elif _is_foreign(dialect):
                 self._excused[node.name] = "other-dialect"
             else:
-                self._sample(part, node.name, dialect)
+                helpers[node.name] = KernelFunction(node=node, dialect=dialect, kernel=node)
+        found = self._called_elsewhere(frozenset(helpers))
+        for name, helper in helpers.items():
+            self._evaluate_all(part, helper, found.get(name, ()), inner=True)
+        for name, helper in helpers.items():
+            if name not in self._entered:
+                self._sample(part, name, helper.dialect)
+        self._evaluate_through(frozenset(helpers).difference(found))
+
+    def _evaluate_through(self, helpers: frozenset[str]) -> None:
+        """Evaluate kernels of other files that call functions of this one: what they find here is found here."""
+        facts, request, count = self._facts, self._request, 0
+        saved = request.library.load(request.library.place(facts.file), {}, facts.file) if helpers else None
+        if saved is None:
+            return
+        for module, path in found_calls.reaching(facts.file, helpers, request.library):
+            kernels = [item.node.name for item in facts_of(module).functions if item.is_entry]
+            own = calls_in(module, path, request.library, request.budget.stop).own
+            lacking = frozenset(name for name in kernels if not own.get(name))
+            other = called_elsewhere(module.file, lacking, request.library, self._cache, request.budget.stop)
+            for name in kernels:
+                signatures, kernel = own.get(name) or other.get(name), found_calls.function_of(module, name)
+                if not signatures or kernel is None or _is_foreign(kernel.dialect):
+                    continue
+                count += 1
+                if count > found_calls.MOST_KERNELS:
+                    return
+                part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
+                result = self._evaluate_call(part, kernel, signatures[0])
+                if result is not None and result is not _LATE:
+                    here = found_calls.as_typed(result.findings, facts.file, saved.lines, facts.lines)
+                    self._findings += [messages.named(facts, kernel, signatures[0], item) for item in here]
+                    if saved.text == facts.parsed.text:
+                        self._known.append(Examination(reach=replace(result.reach, entered=frozenset())))
 
     def _evaluate_others(self, called: Launches) -> None:
         """Evaluate the kernels of other modules that this one calls."""
         for (file, name), signatures in called.other.items():
             module = called.modules[file]
-            entries = (item for item in facts_of(module).functions if item.is_entry and item.node.name == name)
-            kernel = next(entries, None)
+            kernel = found_calls.function_of(module, name)
             if kernel is None or _is_foreign(kernel.dialect):
                 continue
             part = _Part(module, (kernel,), blocks_of(module.tree.body, module.lines))
-            found = ((signature, self._evaluate(part, kernel, signature)) for signature in signatures)
-            asked = [(signature, item) for signature, item in found if item is not None]
+            found = ((signature, self._evaluate_call(part, kernel, signature)) for signature in signatures)
+            asked = [(signature, item) for signature, item in found if item is not None and item is not _LATE]
             self._known += [Examination(reach=replace(item.reach, entered=frozenset())) for _, item in asked]
             self._findings += _findings(self._facts, kernel, asked)
 
@@ -320,7 +379,8 @@ class _ModuleEvaluation:
     def _signatures(self, part: _Part, called: Launches) -> Mapping[str, Sequence[Signature]]:
         if self._request.explicit is not None:
             return called.own
-        return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
+        given = self._request.given
+        return {name: (*given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
     def _evaluate(
         self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
@@ -338,6 +398,7 @@ class _ModuleEvaluation:
             kernel.dialect,
             request.judged and not inner,
             inner,
+            signature.assumed,
         )
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is not None and request.library.holds(found.reads):
@@ -346,14 +407,24 @@ class _ModuleEvaluation:
         if left <= 0:
             return None
         budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), inner=inner)
+        if signature.assumed:
+            budget = replace(budget, steps=min(budget.steps, found_calls.STEPS))
+        shared = (*key, part.module.text)
+        found = None if values is None else found_calls.recall(shared, request.library)
+        if found is None:
+            found = _evaluation(part.module, kernel, signature, replace(request, budget=budget), inner=inner)
         if values is not None:
+            found_calls.keep(shared, found)
             self._cache.keep(key, part.blocks, found, found.depends)
         return found
 
 
 def _is_in(functions: Iterable[KernelFunction], site: CallSite) -> bool:
     return any(item.node.lineno <= site.line <= (item.node.end_lineno or 0) for item in functions)
+
+
+_LATE: Final = KernelEvaluation(depends=frozenset())
+"""Stands for an evaluation for which there is no time."""
 
 
 def _is_foreign(dialect: Dialect) -> bool:
@@ -411,7 +482,9 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 def _evaluation(
     module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, *, inner: bool
 ) -> KernelEvaluation:
-    refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
+    refused = (
+        None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid or (), request.arch)
+    )
     if refused is not None:
         refused, signature = replace(refused, span=signature.span), replace(signature, grid=())
     with module.shown(), ExitStack() as others:

@@ -55,8 +55,7 @@ def without_shapes(facts: SyntaxFacts, kernels: Sequence[KernelFunction], sites:
         f"{count}: only what holds for all shapes is checked in {shown}",
         span=facts.name_span(first),
         operand=parameter,
-        limit="shapes come from nki.typing annotations, from calls in this file, in its tests and the files beside it,"
-        " and from the project's settings",
+        limit="shapes come from nki.typing annotations, from calls in this project, and from its settings",
         help=f"annotate the parameters, for example {parameter}: nt.tensor[128, 512], or write"
         f' {first.name} = {{ {parameter} = "bfloat16[128,512]" }} below [tool.nki-lab.shapes] in pyproject.toml',
         related=tuple(Related(f"{node.name} has no known shapes either", facts.name_span(node)) for node in others),

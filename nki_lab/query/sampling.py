@@ -18,9 +18,10 @@ from nki_lab.query.reach import Operation
 STEPS: Final = 30_000
 """Steps of one run."""
 
-_OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
+OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})
+"""Findings about another target than a function is meant for."""
 _OF_RANKS: Final = frozenset({"NKI205"})
-_DEPENDING: Final = _OF_TARGETS | _OF_RANKS
+_DEPENDING: Final = OF_TARGETS | _OF_RANKS
 """Findings whose words need not tell that they depend on an assumption: which target, or how many dimensions."""
 
 

@@ -45,6 +45,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 def test_no_findings_says_what_was_not_evaluated(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = printed(capsys, project / "helper.py")
+    assert text == "no findings in 2 NKI calls: 1 checked with known shapes, 1 by name only\n"
+    (project / "shaped.py").unlink()
+    text = printed(capsys, project / "helper.py")
     assert text == (
         "no findings in 2 NKI calls: none checked with known shapes, 1 with assumed or unknown arguments, "
         "1 by name only\n"

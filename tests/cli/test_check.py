@@ -370,3 +370,24 @@ def test_statistics_say_what_was_evaluated(tmp_path: Path, capsys: pytest.Captur
     assert shares.split() == ["75.0%", "25.0%", "0.0%", "0.0%"]
     assert why == "not checked fully, because"
     assert reason == "  1  partly: an operand is not known, or not in every iteration"
+
+
+def test_a_finding_in_a_helper_is_shown_once_in_the_helpers_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings(tmp_path, "")
+    head = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n"
+    helper = f"{head}def narrowed(t):\n    nisa.tensor_copy(dst=t, src=t[:, 0:32])\n"
+    kernel = (
+        f"{head}from helpers import narrowed\n@nki.jit\ndef kernel(x: nki.typing.tensor[128, 64]):\n"
+        "    t = nl.ndarray((128, 64), nl.float32, buffer=nl.sbuf)\n    nisa.dma_copy(dst=t, src=x)\n"
+        "    narrowed(t)\n    return x\n"
+    )
+    write(tmp_path, a=kernel, b=kernel, helpers=helper)
+    (item,) = [item for item in found(capsys, tmp_path) if item["severity"] == "error"]
+    assert (Path(item["file"]).name, item["line"], item["code"]) == ("helpers.py", 5, "NKI203")
+    assert [Path(other["file"]).name for other in item["related"] if other["message"] == "reached from this call"]
+    (alone,) = [item for item in found(capsys, tmp_path / "helpers.py") if item["severity"] == "error"]
+    assert (Path(alone["file"]).name, alone["line"], alone["code"]) == ("helpers.py", 5, "NKI203")
+    (caller,) = [item for item in found(capsys, tmp_path / "a.py") if item["severity"] == "error"]
+    assert Path(caller["file"]).name == "helpers.py"

@@ -37,3 +37,21 @@ def test_a_finding_in_a_helper_stands_at_the_call_and_goes_with_its_cause(tmp_pa
     client.change(uri, (0, 0, 0, 0, "\n"))
     assert not [item for item in client.pulled(uri)["items"] if item["severity"] == 1]
     assert client.leave() == 0
+
+
+def test_a_finding_stands_in_the_helpers_file_while_that_is_open(tmp_path: Path) -> None:
+    helper, kernel = tmp_path / "helpers.py", tmp_path / "kernel.py"
+    (tmp_path / "pyproject.toml").write_text("")
+    helper.write_text(HELPERS, encoding="utf-8")
+    kernel.write_text(KERNEL, encoding="utf-8")
+    client = connect()
+    client.initialize()
+    client.open(kernel.as_uri(), KERNEL)
+    assert "helpers.py, line 5" in client.until(kernel.as_uri(), ["NKI203"])[0]["message"]
+    client.open(helper.as_uri(), HELPERS)
+    (found,) = client.until(helper.as_uri(), ["NKI203"])
+    assert found["range"]["start"]["line"] == 4
+    assert client.until(kernel.as_uri(), []) == []
+    client.shut(helper.as_uri())
+    client.until(kernel.as_uri(), ["NKI203"])
+    assert client.leave() == 0

@@ -12,7 +12,7 @@ from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder, Reads, site_folders
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
-from nki_lab.kernel_runtime.interpreter.signatures import Launches, launches
+from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
 from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance
 from nki_lab.source.module import ModuleSource
 
@@ -34,6 +34,7 @@ __all__ = [
     "Signature",
     "Stopped",
     "Variable",
+    "best",
     "beta1_dialect",
     "evaluate",
     "launches",

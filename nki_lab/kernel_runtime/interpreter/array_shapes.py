@@ -150,6 +150,12 @@ def attribute(value: TensorSpec, name: str) -> Value:
             return UNKNOWN
 
 
+def cast(value: TensorSpec, dtype: Value) -> Value:
+    """Return an array with elements of another dtype; UNKNOWN where that is not known."""
+    kind = None if dtype is UNKNOWN else host_dtype(dtype)
+    return UNKNOWN if kind is None else TensorSpec(value.shape, kind)
+
+
 def _method(value: TensorSpec, name: str, args: list[Value], kwargs: Names) -> Value:
     first = args[0] if args else None
     sizes = first if isinstance(first, tuple | list) else tuple(args)

@@ -182,6 +182,8 @@ def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: 
         values = [*args, *kwargs.values()]
         if any(type(value) is NkiTensor for value in values):
             interpreter.miss_operation(node, frame)
+        if interpreter.on_handing is not None:
+            interpreter.on_handing(args, kwargs, node, frame, False)
         return interpreter.doubt(values)
     return frame.fault(TypeError(f"{type(callee).__name__!r} object is not callable"), node)
 
@@ -256,6 +258,8 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
         return interpreter.launch(Launch(function), args, kwargs, node, frame)
     if function.closure.module is interpreter.main:
         interpreter.called.add(function.qualname)
+    if interpreter.on_handing is not None:
+        interpreter.on_handing(args, kwargs, node, frame, True)
     if function.scope.generator or isinstance(function.node, ast.AsyncFunctionDef):
         return interpreter.doubt([*args, *kwargs.values()])
     try:
@@ -372,7 +376,9 @@ def _launch(site: CallSite, callee: Launch, args: list[Value], kwargs: Names) ->
 def _instance(site: CallSite, callee: Instance, args: list[Value], kwargs: Names) -> Value:
     method = callee.cls.find("__call__")
     if method is MISSING:
-        if callee.cls.kind == "unknown":
+        if callee.cls.inherits("unknown"):
+            if site.interpreter.on_handing is not None:
+                site.interpreter.on_handing(args, kwargs, site.node, site.frame, False)
             return site.interpreter.doubt([callee, *args, *kwargs.values()])
         return site.fault(TypeError(f"{callee.cls.name!r} object is not callable"))
     return call(site.frame, site.node, method, [callee, *args], kwargs)

@@ -73,8 +73,11 @@ def _compile_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassD
     bind = compile_binding(node.name, node, scope)
 
     def store(frame: Frame, value: Value) -> None:
-        for place, decorator in decorators:
-            value = decorated(frame, place, decorator(frame), value)
+        found = [(place, decorator(frame)) for place, decorator in reversed(decorators)]
+        is_kernel = any(_is_kernel_decorator(decorator) for _, decorator in found)
+        for place, decorator in reversed(found):
+            changed = decorated(frame, place, decorator, value)
+            value = value if changed is UNKNOWN and is_kernel else changed  # under any decorator it stays a kernel
         bind(frame, value)
 
     return store
@@ -161,6 +164,8 @@ def _entry(site: CallSite, *args: Value, **options: Value) -> Value:
     kernel = args[0]
     if isinstance(kernel, Function) and not kernel.entry:
         return Launch(kernel)
+    if isinstance(kernel, Partial) and isinstance(kernel.function, Function):
+        return Partial(Launch(kernel.function), kernel.args, kernel.kwargs)
     return kernel if isinstance(kernel, Function | Launch) else UNKNOWN
 
 
@@ -176,6 +181,11 @@ def _run(site: CallSite, kernel: Value, *args: Value, **kwargs: Value) -> Value:
     return site.interpreter.launch(launch, list(args), own, site.node, site.frame) if known else UNKNOWN
 
 
+def _is_kernel_decorator(decorator: Value) -> bool:
+    marker = decorator.function if isinstance(decorator, Partial) else decorator
+    return isinstance(marker, Special) and marker.name in _KERNELS
+
+
 def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Value:
     """Return a function or class under one decorator."""
     host = frame.interpreter.host
@@ -186,8 +196,7 @@ def decorated(frame: Frame, node: ast.AST, decorator: Value, value: Value) -> Va
         if kind:
             value.kind = kind
             return value
-        marker = decorator.function if isinstance(decorator, Partial) else decorator
-        if isinstance(marker, Special) and marker.name in _KERNELS:
+        if _is_kernel_decorator(decorator):
             value.entry = True
             return value
     if isinstance(decorator, Special) and isinstance(value, Function | UserClass):

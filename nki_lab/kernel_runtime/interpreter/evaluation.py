@@ -253,7 +253,7 @@ def _run_kernel(
     *,
     inner: bool,
 ) -> None:
-    grid = arguments.grid
+    grid = arguments.grid or ()
     shared = math.prod(grid) > 1
     builder.pinned = builder.site_of(Site("", 0, 0, 0, 0, ""))  # inputs are made by the caller
     intake = Intake(interpreter, builder, MemoryRegion.shared_hbm if shared else MemoryRegion.private_hbm)

@@ -24,20 +24,22 @@ from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
 class Signature:
     """One way a kernel is called: TensorSpecs for arrays, other values as they are.
 
-    `grid` is the launch grid, `schedule` the edges of `with_schedule`, `span` the call in the source where it was
-    found.
+    `grid` is the launch grid, None where it is not known, `schedule` the edges of `with_schedule`, `span` the call in
+    the source where it was found. An `assumed` call is one that the source does not show for sure: findings under it
+    count unless the kernel itself refuses it.
     """
 
     args: tuple[Value, ...] = ()
     kwargs: Mapping[str, Value] = dataclasses.field(default_factory=dict)
-    grid: tuple[int, ...] = ()
+    grid: tuple[int, ...] | None = ()
     schedule: tuple[Pair, ...] = ()
     span: Span | None = None
+    assumed: bool = False
 
     def __str__(self) -> str:
         parts = [_shown(item) for item in self.args]
         parts += [f"{name}={_shown(item)}" for name, item in self.kwargs.items()]
-        grid = f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
+        grid = "[?]" if self.grid is None else f"[{', '.join(map(str, self.grid))}]" if self.grid else ""
         return f"{grid}({', '.join(parts)})"
 
 

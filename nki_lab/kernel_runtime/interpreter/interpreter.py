@@ -6,13 +6,14 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.interpreter.limits import (
     Budget,
+    FunctionExit,
     Meter,
     OverBudget,
     PendingException,
@@ -31,6 +32,7 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Instance,
     Names,
     Partial,
+    Rows,
     Unknown,
     UserClass,
     Value,
@@ -117,6 +119,9 @@ class Function:
     owner: UserClass | None = None
     entry: bool = False  # decorated as a kernel
     setter: Function | None = None  # of a property
+    wrapped: Value = None  # the function whose signature it shows, as `functools.wraps` says
+    rows: list[Rows] = field(default_factory=list)  # of a test
+    fixture: tuple[str, tuple[Value, ...]] | None = None  # of a fixture: its name, and its `params`
     body: Callable[[Frame], object] | None = None
 
     def __repr__(self) -> str:
@@ -135,10 +140,13 @@ class Function:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Launch:
-    """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it."""
+    """A kernel with a launch grid and edges of `with_schedule`, or as `nki.simulate` and its kin give it.
+
+    The grid is None where it is not known.
+    """
 
     function: Function
-    grid: tuple[int, ...] = ()
+    grid: tuple[int, ...] | None = ()
     schedule: tuple[Value, ...] = ()
 
 
@@ -166,7 +174,9 @@ class LoopRange:
 class Interpreter:
     """One evaluation of a module, and of those that it imports.
 
-    `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered. `doubtful`
+    `host` evaluates code that launches kernels: calls of kernels are handed to `on_launch` and not entered; calls of
+    other functions, which may be given kernels, to `on_handing`, with whether the function is known. What is called
+    while `assumed` is not zero may be meant to fail. `doubtful`
     holds containers and objects that skipped code may have changed; `tainted` the buffers that it may have written.
     `called` are the functions of the module, by qualified name, whose bodies were looked at, and `entered` those
     evaluated; `operations` the places of all NKI operations that were evaluated, `missed` of those that could not be,
@@ -190,6 +200,8 @@ class Interpreter:
         self.imports = imports
         self.host = host
         self.on_launch: Callable[[Launch, list[Value], Names, ast.AST, Frame], None] | None = None
+        self.on_handing: Callable[[list[Value], Names, ast.AST, Frame, bool], None] | None = None
+        self.assumed = 0
         self._run = run
         self.main = self._scope(module, "__main__" if host else module.name)
         self.base = Frame(self, None, None, self.main.globals, self.main)
@@ -235,6 +247,14 @@ class Interpreter:
             self.on_launch(kernel, args, kwargs, node, frame)
         return UNKNOWN
 
+    def attempted(self, run: Callable[[], Value]) -> Value:
+        """Return the result of following code of the host's; UNKNOWN where it fails or takes too many steps."""
+        try:
+            return run()
+        except (OverBudget, FunctionExit, PendingException, RecursionError):
+            self.guards = 0
+            return UNKNOWN
+
     def decided(self, answer: Value, test: ast.expr) -> Value:
         """Return the way that a test goes, as the assumptions decide it where there are some."""
         assumed = self.assumptions
@@ -244,10 +264,11 @@ class Interpreter:
     def refusing(self) -> Iterator[None]:
         """Hand on no kernels while this lasts: those called here are meant to be refused."""
         on_launch, self.on_launch = self.on_launch, lambda *_: None
+        on_handing, self.on_handing = self.on_handing, None
         try:
             yield
         finally:
-            self.on_launch = on_launch
+            self.on_launch, self.on_handing = on_launch, on_handing
 
     # -- findings --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
@@ -52,12 +53,13 @@ class TooLarge(Exception):  # noqa: N818 - a value, not a mistake of the user's
 class Meter:
     """Counts the steps of one evaluation and watches its clock."""
 
-    __slots__ = ("budget", "deadline", "look_at", "node", "steps")
+    __slots__ = ("budget", "deadline", "look_at", "most", "node", "steps")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.steps = 0
-        self.look_at = min(_LOOK, budget.steps)
+        self.most = budget.steps
+        self.look_at = min(_LOOK, self.most)
         self.deadline = perf_counter() + budget.seconds
         self.node: ast.AST | None = None
 
@@ -69,17 +71,27 @@ class Meter:
 
     def restart(self) -> None:
         """Count from zero."""
-        self.steps, self.look_at = 0, min(_LOOK, self.budget.steps)
+        self.steps, self.look_at = 0, min(_LOOK, self.most)
+
+    @contextmanager
+    def limited(self, steps: int) -> Iterator[None]:
+        """Allow no more than `steps` while this lasts; what is evaluated afterwards has those of the budget again."""
+        before, self.most = self.most, min(self.most, self.steps + steps)
+        self.look_at = min(self.look_at, self.most)
+        try:
+            yield
+        finally:
+            self.most, self.look_at = before, min(self.steps + 1, before)
 
     def look(self) -> None:
         """Compare steps and time with the budget."""
-        if self.steps >= self.budget.steps:
-            raise OverBudget(f"{self.budget.steps} steps", self.node)
+        if self.steps >= self.most:
+            raise OverBudget(f"{self.most} steps", self.node)
         if perf_counter() >= self.deadline:
             raise OverBudget(f"{self.budget.seconds:g} seconds", self.node)
         if self.budget.stop is not None and self.budget.stop():
             raise Stopped
-        self.look_at = min(self.steps + _LOOK, self.budget.steps)
+        self.look_at = min(self.steps + _LOOK, self.most)
 
     def sized(self, count: int) -> int:
         """Return `count` items of a container, paid for; TooLarge beyond the budget."""

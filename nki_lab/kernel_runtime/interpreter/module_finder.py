@@ -8,10 +8,10 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.source.module import PARSER_FAILURES, ModuleSource, decoded, normalized, parsed
@@ -45,7 +45,8 @@ class ModuleFinder:
 
     `paths` are folders that the project names; `site` are those of installed packages, of which only modules that use
     NKI are read; `folder` is where a text without a file stands; `given` are modules that are on no disk,
-    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps.
+    by the name of a file; `arrays` are what the module `NOTEBOOK` has. `refresh` forgets the stamps, and what was
+    `remembered` of the disk beside them.
     """
 
     def __init__(
@@ -63,11 +64,13 @@ class ModuleFinder:
         self.site = tuple(os.path.abspath(item) for item in site)
         self._stamps: dict[str, Stamp] = {}
         self._near: dict[str, tuple[str, ...]] = {}
+        self.remembered: dict[Hashable, Any] = {}
 
     def refresh(self) -> None:
         """Forget the stamps: files may have changed."""
         self._stamps.clear()
         self._near.clear()
+        self.remembered.clear()
 
     def holds(self, reads: Reads) -> bool:
         """Return whether everything that was looked at is as it was."""
@@ -160,6 +163,23 @@ class ModuleFinder:
                 place = above
             self._near[folder] = tuple(found)
         return self._near[folder]
+
+    def above(self, file: str, most: int) -> list[str]:
+        """Return the folder of a file and those above it, up to the root of its project; at most `most`."""
+        path = self.place(file)
+        found: list[str] = []
+        place = os.path.dirname(path)
+        while path and len(found) < most:
+            found.append(place)
+            place, below = os.path.dirname(place), place
+            if place == below or self._is_root(below):
+                break
+        return found
+
+    def project(self, file: str, most: int) -> str:
+        """Return the folder of the project that a file is in, at most `most` folders above; empty without one."""
+        found = self.above(file, most)
+        return found[-1] if found and self._is_root(found[-1]) else ""
 
     def _is_root(self, folder: str) -> bool:
         marks = (".git", "pyproject.toml", "setup.py", "setup.cfg")

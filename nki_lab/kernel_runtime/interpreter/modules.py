@@ -90,6 +90,16 @@ class ModuleCache:
             return MISSING
         return self._module(self._library.inside(folder, (name,), self.reads), f"{module.name}.{name}")
 
+    def file(self, path: str, name: str) -> Value:
+        """Return the module of a file; MISSING where there is none."""
+        if self._library is None or self._library.stamp(path, self.reads) is None:
+            return MISSING
+        return self._module(path, name)
+
+    def folders_above(self, most: int) -> list[str]:
+        """Return the folder of the evaluated module and those above it in its project."""
+        return [] if self._library is None else self._library.above(self._main.file, most)
+
     def source_of(self, file: str) -> ModuleSource:
         """Return the module that findings call `file`."""
         return next(scope.source for scope in self.scopes.values() if scope.file == file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -12,11 +13,12 @@ import numpy as np
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.interpreter.array_shapes import array
 from nki_lab.kernel_runtime.interpreter.assembly import assemble, run_module
-from nki_lab.kernel_runtime.interpreter.calls import call_function
+from nki_lab.kernel_runtime.interpreter.collected_tests import TestCollection
 from nki_lab.kernel_runtime.interpreter.compiler import compile_expression
+from nki_lab.kernel_runtime.interpreter.handed_kernels import handed, holds_array
 from nki_lab.kernel_runtime.interpreter.intake import Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import Budget, FunctionExit, OverBudget, PendingException, internal_error
+from nki_lab.kernel_runtime.interpreter.limits import Budget, OverBudget, internal_error
 from nki_lab.kernel_runtime.interpreter.module_finder import ModuleFinder, Reads
 from nki_lab.kernel_runtime.interpreter.modules import ModuleScope
 from nki_lab.kernel_runtime.interpreter.values import (
@@ -24,19 +26,19 @@ from nki_lab.kernel_runtime.interpreter.values import (
     Annotation,
     Instance,
     Names,
-    UserClass,
     Value,
-    has_unknown,
 )
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.language.scheduling import pairs_of
 from nki_lab.source.module import ModuleSource
 from nki_lab.source.trees import extent
 
-HOST_BUDGET: Final = Budget(steps=200_000, seconds=2.0)
+HOST_BUDGET: Final = Budget(steps=400_000, seconds=math.inf)
 MOST: Final = 4
 """Distinct signatures that are evaluated for one function."""
-MOST_LOOKED_AT: Final = 16
+MOST_ASSUMED: Final = 6
+"""Those of a function of whose calls none is sure: it may refuse some."""
+MOST_LOOKED_AT: Final = 32
 """Distinct signatures of one function that are collected, for the best of them."""
 MOST_OTHERS: Final = 32
 """Kernels of other modules whose calls are looked at."""
@@ -60,21 +62,31 @@ class Launches:
 
 
 def launches(
-    module: ModuleSource, names: Iterable[str], budget: Budget = HOST_BUDGET, library: ModuleFinder | None = None
+    module: ModuleSource,
+    names: Iterable[str],
+    budget: Budget = HOST_BUDGET,
+    library: ModuleFinder | None = None,
+    helpers: Iterable[str] = (),
 ) -> Launches:
     """Return the signatures of the named top-level functions and of kernels of other modules, at most `MOST` each.
+
+    Those of `helpers` come from calls only: what their annotations declare need not lie in HBM.
 
     What launches kernels (the module's own statements with `__name__ == "__main__"`, and its tests) is evaluated with
     arrays that are shapes; nothing is executed.
     """
-    wanted = set(names)
+    kernels = set(names)
+    wanted = kernels.union(helpers)
     found: dict[str, dict[str, Signature]] = {name: {} for name in wanted}
     other: dict[tuple[str, str], dict[str, Signature]] = {}
     last = {name: module.function(name) for name in wanted}  # a notebook may define a kernel again
     interpreter = assemble(module, budget, host=True, library=library)
 
-    def launched(launch: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> None:
-        function, home = launch.function, _home_of(launch.function)
+    def entered(
+        launch: Launch, args: Iterable[Value], kwargs: Names, node: ast.AST, frame: Frame, assumed: bool
+    ) -> None:
+        function = _original(launch.function)
+        home = _home_of(function)
         own = function.name in wanted and function.closure is interpreter.base and function.node is last[function.name]
         if not own and (
             home is None or home is interpreter.main or home.source.function(function.name) is not function.node
@@ -82,35 +94,42 @@ def launches(
             return
         span = Span.from_bytes(module.file, *extent(node)) if frame.module is interpreter.main else interpreter.origin()
         schedule = pairs_of(launch.schedule)
-        made = Signature(args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span)
+        made = Signature(
+            args=tuple(args), kwargs=dict(kwargs), grid=launch.grid, schedule=schedule, span=span, assumed=assumed
+        )
         if own:
             _enter(found[function.name], made)
         elif home is not None and len(other) < MOST_OTHERS:
             _enter(other.setdefault((home.file, function.name), {}), made)
 
-    interpreter.on_launch = launched
+    def launched(launch: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> None:
+        entered(launch, args, kwargs, node, frame, interpreter.assumed > 0)
+
+    def given(args: list[Value], kwargs: Names, node: ast.AST, frame: Frame, known: bool) -> None:
+        interpreter.on_handing = None  # what follows is no call of the module's
+        try:
+            for item in handed(frame, node, args, kwargs, generators=not known):
+                entered(item.launch, item.args, item.kwargs, node, frame, True)
+        finally:
+            interpreter.on_handing = given
+
+    interpreter.on_launch, interpreter.on_handing = launched, given
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
-            for name in wanted:
+            for name in kernels:
                 function = interpreter.main.globals.get(name)
                 function = function.function if isinstance(function, Launch) else function
                 if isinstance(function, Function):
                     annotated = _from_annotations(interpreter, function)
                     if annotated is not None:
                         found[name] = {str(annotated): annotated, **found[name]}
-            for name, value in list(interpreter.main.globals.items()):
-                if isinstance(value, UserClass):
-                    for method, item in value.attributes.items():
-                        if method.startswith("test"):
-                            _call_test(interpreter, item, Instance(value, {}))
-                elif name.startswith("test"):  # as pytest collects them
-                    _call_test(interpreter, value)
+            TestCollection(interpreter).follow()
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs what comes after it
             interpreter.record(internal_error(error), interpreter.meter.node, interpreter.base)
     return Launches(
-        own={name: _best(table) for name, table in found.items()},
-        other={key: _best(table) for key, table in other.items() if table},
+        own={name: best(table.values()) for name, table in found.items()},
+        other={key: best(table.values()) for key, table in other.items() if table},
         called=frozenset(interpreter.called),
         reads=interpreter.modules.reads,
         modules={file: interpreter.modules.source_of(file) for file, _ in other},
@@ -118,10 +137,54 @@ def launches(
     )
 
 
-def _best(table: Mapping[str, Signature]) -> tuple[Signature, ...]:
-    """Return the signatures of a kernel: those that are known as a whole, where some are."""
-    whole = [item for item in table.values() if not has_unknown([*item.args, *item.kwargs.values()])]
-    return tuple(whole or table.values())[:MOST]
+def best(signatures: Iterable[Signature]) -> tuple[Signature, ...]:
+    """Return the signatures of a kernel that are evaluated.
+
+    They are those that are known as a whole, where some are, and those that are sure, where some are; of others the
+    smallest, which are the fastest to evaluate.
+    """
+    found = {f"{item}{item.schedule or ''}": item for item in reversed(list(signatures))}
+    known = list(reversed(found.values()))
+    whole = [item for item in known if not _has_unknown([*item.args, *item.kwargs.values()])]
+    sure = [item for item in whole or known if not item.assumed]
+    if sure:
+        return tuple(sure[:MOST])
+    return tuple(sorted(whole or known, key=_elements)[:MOST_ASSUMED])
+
+
+def _has_unknown(values: Iterable[Value], depth: int = 4) -> bool:
+    """Return whether one of the values, or of those in containers and objects, is unknown."""
+    for value in values:
+        inner: Iterable[Value] = value if isinstance(value, tuple | list) else ()
+        if isinstance(value, Instance):
+            inner = value.fields.values()
+        elif type(value) is dict:
+            inner = value.values()
+        if value is UNKNOWN or (depth and _has_unknown(inner, depth - 1)):
+            return True
+    return False
+
+
+def _elements(signature: Signature) -> int:
+    stack, total = [*signature.args, *signature.kwargs.values()], 0
+    while stack:
+        match stack.pop():
+            case TensorSpec(shape=shape):
+                total += math.prod(shape)
+            case tuple() | list() as items:
+                stack.extend(items)
+            case dict() as items:
+                stack.extend(items.values())
+            case _:
+                pass
+    return total
+
+
+def _original(function: Function) -> Function:
+    """Return the function that decorators of the project's own have wrapped."""
+    while isinstance(function.wrapped, Function | Launch) and function.closure.parent is not None:
+        function = function.wrapped.function if isinstance(function.wrapped, Launch) else function.wrapped
+    return function
 
 
 def _home_of(function: Function) -> ModuleScope | None:
@@ -132,27 +195,10 @@ def _home_of(function: Function) -> ModuleScope | None:
 
 def _enter(table: dict[str, Signature], signature: Signature) -> None:
     values = [*signature.args, *signature.kwargs.values()]
-    if any(_holds_array(value) for value in values) and len(table) < MOST_LOOKED_AT:
-        table.setdefault(f"{signature}{signature.schedule or ''}", signature)
-
-
-def _holds_array(value: Value) -> bool:
-    if isinstance(value, tuple | list):
-        return any(_holds_array(item) for item in value)
-    return isinstance(value, TensorSpec)
-
-
-def _call_test(interpreter: Interpreter, function: Value, *args: Value) -> None:
-    """Follow a test; its fixtures are unknown."""
-    if not isinstance(function, Function):
-        return
-    arguments = function.node.args
-    names = [arg.arg for arg in (*arguments.args[len(args) :], *arguments.kwonlyargs)]
-    fixtures = {name: UNKNOWN for name in names if name not in function.defaults}
-    try:
-        call_function(interpreter.base, function.node, function, list(args), fixtures)
-    except (OverBudget, FunctionExit, PendingException, RecursionError):
-        interpreter.guards = 0
+    if any(map(holds_array, values)) and len(table) < MOST_LOOKED_AT:
+        key = f"{signature}{signature.schedule or ''}"
+        if key not in table or (table[key].assumed and not signature.assumed):
+            table[key] = signature
 
 
 def _from_annotations(interpreter: Interpreter, function: Function) -> Signature | None:
@@ -165,7 +211,7 @@ def _from_annotations(interpreter: Interpreter, function: Function) -> Signature
             values[arg.arg] = declared
         elif arg.arg not in function.defaults:
             values[arg.arg] = UNKNOWN
-    return Signature(kwargs=values) if any(_holds_array(value) for value in values.values()) else None
+    return Signature(kwargs=values) if any(holds_array(value) for value in values.values()) else None
 
 
 def _declared(interpreter: Interpreter, annotation: ast.expr | None) -> TensorSpec | None:

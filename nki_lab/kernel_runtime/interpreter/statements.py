@@ -203,8 +203,10 @@ def _with(node: ast.With, scope: Scope) -> Statement:
 
     def run(frame: Frame) -> Signal:
         opened: list[Value] = []
+        interpreter, assumed = frame.interpreter, frame.interpreter.assumed
         for make, store in managers:
             manager = make(frame)
+            interpreter.assumed += manager is UNKNOWN  # it may catch what is raised inside
             if type(manager).__module__.startswith(("nki_lab.kernel_runtime.", "contextlib")):
                 enter = getattr(manager, "__enter__", None)
                 if enter is not None:
@@ -216,6 +218,7 @@ def _with(node: ast.With, scope: Scope) -> Statement:
         try:
             return body(frame)
         finally:
+            interpreter.assumed = assumed
             for manager in reversed(opened):
                 manager.__exit__(None, None, None)
 

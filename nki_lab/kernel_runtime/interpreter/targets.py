@@ -34,7 +34,7 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
     if value is TENSOR_TYPE:
         return _annotation(key)
     if value is UNKNOWN or has_unknown(key):
-        return Launch(value) if kind is Function and value.entry else UNKNOWN
+        return _launch(frame, node, value, None) if kind is Launch or (kind is Function and value.entry) else UNKNOWN
     if kind is Function or kind is Launch:
         return _launch(frame, node, value, key if type(key) is tuple else (key,))
     if kind is Instance:
@@ -59,12 +59,12 @@ def load_item(frame: Frame, node: ast.AST, value: Value, key: Value) -> Value:
         return frame.fault(error, node)
 
 
-def _launch(frame: Frame, node: ast.AST, kernel: Function | Launch, grid: tuple[Value, ...]) -> Value:
-    """Return `kernel[grid]`."""
+def _launch(frame: Frame, node: ast.AST, kernel: Function | Launch, grid: tuple[Value, ...] | None) -> Value:
+    """Return `kernel[grid]`; None stands for a grid that is not known."""
     launch = kernel if isinstance(kernel, Launch) else Launch(kernel)
     if not launch.function.entry:
         return frame.fault(TypeError("'function' object is not subscriptable"), node)
-    known = all(type(size) is int and 0 < size < 1 << 31 for size in grid)
+    known = grid is None or all(type(size) is int and 0 < size < 1 << 31 for size in grid)
     return Launch(launch.function, grid, launch.schedule) if known else UNKNOWN
 
 

@@ -174,6 +174,18 @@ class Raisable:
     args: list[Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The values with which a test is called again and again: one of each of `rows` for each of `names`.
+
+    They are `assumed` where nothing is known of the decorator but that it names parameters of the test.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    assumed: bool = False
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Annotation:
     """`nki.typing.tensor[...]`: the shape, and the dtype where one is written."""

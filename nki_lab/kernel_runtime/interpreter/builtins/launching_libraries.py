@@ -1,4 +1,4 @@
-"""Libraries of code that launches kernels: arrays are known by shape and dtype, and tests are followed, not run."""
+"""Libraries of code that launches kernels: arrays are known by shape and dtype."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from nki_lab.kernel_runtime.interpreter.array_shapes import array
+from nki_lab.isa.dtype import DTYPES
+from nki_lab.kernel_runtime.interpreter.array_shapes import array, cast
 from nki_lab.kernel_runtime.interpreter.builtins.numpy_functions import ARRAY_FUNCTIONS, numpy_namespace
+from nki_lab.kernel_runtime.interpreter.builtins.test_frameworks import framework_modules
 from nki_lab.kernel_runtime.interpreter.calls import CallSite, adapted
-from nki_lab.kernel_runtime.interpreter.interpreter import Function
 from nki_lab.kernel_runtime.interpreter.namespaces import special
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Special, UserClass, Value
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, Names, Namespace, Special, Value
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 
 
@@ -73,6 +74,12 @@ def _integers(
     return array(size, dtype, "int32")
 
 
+def _cast(site: CallSite, value: Value, dtype: Value = UNKNOWN, **_: Value) -> Value:
+    """Return an array with its elements converted."""
+    return cast(value, dtype) if isinstance(value, TensorSpec) else UNKNOWN
+
+
+_HOST_DTYPES: Final[Names] = {name: kind.host for name, kind in DTYPES.items()}
 _DRAWS: Final = _specials({
     "rand": _sizes, "randn": _sizes, "random": _drawn, "random_sample": _drawn, "standard_normal": _drawn,
     "uniform": _between, "normal": _between, "randint": _integers, "integers": _integers,
@@ -93,48 +100,10 @@ _TORCH_DTYPES: Final = (
 )  # fmt: skip
 
 
-# -- tests -------------------------------------------------------------------------------------------------------------
-
-
-class _Row(list[Value]):
-    """The values of a `pytest.param`."""
-
-
-def _raises(site: CallSite, *args: Value, **kwargs: Value) -> Value:
-    return site.interpreter.refusing()
-
-
-def _param(site: CallSite, *values: Value, **_: Value) -> Value:
-    return _Row(values)
-
-
-def _failing(site: CallSite, *args: Value, **_: Value) -> Value:
-    """Return `pytest.mark.xfail`, with and without reasons: the test is not followed."""
-    return UNKNOWN if args and isinstance(args[0], Function | UserClass) else Special("xfail")
-
-
-def _parametrize(site: CallSite, names: Value, rows: Value) -> Value:
-    """Return `pytest.mark.parametrize(names, values)`: the test is followed with the first row of values."""
-    if isinstance(names, str):
-        names = [name.strip() for name in names.split(",") if name.strip()]
-    if not isinstance(names, list | tuple) or not isinstance(rows, list | tuple) or not rows:
-        return UNKNOWN
-    row = rows[0] if len(names) > 1 or isinstance(rows[0], _Row) else [rows[0]]
-
-    def decorate(site: CallSite, function: Value) -> Value:
-        if isinstance(row, list | tuple) and len(row) == len(names) and isinstance(function, Function):
-            function.defaults |= dict(zip(names, row, strict=True))
-        return function
-
-    return Special("parametrize", adapted(decorate))
-
-
 def host_modules() -> Names:
     """Return the modules that code which launches kernels imports, by dotted name."""
     lab = {name: special(f"nki_lab.{name}") for name in ("run", "profile", "compile")}
     torch = ARRAY_FUNCTIONS | {"cat": np.concatenate, "unsqueeze": np.expand_dims} | _TORCH
-    refusals = _specials(dict.fromkeys(("assertRaises", "assertRaisesRegex"), _raises))
-    mark = Namespace("pytest.mark", _specials({"parametrize": _parametrize, "xfail": _failing}))
     return {
         "numpy": numpy_namespace(_NUMPY),
         "numpy.random": Namespace("numpy.random", _DRAWS | dict.fromkeys(("default_rng", "RandomState"), _GENERATOR)),
@@ -142,6 +111,8 @@ def host_modules() -> Names:
         "jax.numpy": Namespace("jax.numpy", ARRAY_FUNCTIONS | _NUMPY),
         "jax.random": Namespace("jax.random", _specials({"normal": _keyed, "uniform": _keyed})),
         "nki_lab": Namespace("nki_lab", lab | _specials({"spec": _shaped})),
-        "pytest": Namespace("pytest", _specials({"raises": _raises, "param": _param}) | {"mark": mark}),
-        "unittest": Namespace("unittest", {"TestCase": UserClass("TestCase", (), "unknown", refusals)}),
+        "neuron_dtypes": Namespace(
+            "neuron_dtypes", {name: kind.host for name, kind in DTYPES.items()} | _specials({"static_cast": _cast})
+        ),
+        **framework_modules(),
     }

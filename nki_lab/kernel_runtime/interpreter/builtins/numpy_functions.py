@@ -270,8 +270,17 @@ def _limits(site: CallSite, given: Value) -> Value:
     return Namespace("numpy.finfo", {name: getattr(real, name) for name in names})
 
 
+@native(np.issubdtype, deep=True)
+def _is_subtype(site: CallSite, kind: Value, other: Value) -> Value:
+    known = all(isinstance(item, type | np.dtype | str) for item in (kind, other))
+    return bool(np.issubdtype(kind, other)) if known else UNKNOWN
+
+
+_ABSTRACT: Final = ("generic", "number", "integer", "signedinteger", "unsignedinteger", "inexact", "floating")
+
+
 def numpy_namespace(more: Mapping[str, Value]) -> Namespace:
     """Return the names of `numpy` that the interpreter knows, and `more`."""
     constants = {"inf": np.inf, "nan": np.nan, "pi": np.pi, "e": np.e, "newaxis": None}
-    known = {"dtype": np.dtype, "finfo": np.finfo, "iinfo": np.iinfo}
+    known = {name: getattr(np, name) for name in ("dtype", "finfo", "iinfo", "issubdtype", *_ABSTRACT)}
     return Namespace("numpy", {**_FUNCTIONS, **constants, **known, **more}, real=np)

@@ -103,8 +103,13 @@ def _cached(site: CallSite, function: Value = None, typed: Value = False, **_: V
 
 
 @library_function("functools.wraps")
-def _wraps(site: CallSite, *_: Value, **__: Value) -> Value:
-    return Special("wraps", adapted(_unchanged))
+def _wraps(site: CallSite, wrapped: Value = UNKNOWN, *_: Value, **__: Value) -> Value:
+    def decorate(site: CallSite, function: Value) -> Value:
+        if isinstance(function, Function):
+            function.wrapped = wrapped
+        return function
+
+    return Special("wraps", adapted(decorate))
 
 
 @library_function("functools.cached_property")
