@@ -25,6 +25,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Launches,
     ModuleFinder,
     Signature,
+    TileSpec,
     beta1_dialect,
     evaluate,
     launches,
@@ -42,9 +43,11 @@ from nki_lab.query.evaluation_cache import (
     KernelEvaluation,
     Operation,
     Place,
+    Verdict,
     blocks_of,
 )
 from nki_lab.query.issued import issued
+from nki_lab.query.recorded import Calls, RecordSearch, holds_in_callers, recorded_calls, with_call
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -56,9 +59,10 @@ V = TypeVar("V")
 class EvaluationRequest:
     """The options of an evaluation.
 
-    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
-    the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
-    only the faults of single instructions are found: a run that follows judges the whole program.
+    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels, `recorded` after
+    them by the names of functions, beside the calls in the project's file. `seconds` bound the whole module. `library`
+    has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
+    instructions are found: a run that follows judges the whole program.
     """
 
     arch: Arch
@@ -69,6 +73,7 @@ class EvaluationRequest:
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
+    recorded: Calls = field(default_factory=dict)
 
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
@@ -126,6 +131,8 @@ class _ModuleEvaluation:
         self._known: list[Examination] = []
         self._entered: set[str] = set()
         self._on_host: set[str] = set()
+        self._recorded: Calls | None = None
+        self._verdicts: list[Verdict] = []
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -166,6 +173,7 @@ class _ModuleEvaluation:
             expressions=_first(item.expressions for item in self._known),
             operations=frozenset().union(*(item.operations for item in self._known)),
             unknown=frozenset().union(*(item.unknown for item in self._known)),
+            recorded=tuple(self._verdicts),
         )
 
     def _evaluate_all(self, part: _Part, kernel: KernelFunction, signatures: Sequence[Signature]) -> None:
@@ -180,6 +188,30 @@ class _ModuleEvaluation:
             self._entered |= found.entered
             asked.append((signature, found))
         self._findings += _findings(self._facts, kernel, asked)
+        self._evaluate_recorded(part, kernel)
+
+    def _evaluate_recorded(self, part: _Part, function: KernelFunction) -> bool:
+        """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
+        request, name = self._request, function.node.name
+        if self._recorded is None:
+            kept = {} if request.explicit is not None else recorded_calls(request.library.place(self._facts.file))
+            self._recorded = {**kept, **request.recorded}
+        calls = self._recorded.get(name, ())
+
+        def evaluate(signature: Signature, inner: bool) -> KernelEvaluation | None:
+            return self._evaluate(part, function, signature, judged=request.judged and not inner)
+
+        known = {place for item in self._known for place in item.operations - item.unknown} if calls else set()
+        search = RecordSearch(function.node, request.arch.target, evaluate, known, self._verdicts)
+        telling = list(search.among(calls))
+        for item in telling:
+            self._known.append(item.evaluation)
+            self._entered |= item.evaluation.entered
+            found = _findings(self._facts, function, [(item.signature, item.evaluation)])
+            self._findings += [
+                with_call(name, item, one) for one in found if not item.call.inner or holds_in_callers(one)
+            ]
+        return bool(telling)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
         """Evaluate kernels with the signatures of other files, and without any where those have none."""
@@ -190,7 +222,7 @@ class _ModuleEvaluation:
         for part, kernel in unshaped:
             if signatures := found.get(kernel.node.name):
                 self._evaluate_all(part, kernel, signatures)
-            else:
+            elif not self._evaluate_recorded(part, kernel):
                 self._findings.append(messages.without_shapes(self._facts, kernel))
                 self._sample(part, kernel.node.name, kernel.dialect)
 
@@ -243,11 +275,16 @@ class _ModuleEvaluation:
             return
         part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         reached = {item.node: item.dialect for item in facts.functions}
+        kernels = {item.node for item in facts.functions if item.is_entry}
         for node in facts.tree.body:
-            if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            dialect = reached.get(node, facts.dialect)
+            if node not in kernels and not _is_foreign(dialect) and part.module.function(node.name) is node:
+                self._evaluate_recorded(part, KernelFunction(node=node, dialect=dialect, kernel=node))
+            if node.name in self._entered:
                 continue
             host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
-            dialect = reached.get(node, facts.dialect)
             if not host and not _is_foreign(dialect):
                 self._sample(part, node.name, dialect)
 
@@ -285,9 +322,13 @@ class _ModuleEvaluation:
             return called.own
         return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
-    def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
+    def _evaluate(
+        self, part: _Part, kernel: KernelFunction, signature: Signature, *, judged: bool = True
+    ) -> KernelEvaluation | None:
         """Return the evaluation of a kernel with a signature; None where there is no time for it."""
         request, file, values = self._request, part.module.file, _key(signature)
+        if not judged:
+            request = replace(request, judged=False)
         key = (
             file,
             kernel.node.name,
@@ -424,7 +465,7 @@ def _key(signature: Signature) -> Hashable:
 
 def _plain(value: object) -> Hashable:
     match value:
-        case None | bool() | int() | float() | str() | TensorSpec() | np.dtype():
+        case None | bool() | int() | float() | str() | TensorSpec() | TileSpec() | np.dtype():
             return (type(value).__name__, repr(value))
         case tuple() | list():
             return (type(value).__name__, *(_plain(item) for item in value))

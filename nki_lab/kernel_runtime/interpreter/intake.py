@@ -49,6 +49,17 @@ def _shown(value: Value) -> str:
     return repr(value)[:60]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TileSpec:
+    """A tile on the chip that is an argument of a helper: its shape and dtype, and its memory."""
+
+    spec: TensorSpec
+    memory: MemoryRegion
+
+    def __repr__(self) -> str:
+        return f"{self.spec!r} in {self.memory.upper()}"
+
+
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
@@ -60,7 +71,18 @@ class Intake:
     def adopt(self, value: Value) -> Value:
         """Return a value from the caller, or from another evaluation, as a value of this one."""
         match value:
-            case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
+            case (
+                None
+                | bool()
+                | int()
+                | float()
+                | str()
+                | TensorSpec()
+                | TileSpec()
+                | NamedDType()
+                | np.dtype()
+                | np.generic()
+            ):
                 if not _is_member(value):
                     return value
             case slice() | range():
@@ -113,6 +135,10 @@ class Intake:
                 tensor = self.builder.allocate(value.shape, value.dtype, self.space, name=name, kind="input")
                 self.builder.program.inputs.append(tensor._buffer)
                 return tensor
+            case TileSpec(spec=spec, memory=memory):
+                tile = self.builder.allocate(spec.shape, spec.dtype, memory, name=name, kind="input")
+                self.builder.program.inputs.append(tile._buffer)
+                return tile
             case tuple() | list():
                 return type(value)(self.take(f"{name}[{i}]", item) for i, item in enumerate(value))
             case dict():
