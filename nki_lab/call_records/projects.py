@@ -60,7 +60,15 @@ def _search(file: str) -> tuple[Project, list[str]]:
     """Return the project, and the paths of settings that decide on it, some of which do not exist."""
     if file.startswith("<") or not os.path.isfile(file):
         return NONE, [file]
-    folder = os.path.dirname(os.path.abspath(file))
+    return _search_from(os.path.dirname(os.path.abspath(file)))
+
+
+def folder_of(folder: str) -> str:
+    """Return the folder of the project that a folder belongs to; empty where it is in none."""
+    return _search_from(os.path.abspath(folder))[0].folder
+
+
+def _search_from(folder: str) -> tuple[Project, list[str]]:
     fallback = ""
     looked_for: list[str] = []
     for _ in range(FOLDERS_UP):

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final
@@ -69,22 +69,19 @@ class Recorder:
                 if time.monotonic() - self._written >= PAUSE_SECONDS:
                     self.write()
 
-    def calls(self, function: str, files: Iterable[str] | None = None) -> tuple[CallRecord, ...]:
-        """Return the calls of functions of that name, newest first; of those in `files`, where these are given."""
-        wanted = None if files is None else {*files}
+    def calls(self, function: str, *, on_disk: bool | None = None) -> tuple[CallRecord, ...]:
+        """Return the calls of functions of that name, the last function's newest first.
+
+        With `on_disk` only those of functions in files, without it of functions in cells; of both where not given.
+        """
         with self._lock:
             found = [
                 call
                 for (file, name), calls in self._calls.items()
-                if name == function and (wanted is None or file in wanted)
+                if name == function and on_disk in (None, Path(file).is_file())
                 for call in calls.values()
             ]
         return tuple(reversed(found))
-
-    def functions(self) -> tuple[tuple[str, str], ...]:
-        """Return the functions of which calls are known, by file and name."""
-        with self._lock:
-            return tuple(self._calls)
 
     def write(self) -> None:
         """Write the calls that wait into their projects' files. What cannot be written is reported and dropped."""

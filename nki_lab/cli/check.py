@@ -71,10 +71,11 @@ def check(arguments: argparse.Namespace) -> int:
     """Check files, print the findings; 1 where there are errors, 2 where the command line names what is not there."""
     from nki_lab.cli.checking import check_files, default_processes
     from nki_lab.cli.sources import Sources
+    from nki_lab.query.recorded import remarks
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
-        target = _target(arguments.target)
+        target = target_of(arguments.target)
     except (NkiError, ValueError) as error:
         print(error if isinstance(error, NkiError) else f"nki-lab check: error: {error}", file=sys.stderr)
         return USAGE
@@ -83,7 +84,9 @@ def check(arguments: argparse.Namespace) -> int:
         gathered.add(Path(path))
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
-    found = [*gathered.found, *(item for report in reports for item in report.findings)]
+    folders = dict.fromkeys(str(settings.folder) for _, settings in gathered.files if settings.folder is not None)
+    unread = [item for folder in folders for item in remarks(folder)]
+    found = [*gathered.found, *unread, *(item for report in reports for item in report.findings)]
     if arguments.diff:
         return _show_diff(reports, found)
     _print(arguments.format, list(dict.fromkeys(found)), reports)  # files may share a module, and so its findings
@@ -101,8 +104,8 @@ def _statistics(reports: Sequence[FileReport]) -> str:
     return "\n".join([*lines, f"unknown {len(unknown)} of {len(operations)} operations{share}"])
 
 
-def _target(given: str | None) -> str | None:
-    """The target that the command line or the environment names; NKI004 where there is none of the name."""
+def target_of(given: str | None) -> str | None:
+    """Return the target that the command line or the environment names; NKI004 where there is none of the name."""
     from nki_lab.dialects.environment import TARGET_VARIABLE, resolve_target
 
     named = given if given is not None else os.environ.get(TARGET_VARIABLE, "").strip() or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import multiprocessing
@@ -28,6 +29,7 @@ from nki_lab.query import Document, EvaluationRequest, Examination
 from nki_lab.query.configuration import Selection
 from nki_lab.query.evaluation_cache import Operation
 from nki_lab.query.fixes.source_fixes import fixed, no_worse
+from nki_lab.source import known_facts
 from nki_lab.source_files import read_source
 
 
@@ -135,6 +137,17 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     request = EvaluationRequest(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
     with gc_relaxed():
         return document.examine(request)
+
+
+def examined_file(job: Job) -> tuple[Examination, frozenset[str]] | None:
+    """Return the examination of a file, and the functions at its top level; None where it cannot be read."""
+    try:
+        source = read_source(job.file)
+    except (OSError, ValueError):
+        return None
+    examination = _examined(job, source)
+    tree = known_facts(source, job.file, ()).tree
+    return examination, frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
 def _fixed(job: Job, source: bytes, found: list[Diagnostic]) -> tuple[bytes, int, list[Diagnostic]]:

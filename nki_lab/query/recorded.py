@@ -12,7 +12,7 @@ from nki_lab.call_records import store
 from nki_lab.call_records.projects import project_of
 from nki_lab.call_records.signatures import StaleCallError, signature_of
 from nki_lab.call_records.store import CallRecord
-from nki_lab.diagnostic import Diagnostic, Related
+from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.query.evaluation_cache import KernelEvaluation, Operation, Verdict
 from nki_lab.source.trees import FunctionNode
@@ -37,6 +37,20 @@ def recorded_calls(path: str) -> Calls:
         return {}
     inside = Path(os.path.relpath(path, folder)).as_posix()
     return {name: calls for (file, name), calls in store.read(folder).table.items() if file == inside}
+
+
+def remarks(folder: str | Path) -> list[Diagnostic]:
+    """Return the findings about a project's file of records."""
+    contents, place = store.read(folder), str(store.place_of(folder))
+    return [
+        diagnose(
+            "NKI026",
+            f"{problem}: {'no recorded call is' if contents.refused else 'the other calls are'} used",
+            span=Span(place, 1, 1, 1, 2),
+            help="nki-lab signatures --clear removes what is recorded; the next run records again",
+        )
+        for problem in contents.problems
+    ]
 
 
 class Telling(NamedTuple):
