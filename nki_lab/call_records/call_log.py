@@ -11,10 +11,10 @@ import dis
 import inspect
 from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from nki_lab.call_records.store import key_of
-from nki_lab.call_records.values import Data, encoded, has_tensor, is_mutable
+from nki_lab.call_records.values import CHANGED, Data, encoded, has_tensor, is_mutable, unchanged
 from nki_lab.kernel_runtime.issue.source_location import is_ours
 
 MOST_FRAMES: Final = 64
@@ -116,21 +116,17 @@ class CallLog:
         data: dict[str, Data] = {}
         for name in body.parameters:
             known = name in values and not (body.changes and name in changing)
-            data[name] = encoded(values[name]) if known else {"unknown": "changed"}
+            data[name] = encoded(values[name]) if known else CHANGED
         key = (id(code), key_of(data, (), "", inner=True))
         if key not in self._noted and any(map(has_tensor, data.values())):
             self._noted[key] = NotedCall(code, data), changing
             self._counts[id(code)] = self._counts.get(id(code), 0) + 1
 
     def calls(self) -> list[NotedCall]:
-        """Return the calls. An argument that has changed since it was noted is unknown: it may have before, too."""
+        """Return the calls. A part of an argument that has changed since then is unknown: it may have before, too."""
         found = []
         for call, changing in self._noted.values():
-            changed: dict[str, Any] = {
-                name: {"unknown": "changed"}
-                for name, value in changing.items()
-                if encoded(value) != call.arguments[name]
-            }
-            found.append(call._replace(arguments={**call.arguments, **changed}) if changed else call)
+            later = {name: unchanged(call.arguments[name], encoded(value)) for name, value in changing.items()}
+            found.append(call._replace(arguments={**call.arguments, **later}) if later else call)
         self._noted.clear()
         return found

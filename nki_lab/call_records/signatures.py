@@ -13,7 +13,7 @@ from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES
 from nki_lab.kernel_runtime.interpreter import UNKNOWN, EnumMember, Instance, Signature, TileSpec, UserClass
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
-from nki_lab.kernel_runtime.tensor import MemoryRegion
+from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion
 from nki_lab.source.trees import FunctionNode
 
 DEPTH: Final = 8
@@ -90,6 +90,8 @@ def decoded(data: object, depth: int = DEPTH) -> Any:
             return {key: decoded(item, depth - 1) for key, item in items.items()}
         case {"range": [int(start), int(stop), int(step)]} if step:
             return range(start, stop, step)
+        case {"ds": [int(start), int(size)]}:
+            return DynamicSlice(start, size)
         case {"slice": [start, stop, step]} if all(end is None or type(end) is int for end in (start, stop, step)):
             return slice(start, stop, step)
         case {"member": str(text)} if found := _MEMBER.fullmatch(text):

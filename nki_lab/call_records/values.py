@@ -5,7 +5,8 @@
 | None, bool, int, float, str, list | as they are |
 | tensor | `{"tensor": "bfloat16[128,512]"}`, on the chip with `"memory": "sbuf"` |
 | dtype | `{"dtype": "bfloat16"}` |
-| tuple, range, slice | `{"tuple": [...]}`, `{"range": [0, 8, 2]}`, `{"slice": [0, 8, null]}` |
+| tuple, range | `{"tuple": [...]}`, `{"range": [0, 8, 2]}` |
+| slice, `nl.ds` | `{"slice": [0, 8, null]}`, `{"ds": [0, 128]}` |
 | dict with names as keys | `{"dict": {...}}` |
 | member of an enumeration | `{"member": "Layout.rows"}`, of NKI's own `{"nki": "engine.vector"}` |
 | dataclass, `nl.NKIObject` | `{"object": "Config", "fields": {...}}` |
@@ -24,7 +25,7 @@ import numpy as np
 from nki_lab.isa import enums
 from nki_lab.isa.dtype import DTYPES, DType
 from nki_lab.kernel_runtime.language.objects import NKIObject
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
 
 Data = Any
 """A value as JSON has it."""
@@ -64,6 +65,24 @@ def has_tensor(data: Data) -> bool:
     return any(map(has_tensor, data)) if isinstance(data, list) else False
 
 
+def unchanged(first: Data, later: Data) -> Data:
+    """Return what is the same in the data of one argument at two times; the rest is unknown, fields by themselves."""
+    match first, later:
+        case {"object": name, "fields": dict(old)}, {"object": other, "fields": dict(new)} if name == other:
+            return {
+                "object": name,
+                "fields": {key: unchanged(item, new.get(key, CHANGED)) for key, item in old.items()},
+            }
+        case {"tuple": list(old)}, {"tuple": list(new)} if len(old) == len(new):
+            return {"tuple": [unchanged(*pair) for pair in zip(old, new, strict=True)]}
+        case _:
+            return first if first == later else CHANGED
+
+
+CHANGED: Final[Data] = {"unknown": "changed"}
+"""Stands for a value that may have changed since the call."""
+
+
 class _Encoder:
     """Encodes one argument within its limits."""
 
@@ -97,6 +116,9 @@ class _Encoder:
             ends = [value.start, value.stop, value.step]
             plain = all(end is None or (type(end) is int and abs(end) < LARGEST) for end in ends)
             return {kind.__name__: ends} if plain else _unknown(value)
+        if kind is DynamicSlice:
+            plain = type(value.start) is int and type(value.size) is int and abs(value.start) + value.size < LARGEST
+            return {"ds": [value.start, value.size]} if plain else _unknown(value)
         if (kind is list or isinstance(value, tuple)) and len(value) > self._left:
             return _unknown(value)
         if kind is list:

@@ -26,7 +26,7 @@ OPTIONS: Final[dict[str, Settings]] = {
         "nargs": "*",
         "help": "files, or folders, whose functions are meant (default: the folder that you are in)",
     },
-    "--target": {"help": "trn1, trn2 or trn3, as for check: calls made for another target are not used"},
+    "--target": {"help": "trn1, trn2 or trn3, as for check"},
     "--prune": {"action": "store_true", "help": "remove the calls that are not used, with the reason of each"},
     "--clear": {"action": "store_true", "help": "remove all calls, without looking at them"},
     "--format": {"choices": ("text", "json"), "default": "text", "help": "of what is printed (default: text)"},

@@ -6,13 +6,16 @@ import ast
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from time import perf_counter
 from typing import Final, TypeVar
 
 import numpy as np
 
+from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.interpreter import (
     REACHED,
@@ -34,6 +37,7 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import DynamicSlice
 from nki_lab.query import messages, sampling
 from nki_lab.query.callers import called_elsewhere
 from nki_lab.query.evaluation_cache import (
@@ -47,7 +51,7 @@ from nki_lab.query.evaluation_cache import (
     blocks_of,
 )
 from nki_lab.query.issued import issued
-from nki_lab.query.recorded import Calls, RecordSearch, holds_in_callers, recorded_calls, with_call
+from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -198,19 +202,18 @@ class _ModuleEvaluation:
             self._recorded = {**kept, **request.recorded}
         calls = self._recorded.get(name, ())
 
-        def evaluate(signature: Signature, inner: bool) -> KernelEvaluation | None:
-            return self._evaluate(part, function, signature, judged=request.judged and not inner)
+        def evaluate(signature: Signature, call: CallRecord) -> KernelEvaluation | None:
+            asked = replace(request, judged=request.judged and not call.inner, arch=target_of(call, request.arch))
+            return self._evaluate(part, function, signature, asked)
 
         known = {place for item in self._known for place in item.operations - item.unknown} if calls else set()
-        search = RecordSearch(function.node, request.arch.target, evaluate, known, self._verdicts)
+        search = RecordSearch(function.node, evaluate, known, self._verdicts)
         telling = list(search.among(calls))
         for item in telling:
             self._known.append(item.evaluation)
             self._entered |= item.evaluation.entered
             found = _findings(self._facts, function, [(item.signature, item.evaluation)])
-            self._findings += [
-                with_call(name, item, one) for one in found if not item.call.inner or holds_in_callers(one)
-            ]
+            self._findings += with_call(name, item, found, request.arch)
         return bool(telling)
 
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
@@ -323,12 +326,17 @@ class _ModuleEvaluation:
         return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
     def _evaluate(
-        self, part: _Part, kernel: KernelFunction, signature: Signature, *, judged: bool = True
+        self,
+        part: _Part,
+        kernel: KernelFunction,
+        signature: Signature,
+        request: EvaluationRequest | None = None,
     ) -> KernelEvaluation | None:
-        """Return the evaluation of a kernel with a signature; None where there is no time for it."""
-        request, file, values = self._request, part.module.file, _key(signature)
-        if not judged:
-            request = replace(request, judged=False)
+        """Return the evaluation of a kernel with a signature; None where there is no time for it.
+
+        A `request` takes the place of the module's.
+        """
+        request, file, values = request or self._request, part.module.file, _key(signature)
         key = (
             file,
             kernel.node.name,
@@ -475,6 +483,8 @@ def _plain(value: object) -> Hashable:
             return ("object", cls.name, *((key, _plain(item)) for key, item in fields.items()))
         case EnumMember(cls=cls, name=name):
             return ("member", cls.name, name)
+        case Enum() | NamedDType() | DynamicSlice() | range() | slice():
+            return (type(value).__name__, repr(value))
         case _ if value is UNKNOWN:
             return ("unknown",)
         case _:

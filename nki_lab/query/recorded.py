@@ -12,7 +12,8 @@ from nki_lab.call_records import store
 from nki_lab.call_records.projects import project_of
 from nki_lab.call_records.signatures import StaleCallError, signature_of
 from nki_lab.call_records.store import CallRecord
-from nki_lab.diagnostic import Diagnostic, Related, Span, diagnose
+from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
+from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.interpreter import Signature
 from nki_lab.query.evaluation_cache import KernelEvaluation, Operation, Verdict
 from nki_lab.source.trees import FunctionNode
@@ -65,13 +66,12 @@ class Telling(NamedTuple):
 class RecordSearch:
     """The search for the telling ones among the recorded calls of one function.
 
-    `evaluate` takes a signature, and whether its call stands inside of a kernel. `known` are the operations that are
-    evaluated already; `verdicts` says of each call what became of it.
+    `evaluate` takes a signature and its call. `known` are the operations that are evaluated already; `verdicts` says of
+    each call what became of it.
     """
 
     function: FunctionNode
-    target: str
-    evaluate: Callable[[Signature, bool], KernelEvaluation | None]
+    evaluate: Callable[[Signature, CallRecord], KernelEvaluation | None]
     known: set[Operation]
     verdicts: list[Verdict]
 
@@ -79,9 +79,6 @@ class RecordSearch:
         """Yield the telling calls, in order."""
         evaluated = idle = 0
         for call in calls:
-            if call.target not in ("", self.target):
-                self._judge(call, f"the call was made for {call.target}, the check is for {self.target}")
-                continue
             try:
                 signature = signature_of(call, self.function)
             except StaleCallError as error:
@@ -90,7 +87,7 @@ class RecordSearch:
             if evaluated == MOST_EVALUATED or idle == IDLE:
                 self._judge(call, f"{evaluated} other calls were evaluated before it")
                 continue
-            evaluation = self.evaluate(signature, call.inner)
+            evaluation = self.evaluate(signature, call)
             evaluated += 1
             if evaluation is None:
                 self._judge(call, "there was no time for it")
@@ -113,11 +110,27 @@ class RecordSearch:
         self.verdicts.append(Verdict(function=name, call=call, used=used, stale=stale, reason=reason))
 
 
-def with_call(function: str, telling: Telling, item: Diagnostic) -> Diagnostic:
-    """Return a finding under a recorded call, with that call."""
-    origins = ", ".join(telling.call.origins)
-    text = f"{RECORDED}: {function}{telling.signature}{f', from {origins}' if origins else ''}"
-    return replace(item, related=(*item.related, Related(text)))
+def target_of(call: CallRecord, arch: Arch) -> Arch:
+    """Return the target that a call was made for, whose limits its shapes are made for; else `arch`."""
+    try:
+        return arch_of(call.target)
+    except NkiError:
+        return arch
+
+
+def with_call(function: str, telling: Telling, found: Iterable[Diagnostic], arch: Arch) -> Iterator[Diagnostic]:
+    """Yield the findings under a recorded call that count in a check for `arch`, with that call.
+
+    In a helper these are the ones that hold in its callers; advice for another target is none for this one.
+    """
+    call = telling.call
+    other = target_of(call, arch).target != arch.target
+    origins = f", from {', '.join(call.origins)}" if call.origins else ""
+    target = f" on {call.target}" if other else ""
+    text = f"{RECORDED}{target}: {function}{telling.signature}{origins}"
+    for item in found:
+        if (not call.inner or _holds_in_callers(item)) and not (other and item.outcome == "advice"):
+            yield replace(item, related=(*item.related, Related(text)))
 
 
 def is_recorded(item: Diagnostic) -> bool:
@@ -125,7 +138,7 @@ def is_recorded(item: Diagnostic) -> bool:
     return any(other.message.startswith(RECORDED) for other in item.related)
 
 
-def holds_in_callers(item: Diagnostic) -> bool:
+def _holds_in_callers(item: Diagnostic) -> bool:
     """Return whether a finding in a helper that is evaluated by itself holds in its callers.
 
     That is so for what single instructions demand of operands: what tensors hold, and where, is the callers' affair.

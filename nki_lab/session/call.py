@@ -155,9 +155,8 @@ class Call:
         if self.timed:
             self.argument_values = copied_arguments(self.inputs, self.launch.options.replay_bytes)
         middle = time.perf_counter()
-        if self.record is not None:
-            self.record.begin(call.arguments, self.builder)
-        if not (values and self._recall(call.arguments)):
+        is_new = self.record is not None and self.record.begin(call.arguments, self.builder)
+        if not (values and self._recall(call.arguments, again=is_new)):
             self._trace(call.args, call.kwargs, values=values)
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
@@ -242,10 +241,10 @@ class Call:
 
     # -- specialisation ----------------------------------------------------------------------------------------------
 
-    def _recall(self, taken: Keywords) -> bool:
-        """Take over the program of an earlier call that cannot differ from this one's."""
+    def _recall(self, taken: Keywords, *, again: bool) -> bool:
+        """Take over the program of an earlier call that cannot differ from this one's, unless it is made `again`."""
         self._key = programs.key_of(self.launch, taken)
-        known = programs.recall(self._key)
+        known = None if again else programs.recall(self._key)
         if known is None:
             return False
         self.cached = True

@@ -29,17 +29,18 @@ class CallSignatures:
         self._log = CallLog((self._code, trace.__code__))
         self._arguments: dict[str, Data] | None = None
 
-    def begin(self, arguments: Mapping[str, object], builder: Builder) -> None:
-        """Take the arguments as the kernel gets them, and watch what `builder` records."""
+    def begin(self, arguments: Mapping[str, object], builder: Builder) -> bool:
+        """Take the arguments as the kernel gets them, and watch what `builder` records; return whether they are new."""
         from nki_lab.call_records.recorder import recorder
         from nki_lab.call_records.values import encoded
 
         launch, code = self._launch, self._code
         taken = {name: encoded(value) for name, value in arguments.items()}
         if code is not None and recorder.knows(code, taken, launch.grid, launch.arch.target):
-            return
+            return False
         self._arguments = taken
         builder.on_new_place = self._log.note
+        return True
 
     def end(self) -> None:
         """Keep the signatures, once."""

@@ -126,11 +126,14 @@ def test_a_call_that_the_function_itself_refuses_is_stale(folder: Path) -> None:
     assert "narrow only" in found.recorded[1].reason
 
 
-def test_a_call_for_another_target_is_not_used(folder: Path) -> None:
+def test_a_call_for_another_target_is_judged_by_that_one(folder: Path) -> None:
+    text, file = "nisa.dma_copy(dst=out", folder / "kernels.py"
     call = CallRecord(arguments=double().arguments, target="trn1")
-    (verdict,) = examined(folder / "kernels.py", double=[call]).recorded
-    assert verdict.reason == "the call was made for trn1, the check is for trn2"
-    assert not verdict.stale
+    found = examined(file, double=[call])
+    assert [item.used for item in found.recorded] == [True]
+    changed(file, text, f"{text}[0:64]")
+    (fault,) = faults(examined(file))
+    assert fault.related[-1].message.startswith("with the arguments of a recorded call on trn1: double(x=")
 
 
 def test_many_calls_cost_a_bounded_time(folder: Path) -> None:

@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Insta
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.scheduling import Pair
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Intake:
             ):
                 if not _is_member(value):
                     return value
-            case slice() | range():
+            case slice() | range() | DynamicSlice():
                 return value
             case DType():
                 return value.host
