@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final
@@ -121,7 +122,11 @@ class Recorder:
 def _origin() -> str:
     if choices.origin:
         return choices.origin[: store.LONGEST]
-    script = sys.argv[0] if sys.argv and isinstance(sys.argv[0], str) else ""
+    return _name_of(sys.argv[0] if sys.argv and isinstance(sys.argv[0], str) else "")
+
+
+@cache
+def _name_of(script: str) -> str:
     return Path(script).name[: store.LONGEST] if script and script.isprintable() and script != "-c" else "python"
 
 

@@ -41,6 +41,8 @@ MOST_BYTES: Final = 1 << 20
 """Size of the file that is written; beyond it each function has fewer calls."""
 MOST_READ: Final = 4 << 20
 """Size of the file beyond which it is not read."""
+DEPTH: Final = 32
+"""Containers inside of containers in the data of a call."""
 LONGEST: Final = 512
 """Characters of a name or a path."""
 
@@ -75,12 +77,9 @@ class CallRecord:
         return replace(self, origins=tuple(sorted({*self.origins, *other.origins})[:MOST_ORIGINS]))
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False)
-
-
 def key_of(arguments: Mapping[str, Any], grid: tuple[int, ...], target: str, *, inner: bool) -> str:
     """Return a call as text, but for its origins."""
-    return _ENCODER.encode([target, inner, grid, arguments])
+    return repr((target, inner, grid, arguments))  # in a quarter of the time of JSON
 
 
 Function = tuple[str, str]
@@ -162,6 +161,7 @@ class _Reader:
         right = (
             isinstance(arguments, dict)
             and all(key.isidentifier() and len(key) <= LONGEST for key in arguments)
+            and _is_shallow(arguments, DEPTH)
             and isinstance(grid, list)
             and len(grid) <= 4
             and all(type(size) is int and 0 < size < 1 << 20 for size in grid)
@@ -176,6 +176,14 @@ class _Reader:
         assert isinstance(arguments, dict)
         shown = tuple(item[:LONGEST] for item in origins[:MOST_ORIGINS] if item.isprintable())
         return CallRecord(arguments=arguments, inner=inner, grid=tuple(grid), target=target[:16], origins=shown)
+
+
+def _is_shallow(data: object, depth: int) -> bool:
+    """Return whether data has no more than `depth` containers inside of each other."""
+    if not isinstance(data, list | dict):
+        return True
+    parts = data.values() if isinstance(data, dict) else data
+    return depth > 0 and all(_is_shallow(part, depth - 1) for part in parts)
 
 
 def _function(name: str) -> Function | None:

@@ -121,9 +121,10 @@ def test_a_file_that_is_none_is_refused_and_stays(tmp_path: Path, text: str) -> 
         '"a.py::f": [{"arguments": {}, "grid": [0]}]',
         '"a.py::f": [{"arguments": {}, "grid": [true]}]',
         '"a.py::f": [{"arguments": {}, "from": [1]}]',
+        '"a.py::f": [{"arguments": {"x": ' + "[" * 900 + "]" * 900 + "}}]",
         '"a\\u0007.py::f": []',
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_a_part_that_is_not_understood_is_left_out(tmp_path: Path, part: str) -> None:
     place = place_of(tmp_path)
