@@ -10,6 +10,9 @@ from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from nki_lab.call_records.choices import choices
+from nki_lab.call_records.recorder import recorder
+
 
 @contextmanager
 def ipython(home: Path) -> Iterator[InteractiveShell]:
@@ -25,6 +28,8 @@ def ipython(home: Path) -> Iterator[InteractiveShell]:
         shell.run_line_magic("load_ext", "nki_lab")
         yield shell
     finally:
+        choices.session = False
+        recorder.forget()
         InteractiveShell.clear_instance()
         os.environ.pop("IPYTHONDIR")
         if before is not None:

@@ -85,7 +85,9 @@ def test_sections_are_there_in_order_and_say_something(code: codes.Code) -> None
 @EVERY
 def test_examples_are_python(code: codes.Code) -> None:
     languages = {language for language, _ in fences(code.body)}
-    assert languages <= {"NKI024": {"toml"}, "NKI025": {"sh"}, "NKI101": {"python", "text"}}.get(code.code, {"python"})
+    assert languages <= {"NKI024": {"toml"}, "NKI025": {"sh"}, "NKI026": {"sh"}, "NKI101": {"python", "text"}}.get(
+        code.code, {"python"}
+    )
     for language, source in fences(code.body):
         if language == "python":
             ast.parse(textwrap.dedent(source))

@@ -20,6 +20,7 @@ from IPython.utils.capture import capture_output
 
 import nki_lab
 from nki_lab import rules
+from nki_lab.call_records.recorder import recorder
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.dialects import environment, launches
 from nki_lab.isa.arch import arch_of
@@ -109,6 +110,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InteractiveShell
 def notebook(shell: InteractiveShell) -> Notebook:
     """A notebook whose first cell has imported what the others use."""
     shell.reset(new_session=True)
+    recorder.forget()
     made = Notebook(shell)
     made.good(
         "import numpy as np, nki, nki.isa as nisa, nki.language as nl, nki_lab\nx = np.ones((128, 16), np.float32)"
@@ -620,3 +622,38 @@ def test_a_cell_is_checked_after_a_traceback_was_shown(notebook: Notebook) -> No
         notebook.run("%%nki\nlist_of = [1]\nlist_of[1] = not -list_of[2] < 3 and 1 + list_of[0]")
         source = ADD.replace("    out =", "    assert not -a.shape[0] > 1 and 1 + a.shape[1] < 99\n    out =")
         assert (notebook.good(f"%%nki --no-view\n{source}\nadd(x, x)").value == 2).all()
+
+
+# -- calls of earlier cells --------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_is_checked_with_the_call_of_an_earlier_cell(notebook: Notebook) -> None:
+    notebook.good(ADD)
+    notebook.good("y = add(x, x)")
+    done = notebook.good(f"%%nki\n{ADD.replace('nl.load(b)', 'nl.load(b[0:64])')}")
+    assert "with the arguments of a recorded call: add(a=float32[128,16], b=float32[128,16]), from In[" in done.text
+    assert "1 error" in done.text
+    assert notebook.good("add.__name__").value == "add"  # the cell was run all the same
+
+
+def test_a_cell_that_calls_its_kernel_needs_no_earlier_call(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}\nadd(x, x)")
+    done = notebook.good(f"%%nki --no-view\n{ADD.replace('nl.load(b)', 'nl.load(b[0:64])')}\nadd(x[:64], x[:64]).shape")
+    assert done.value == (64, 16)
+    assert "recorded call" not in done.text
+
+
+def test_a_call_that_does_not_fit_the_kernel_any_more_is_ignored(notebook: Notebook) -> None:
+    notebook.good(f"%%nki\n{ADD}\nadd(x, x)")
+    done = notebook.good(f"%%nki\n{ADD.replace('(a, b)', '(a, b, c)').replace('nl.load(b)', 'nl.load(b[0:64])')}")
+    assert "error" not in done.text
+
+
+def test_calls_in_cells_are_written_nowhere(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.nki-lab]\nrecord-signatures = true\n")
+    monkeypatch.chdir(tmp_path)
+    notebook.good(f"%%nki\n{ADD}\nadd(x, x)")
+    assert recorder.calls("add", on_disk=False)
+    assert not (tmp_path / ".nki-lab").exists()

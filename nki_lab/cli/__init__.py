@@ -1,4 +1,5 @@
-"""The command line: `nki-lab run`, `check`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo`, `doctor`.
+"""The command line: `nki-lab run`, `check`, `signatures`, `compile`, `profile`, `view`, `explain`, `lsp`, `demo` and
+`doctor`.
 
 Exit status: 0 done, 1 a kernel or a file is wrong, 2 the command line is wrong, 130 interrupted.
 """
@@ -16,6 +17,7 @@ from typing import Final
 
 from nki_lab.cli import check as checks
 from nki_lab.cli import kernels
+from nki_lab.cli import signatures as recorded
 from nki_lab.cli.kernels import Settings
 from nki_lab.cli.report import explain, version
 from nki_lab.cli.scripts import execute, import_folder, readable, status_of
@@ -106,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         checks.check,
         "report diagnostics without running anything of yours; exit status 1 on errors",
         checks.OPTIONS,
+    )
+    command(
+        "signatures",
+        recorded.signatures,
+        "list the calls of functions that runs have recorded for check, and whether it uses them",
+        recorded.OPTIONS,
     )
     command(
         "compile",

@@ -80,10 +80,11 @@ def check(arguments: argparse.Namespace) -> int:
     from nki_lab.cli.shape_names import misnamed_shapes
     from nki_lab.cli.sources import Sources
     from nki_lab.export.coverage_pages import require_writable, write
+    from nki_lab.query.recorded import remarks
 
     try:
         select, ignore = _codes("--select", arguments.select), _codes("--ignore", arguments.ignore)
-        target = _target(arguments.target)
+        target = target_of(arguments.target)
         if arguments.coverage_html is not None:
             require_writable(arguments.coverage_html)
     except (NkiError, ValueError) as error:
@@ -95,7 +96,9 @@ def check(arguments: argparse.Namespace) -> int:
     gathered.found += misnamed_shapes(gathered.files)
     jobs = [_job(arguments, file, settings, target, select, ignore) for file, settings in gathered.files]
     reports = list(check_files(jobs, arguments.jobs or default_processes(len(jobs))))
-    found = [*gathered.found, *(item for report in reports for item in report.findings)]
+    folders = dict.fromkeys(str(settings.folder) for _, settings in gathered.files if settings.folder is not None)
+    unread = [item for folder in folders for item in remarks(folder)]
+    found = [*gathered.found, *unread, *(item for report in reports for item in report.findings)]
     calls = file_calls(reports)
     if arguments.coverage_html is not None:
         write(_pages(reports, calls, found), arguments.coverage_html)
@@ -113,8 +116,8 @@ def _once(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     return list(first.values())
 
 
-def _target(given: str | None) -> str | None:
-    """The target that the command line or the environment names; NKI004 where there is none of the name."""
+def target_of(given: str | None) -> str | None:
+    """Return the target that the command line or the environment names; NKI004 where there is none of the name."""
     from nki_lab.dialects.environment import TARGET_VARIABLE, resolve_target
 
     named = given if given is not None else os.environ.get(TARGET_VARIABLE, "").strip() or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import difflib
 import multiprocessing
@@ -29,6 +30,7 @@ from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.configuration import Selection
 from nki_lab.query.fixes.source_fixes import fixed, no_worse
 from nki_lab.query.reach import Operation
+from nki_lab.source import known_facts
 from nki_lab.source_files import read_source
 
 
@@ -169,6 +171,17 @@ def _examined(job: Job, source: bytes | Sequence[str]) -> _Seen:
         found = document.examine(request)
     facts = document.facts
     return _Seen(found, call_sites(facts, found.reach), facts.lines) if facts is not None else _Seen(found, (), ())
+
+
+def examined_file(job: Job) -> tuple[Examination, frozenset[str]] | None:
+    """Return the examination of a file, and the functions at its top level; None where it cannot be read."""
+    try:
+        source = read_source(job.file)
+    except (OSError, ValueError):
+        return None
+    examination = _examined(job, source).examination
+    tree = known_facts(source, job.file, ()).tree
+    return examination, frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
 def _fixed(job: Job, source: bytes, seen: _Seen) -> tuple[bytes, int, _Seen]:

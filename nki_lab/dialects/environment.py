@@ -14,11 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
+from nki_lab.call_records.choices import choices
+from nki_lab.call_records.projects import project_of
 from nki_lab.diagnostic import NkiError, coded_error, error_of
 from nki_lab.isa.arch import Arch, arch_of
 from nki_lab.kernel_runtime.beta1 import DEFAULT_PRECISE
 from nki_lab.kernel_runtime.issue.target import DEFAULT_TARGET, choice
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.source.callables import code_of
 from nki_lab.source_files import read_source
 
 TARGET_VARIABLE: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -124,6 +127,14 @@ def default_options(dialect: str) -> Options:
     if value in ("1", "true", "on", "yes"):
         return Options(precise=True, strict=strict)
     return Options(precise=DEFAULT_PRECISE, strict=strict) if dialect == "beta1" else Options(strict=strict)
+
+
+def records_calls(function: object) -> bool:
+    """Return whether calls of a function are recorded: an entry point or the project of the function's file says so."""
+    if choices.always or choices.session:
+        return True
+    code = getattr(function, "__code__", None) or code_of(function)
+    return code is not None and project_of(code.co_filename).records
 
 
 def notebook_bytes() -> int:

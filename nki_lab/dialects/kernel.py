@@ -14,7 +14,7 @@ from nki_lab import session
 from nki_lab.diagnostic import Diagnostic, NkiError, coded_error, diagnose, error_of, render
 from nki_lab.dialects import launches
 from nki_lab.dialects.annotation import check_shapes
-from nki_lab.dialects.environment import default_options, resolve_target
+from nki_lab.dialects.environment import default_options, records_calls, resolve_target
 from nki_lab.isa.arch import Arch
 from nki_lab.isa.spelling import did_you_mean
 from nki_lab.kernel_runtime.issue import launching
@@ -121,7 +121,14 @@ class Kernel:
         """The kernel as a session launches it; without `options` those of its dialect."""
         chosen = options or default_options(self.dialect)
         return session.Launch(
-            self.function, self.target(target), chosen, self.grid, self.dialect, self.notes, pairs_of(self.schedule)
+            self.function,
+            self.target(target),
+            chosen,
+            self.grid,
+            self.dialect,
+            self.notes,
+            pairs_of(self.schedule),
+            records=records_calls(self.function),
         )
 
     def target(self, argument: str | Arch | None = None) -> Arch:

@@ -7,6 +7,7 @@ import types
 from argparse import Namespace
 from collections.abc import Callable
 from typing import Final
+from weakref import WeakSet
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
@@ -14,6 +15,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class, output_can_be_silenced
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
+from nki_lab.call_records.choices import choices
+from nki_lab.call_records.recorder import recorder
 from nki_lab.diagnostic import Diagnostic, NkiError
 from nki_lab.dialects import activate
 from nki_lab.dialects.environment import chosen
@@ -105,8 +108,11 @@ class NkiMagics(Magics):
     def _refuse(self, found: list[Diagnostic], cell: cells.Cell, seconds: float, *, strict: bool) -> None:
         """Show the findings and end the cell where one of them would end its run."""
         __tracebackhide__ = True
+        from nki_lab.query.recorded import is_recorded  # loaded by the check
+
         ending = ("fault", "reject") if strict else ("fault",)
         faults = [item for item in found if item.outcome in ending and item.severity == "error"]
+        faults = [item for item in faults if not is_recorded(item)]  # the cell may be about to take other arguments
         if faults:
             title = f"Not run: {counts(faults, information='note')}"
             display.publish(display.findings(found, cell, title=title, seconds=seconds))
@@ -217,9 +223,31 @@ def _strip(shell: InteractiveShell, error: BaseException, cell: cells.Cell) -> N
         error._render_traceback_ = lines  # type: ignore[attr-defined]
 
 
+def _record(shell: InteractiveShell) -> None:
+    """Record the calls of kernels in the cells of a shell, in memory; on disk only where their project says so."""
+
+    def begin(_info: object = None) -> None:
+        choices.origin = f"In[{shell.execution_count}]"
+
+    def end(_result: object = None) -> None:
+        choices.origin = ""
+        recorder.write()
+
+    choices.session = True
+    if shell not in _recorded:
+        _recorded.add(shell)
+        shell.events.register("pre_run_cell", begin)
+        shell.events.register("post_run_cell", end)
+
+
+_recorded: Final[WeakSet[InteractiveShell]] = WeakSet()
+"""The shells whose cells' calls are recorded."""
+
+
 def load(shell: InteractiveShell) -> None:
-    """Make `%%nki` known to a shell, and NKI importable in it."""
+    """Make `%%nki` known to a shell, and NKI importable in it; from now on calls of kernels are recorded."""
     shell.register_magics(NkiMagics)
+    _record(shell)
     notebook_context.install(shell, NkiMagics.nki.parser)
     try:
         activate()

@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 from IPython.core.interactiveshell import InteractiveShell
 
+from nki_lab.call_records.recorder import recorder
+from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.isa.arch import Arch
 from nki_lab.kernel_runtime.interpreter import NOTEBOOK, Budget, spec_of
@@ -114,8 +116,21 @@ def check(
     library = query.library(
         folder=Path.cwd(), paths=[item for item in sys.path if item], given=context.modules, arrays=context.arrays
     )
-    found = query.check(source=source, target=arch, budget=Budget(seconds=_SECONDS), library=library, judged=judged)
+    found = query.check(
+        source=source,
+        target=arch,
+        budget=Budget(seconds=_SECONDS),
+        library=library,
+        judged=judged,
+        recorded={} if cell.runs_all() else _recorded(cell),
+    )
     return [item for item in found if item.line != 1], time.perf_counter() - start
+
+
+def _recorded(cell: Cell) -> dict[str, tuple[CallRecord, ...]]:
+    """Return how functions with the names of the cell's were called in the notebook so far."""
+    found = {name: recorder.calls(name, on_disk=False) for name in cell.functions()}
+    return {name: calls for name, calls in found.items() if calls}
 
 
 def meanings(tree: ast.Module, namespace: Mapping[str, object], context: NotebookContext) -> list[str]:

@@ -15,6 +15,7 @@ from nki_lab.kernel_runtime.options import Options
 from nki_lab.query.configuration import NONE, configuration_of
 from nki_lab.query.evaluation_cache import EvaluationCache, Examination
 from nki_lab.query.kernels import EvaluationRequest, evaluated
+from nki_lab.query.recorded import Calls
 from nki_lab.rules import check_syntax, known_syntax_findings
 from nki_lab.source import ModuleSource, SyntaxFacts, facts_of, known_facts, syntax_facts
 from nki_lab.source.callables import code_of, plain_function
@@ -107,6 +108,7 @@ def check(
     budget: Budget | None = None,
     library: ModuleFinder | None = None,
     judged: bool = True,
+    recorded: Calls | None = None,
 ) -> list[Diagnostic]:
     """Return the findings in a file, a source text or a function, in the order of the source; nothing of it is run.
 
@@ -116,7 +118,7 @@ def check(
     Without them shapes come from `nki.typing` annotations and from calls in the text, at most four signatures a kernel.
     A file that cannot be read is NKI018; what is no Python is NKI101, and the rest of the file is checked. Modules
     that it imports are read where the interpreter would find them, or where `library` does. Unless `judged`, programs
-    are not judged as a whole: a run will.
+    are not judged as a whole: a run will. `recorded` are calls of earlier runs, by the names of functions.
     """
     arch = arch_of(target if target is not None else choice.outside())
     try:
@@ -138,6 +140,7 @@ def check(
         library=library or _library_of(file),
         judged=judged,
         alone=bool(name),
+        recorded=recorded or {},
     )
     with gc_relaxed():
         return list(examine(facts, known_syntax_findings(facts), request, EvaluationCache()).findings)

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final
 
 from nki_lab import codes
+from nki_lab.call_records.projects import SETTING
 from nki_lab.diagnostic import Diagnostic, NkiError, Span, diagnose
 from nki_lab.isa.arch import arch_of
 from nki_lab.isa.dtype import DTYPES
@@ -78,7 +79,7 @@ class Configuration:
     `shapes` has signatures of kernels and of the functions that they call, by `name`, or by `file.py::name` with the
     file's path from the folder. Modules that
     kernels import are looked for in `paths` too, and among the packages of the interpreter or environment `python`;
-    both count from the folder.
+    both count from the folder. With `record_signatures`, runs keep how they call its functions, and checks use that.
     """
 
     folder: Path | None = None
@@ -89,6 +90,7 @@ class Configuration:
     shapes: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
     python: str | None = None
+    record_signatures: bool = False
 
     def library(self, folder: str | Path = "") -> ModuleFinder:
         """Return the finder of modules that its kernels import; `folder` is that of a text without a file."""
@@ -216,6 +218,7 @@ class _Reader:
             "shapes": self._shapes,
             "paths": self._texts,
             "python": self._text,
+            SETTING: self._flag,
         }
         values: dict[str, Any] = {}
         if not isinstance(table, dict):
@@ -223,7 +226,7 @@ class _Reader:
             table = {}
         for key, value in table.items():
             if key in takes:
-                values[key] = takes[key](key, value)
+                values[key.replace("-", "_")] = takes[key](key, value)
             else:
                 near = did_you_mean(key, takes) or f"its keys are {', '.join(takes)}"
                 self.report(key, f"{TABLE} has no {key}", near)
@@ -245,6 +248,11 @@ class _Reader:
         example = "trn2" if key == "target" else ".venv"
         self.report(key, f"{key} is no text", f'write {key} = "{example}"')
         return None
+
+    def _flag(self, key: str, value: object) -> bool:
+        if not isinstance(value, bool):
+            self.report(key, f"{key} is neither true nor false", f"write {key} = true")
+        return value is True
 
     def _texts(self, key: str, value: object) -> tuple[str, ...]:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, Final, TypeVar
 
+from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic
 from nki_lab.kernel_runtime.interpreter import Launches, Reads, Signature, Variable
 from nki_lab.query.issued import Issued
@@ -53,12 +54,27 @@ def blocks_of(body: Iterable[ast.stmt], lines: Sequence[str]) -> tuple[Block, ..
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The fate of a recorded call of a function: whether findings under it count, and why.
+
+    A `stale` one does not fit the function any more.
+    """
+
+    function: str
+    call: CallRecord
+    used: bool
+    stale: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
     """The results of evaluating the kernels of a text.
 
     `findings` are in the order of the source. `variables` says what names stood for where they were bound, `issued`
     what calls turned into, both by 1-based line and 0-based UTF-8 byte column; `expressions` what calls and
-    subscripts were, by where they end. `reach` has the operations of NKI that evaluation came to.
+    subscripts were, by where they end. `reach` has the operations of NKI that evaluation came to. `recorded` says what
+    became of the recorded calls.
     """
 
     findings: tuple[Diagnostic, ...] = ()
@@ -66,6 +82,7 @@ class Examination:
     issued: Mapping[Place, Issued] = field(default_factory=dict)
     expressions: Mapping[Place, Variable] = field(default_factory=dict)
     reach: Reach = field(default_factory=Reach)
+    recorded: tuple[Verdict, ...] = ()
 
     @property
     def operations(self) -> frozenset[Operation]:

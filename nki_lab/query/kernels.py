@@ -6,13 +6,16 @@ import ast
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from time import perf_counter
 from typing import Final, TypeVar
 
 import numpy as np
 
+from nki_lab.call_records.store import CallRecord
 from nki_lab.diagnostic import Diagnostic, Related
 from nki_lab.isa.arch import Arch
+from nki_lab.isa.dtype import NamedDType
 from nki_lab.kernel_runtime.allocate import allocate
 from nki_lab.kernel_runtime.interpreter import (
     REACHED,
@@ -25,6 +28,7 @@ from nki_lab.kernel_runtime.interpreter import (
     Launches,
     ModuleFinder,
     Signature,
+    TileSpec,
     beta1_dialect,
     evaluate,
     launches,
@@ -33,6 +37,7 @@ from nki_lab.kernel_runtime.interpreter.signatures import HOST_BUDGET, MOST
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.launching import refused as launch_refused
 from nki_lab.kernel_runtime.options import Options
+from nki_lab.kernel_runtime.tensor import DynamicSlice
 from nki_lab.query import found_calls, messages, sampling
 from nki_lab.query.call_sites import CallSite, call_sites
 from nki_lab.query.callers import called_elsewhere, calls_in
@@ -42,10 +47,12 @@ from nki_lab.query.evaluation_cache import (
     Examination,
     KernelEvaluation,
     Place,
+    Verdict,
     blocks_of,
 )
 from nki_lab.query.issued import issued
 from nki_lab.query.reach import Reach, joined, reach_of
+from nki_lab.query.recorded import Calls, RecordSearch, recorded_calls, target_of, with_call
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.source import KernelFunction, ModuleSource, SyntaxFacts, facts_of
 from nki_lab.source.kernel_code import Dialect
@@ -57,10 +64,11 @@ V = TypeVar("V")
 class EvaluationRequest:
     """The options of an evaluation.
 
-    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
-    the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
-    only the faults of single instructions are found: a run that follows judges the whole program. `alone` says that the
-    facts are those of one kernel among others.
+    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels, `recorded` after
+    them by the names of functions, beside the calls in the project's file. `seconds` bound the whole module. `library`
+    has the modules that it imports; without one what they have is unknown. Unless `judged`, only the faults of single
+    instructions are found: a run that follows judges the whole program. `alone` says that the facts are those of one
+    kernel among others.
     """
 
     arch: Arch
@@ -72,6 +80,7 @@ class EvaluationRequest:
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
     alone: bool = False
+    recorded: Calls = field(default_factory=dict)
 
 
 def evaluated(facts: SyntaxFacts, request: EvaluationRequest, cache: EvaluationCache) -> Examination:
@@ -131,6 +140,8 @@ class _ModuleEvaluation:
         self._on_host: set[str] = set()
         self._excused: dict[str, str] = {}
         self._without_shapes: list[KernelFunction] = []
+        self._recorded: Calls | None = None
+        self._verdicts: list[Verdict] = []
 
     def run(self) -> Examination:
         """Evaluate all kernels."""
@@ -176,6 +187,7 @@ class _ModuleEvaluation:
             issued=_first(item.issued for item in self._known),
             expressions=_first(item.expressions for item in self._known),
             reach=reach,
+            recorded=tuple(self._verdicts),
         )
 
     def _evaluate_all(
@@ -202,6 +214,8 @@ class _ModuleEvaluation:
             if signature.assumed and len(asked) == found_calls.MOST_ACCEPTED:
                 break
         self._findings += _findings(self._facts, kernel, asked)
+        if asked and not inner:
+            self._evaluate_recorded(part, kernel)
         return bool(asked)
 
     def _evaluate_call(
@@ -235,12 +249,34 @@ class _ModuleEvaluation:
                 helper = KernelFunction(node=node, dialect=dialect, kernel=node)
                 self._evaluate_all(part, helper, signatures[:MOST], inner=True)
 
+    def _evaluate_recorded(self, part: _Part, function: KernelFunction) -> bool:
+        """Evaluate a kernel or helper with recorded calls under which it reaches more; return whether there are any."""
+        request, name = self._request, function.node.name
+        if self._recorded is None:
+            kept = {} if request.explicit is not None else recorded_calls(request.library.place(self._facts.file))
+            self._recorded = {**kept, **request.recorded}
+        calls = self._recorded.get(name, ())
+
+        def evaluate(signature: Signature, call: CallRecord) -> KernelEvaluation | None:
+            asked = replace(request, judged=request.judged and not call.inner, arch=target_of(call, request.arch))
+            return self._evaluate(part, function, signature, asked, inner=call.inner)
+
+        known = {place for item in self._known for place in item.operations - item.unknown} if calls else set()
+        search = RecordSearch(function.node, evaluate, known, self._verdicts)
+        telling = list(search.among(calls))
+        for item in telling:
+            self._known.append(item.evaluation)
+            self._entered |= item.evaluation.reach.entered
+            found = _findings(self._facts, function, [(item.signature, item.evaluation)])
+            self._findings += with_call(name, item, found, request.arch)
+        return bool(telling)
+
     def _evaluate_unshaped(self, unshaped: Sequence[tuple[_Part, KernelFunction]]) -> None:
         """Evaluate kernels with the signatures of other files, and without any where none of those is sure."""
         found = self._called_elsewhere(frozenset(kernel.node.name for _, kernel in unshaped))
         for part, kernel in unshaped:
             signatures = found.get(kernel.node.name, ())
-            if not self._evaluate_all(part, kernel, signatures):
+            if not self._evaluate_all(part, kernel, signatures) and not self._evaluate_recorded(part, kernel):
                 self._without_shapes.append(kernel)
             if kernel.node.name not in self._entered:
                 self._sample(part, kernel.node.name, kernel.dialect)
@@ -303,11 +339,16 @@ class _ModuleEvaluation:
         part = _Part(facts.parsed, (), blocks_of(facts.tree.body, facts.lines))
         reached = {item.node: item.dialect for item in facts.functions}
         helpers: dict[str, KernelFunction] = {}
+        kernels = {item.node for item in facts.functions if item.is_entry}
         for node in facts.tree.body:
-            if not isinstance(node, ast.FunctionDef) or node.name in self._entered:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            dialect = reached.get(node, facts.dialect)
+            if node not in kernels and not _is_foreign(dialect) and part.module.function(node.name) is node:
+                self._evaluate_recorded(part, KernelFunction(node=node, dialect=dialect, kernel=node))
+            if node.name in self._entered:
                 continue
             host = node not in reached and (node.name in self._on_host or node.name.startswith("test"))
-            dialect = reached.get(node, facts.dialect)
             if host:
                 self._excused[node.name] = "on-host"
             elif _is_foreign(dialect):
@@ -383,10 +424,19 @@ class _ModuleEvaluation:
         return {name: (*given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
     def _evaluate(
-        self, part: _Part, kernel: KernelFunction, signature: Signature, *, inner: bool = False
+        self,
+        part: _Part,
+        kernel: KernelFunction,
+        signature: Signature,
+        request: EvaluationRequest | None = None,
+        *,
+        inner: bool = False,
     ) -> KernelEvaluation | None:
-        """Return the evaluation of a kernel with a signature; None where there is no time for it."""
-        request, file, values = self._request, part.module.file, _key(signature)
+        """Return the evaluation of a kernel with a signature; None where there is no time for it.
+
+        A `request` takes the place of the module's.
+        """
+        request, file, values = request or self._request, part.module.file, _key(signature)
         key = (
             file,
             kernel.node.name,
@@ -548,7 +598,7 @@ def _key(signature: Signature) -> Hashable:
 
 def _plain(value: object) -> Hashable:
     match value:
-        case None | bool() | int() | float() | str() | TensorSpec() | np.dtype():
+        case None | bool() | int() | float() | str() | TensorSpec() | TileSpec() | np.dtype():
             return (type(value).__name__, repr(value))
         case tuple() | list():
             return (type(value).__name__, *(_plain(item) for item in value))
@@ -558,6 +608,8 @@ def _plain(value: object) -> Hashable:
             return ("object", cls.name, *((key, _plain(item)) for key, item in fields.items()))
         case EnumMember(cls=cls, name=name):
             return ("member", cls.name, name)
+        case Enum() | NamedDType() | DynamicSlice() | range() | slice():
+            return (type(value).__name__, repr(value))
         case _ if value is UNKNOWN:
             return ("unknown",)
         case _:

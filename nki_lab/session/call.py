@@ -30,6 +30,7 @@ from nki_lab.kernel_runtime.tracer import innermost_site, trace
 from nki_lab.rules import ProgramFacts, check_program, without_consequences
 from nki_lab.session import arrays, programs
 from nki_lab.session.arguments import Arguments, Input, Intake, Keywords, bound
+from nki_lab.session.call_signatures import CallSignatures
 from nki_lab.session.launch import Launch
 from nki_lab.session.outcome import INTERRUPTED, Execution, Timings
 from nki_lab.session.sources import definition_of, syntax_findings
@@ -103,6 +104,7 @@ class Call:
         self.argument_values: dict[int, arrays.Array] | None = None
         self.timeline: Timeline | None = None
         self.seconds = {"specialize": 0.0, "check": 0.0, "numeric": 0.0}
+        self.record = CallSignatures(launch) if launch.records else None
 
     @contextlib.contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -153,7 +155,8 @@ class Call:
         if self.timed:
             self.argument_values = copied_arguments(self.inputs, self.launch.options.replay_bytes)
         middle = time.perf_counter()
-        if not (values and self._recall(call.arguments)):
+        is_new = self.record is not None and self.record.begin(call.arguments, self.builder)
+        if not (values and self._recall(call.arguments, again=is_new)):
             self._trace(call.args, call.kwargs, values=values)
         self.seconds["specialize"] += time.perf_counter() - middle - (self.seconds["numeric"] - before)
 
@@ -238,10 +241,10 @@ class Call:
 
     # -- specialisation ----------------------------------------------------------------------------------------------
 
-    def _recall(self, taken: Keywords) -> bool:
-        """Take over the program of an earlier call that cannot differ from this one's."""
+    def _recall(self, taken: Keywords, *, again: bool) -> bool:
+        """Take over the program of an earlier call that cannot differ from this one's, unless it is made `again`."""
         self._key = programs.key_of(self.launch, taken)
-        known = programs.recall(self._key)
+        known = None if again else programs.recall(self._key)
         if known is None:
             return False
         self.cached = True
@@ -317,6 +320,8 @@ class Call:
             values=values_of(self.timeline, self.argument_values, computed=self.computed),
         )
         if error is None:
+            if self.record is not None:
+                self.record.end()
             return replace(common, outputs=self.outputs, flat=tuple(self.flat))
         found = dict.fromkeys((*common.diagnostics, *self.builder.notes, *error.diagnostics))
         return replace(common, diagnostics=tuple(found), error=error, fault=self._last())

@@ -72,6 +72,8 @@ def _specialised(
         else:
             call.find_path()
         call.check()
+        if call.record is not None:
+            call.record.end()
     finally:
         call.close()
     return call

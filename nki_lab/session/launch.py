@@ -23,7 +23,8 @@ DEFAULTS: Final = Options()
 class Launch:
     """A function with all that decides how it runs, but for its arguments.
 
-    `notes` are findings about the launch itself, `schedule` the order of instructions that the user asks for.
+    `notes` are findings about the launch itself, `schedule` the order of instructions that the user asks for. With
+    `records`, the calls of the kernel and its helpers are recorded where the run ends well.
     """
 
     function: Callable[..., Any]
@@ -33,6 +34,7 @@ class Launch:
     dialect: Dialect = "current"
     notes: tuple[Diagnostic, ...] = ()
     schedule: tuple[Pair, ...] = ()
+    records: bool = False
 
     @property
     def arch(self) -> Arch:

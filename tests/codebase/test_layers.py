@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[tuple[str, ...], ...], ...] = (
     ((f"{KR}.allocate", f"{KR}.coverage"),),
     ((f"{KR}.schedule",),),
     ((f"{KR}.numerics", f"{KR}.timing", f"{KR}.race"),),
-    (("rules",),),
+    (("rules", "call_records"),),
     (("session", "query", "wire"),),
     (("widgets", "export", "lsp"),),
     (("testing", "dialects"), ("result",), ("demo",), ("cli", "magic", "pytest_plugin"), ("__init__", "__main__")),

@@ -6,14 +6,14 @@ imports nothing of the user's. What it does not know is unknown, and silent; wha
 
 from nki_lab.kernel_runtime.interpreter.assumptions import VARIANTS, Assumptions, Demand
 from nki_lab.kernel_runtime.interpreter.evaluation import Evaluation, Variable, evaluate
-from nki_lab.kernel_runtime.interpreter.intake import Signature, spec_of
+from nki_lab.kernel_runtime.interpreter.intake import Signature, TileSpec, spec_of
 from nki_lab.kernel_runtime.interpreter.interpreter import REACHED
 from nki_lab.kernel_runtime.interpreter.limits import Budget, Stopped
 from nki_lab.kernel_runtime.interpreter.module_finder import NOTEBOOK, ModuleFinder, Reads, site_folders
 from nki_lab.kernel_runtime.interpreter.namespaces import beta1_dialect
 from nki_lab.kernel_runtime.interpreter.parameter_uses import tensor_parameters
 from nki_lab.kernel_runtime.interpreter.signatures import Launches, best, launches
-from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance
+from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Instance, UserClass
 from nki_lab.source.module import ModuleSource
 
 __all__ = [
@@ -33,6 +33,8 @@ __all__ = [
     "Reads",
     "Signature",
     "Stopped",
+    "TileSpec",
+    "UserClass",
     "Variable",
     "best",
     "beta1_dialect",

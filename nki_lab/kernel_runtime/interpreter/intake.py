@@ -17,7 +17,7 @@ from nki_lab.kernel_runtime.interpreter.values import UNKNOWN, EnumMember, Insta
 from nki_lab.kernel_runtime.issue.arguments import TensorSpec
 from nki_lab.kernel_runtime.issue.builder import Builder
 from nki_lab.kernel_runtime.language.scheduling import Pair
-from nki_lab.kernel_runtime.tensor import MemoryRegion, NkiTensor
+from nki_lab.kernel_runtime.tensor import DynamicSlice, MemoryRegion, NkiTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,17 @@ def _shown(value: Value) -> str:
     return repr(value)[:60]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class TileSpec:
+    """A tile on the chip that is an argument of a helper: its shape and dtype, and its memory."""
+
+    spec: TensorSpec
+    memory: MemoryRegion
+
+    def __repr__(self) -> str:
+        return f"{self.spec!r} in {self.memory.upper()}"
+
+
 class Intake:
     """Turns a signature's values into the evaluator's: arrays become inputs, the user's objects their records."""
 
@@ -62,10 +73,21 @@ class Intake:
     def adopt(self, value: Value) -> Value:
         """Return a value from the caller, or from another evaluation, as a value of this one."""
         match value:
-            case None | bool() | int() | float() | str() | TensorSpec() | NamedDType() | np.dtype() | np.generic():
+            case (
+                None
+                | bool()
+                | int()
+                | float()
+                | str()
+                | TensorSpec()
+                | TileSpec()
+                | NamedDType()
+                | np.dtype()
+                | np.generic()
+            ):
                 if not _is_member(value):
                     return value
-            case slice() | range():
+            case slice() | range() | DynamicSlice():
                 return value
             case DType():
                 return value.host
@@ -116,6 +138,10 @@ class Intake:
                 tensor = self.builder.allocate(value.shape, value.dtype, space, name=name, kind="input")
                 self.builder.program.inputs.append(tensor._buffer)
                 return tensor
+            case TileSpec(spec=spec, memory=memory):
+                tile = self.builder.allocate(spec.shape, spec.dtype, memory, name=name, kind="input")
+                self.builder.program.inputs.append(tile._buffer)
+                return tile
             case tuple() | list():
                 return type(value)(self.take(f"{name}[{i}]", item) for i, item in enumerate(value))
             case dict():

@@ -78,7 +78,10 @@ class Builder:
     `reader` answers when something observes values; without it values are unknown and observing is NKI017.
     `pinned` is the site of the current expression where the evaluator sets it, `pinned_iteration` the iteration of
     Python's loops; otherwise both come from the stack. `loops` are the device loops whose bodies are being recorded.
+    `on_new_place` is called with the user's frame where a call stands at a place that led to no other one before.
     """
+
+    on_new_place: Callable[[FrameType], None] | None = None
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -125,6 +128,8 @@ class Builder:
 
     def _new_site(self, frame: FrameType) -> tuple[int, CodePosition]:
         code, offset = frame.f_code, frame.f_lasti
+        if self.on_new_place is not None:
+            self.on_new_place(frame)
         self._codes.append(code)
         known = self._sites[id(code), offset] = self.site_of(site_at(code, offset)), self.iterations.place_of(frame)
         return known
