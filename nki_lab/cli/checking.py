@@ -62,8 +62,6 @@ def replace_file(path: Path, before: bytes, after: bytes) -> None:
             draft.unlink(missing_ok=True)
 
 
-SECONDS: Final = 30.0
-"""Seconds for which the kernels of one file are evaluated."""
 MOST_FIXES: Final = 10
 """Most rounds in which a file is fixed and checked again: an edit may uncover what the next one fixes."""
 FILES_A_PROCESS: Final = 8
@@ -132,7 +130,7 @@ def _checked(job: Job) -> FileReport:
 def _examined(job: Job, source: bytes | Sequence[str]) -> Examination:
     document = Document(job.file)
     document.update(source)
-    request = EvaluationRequest(arch=arch_of(job.target), seconds=SECONDS, given=job.given, library=job.library)
+    request = EvaluationRequest(arch=arch_of(job.target), given=job.given, library=job.library)
     with gc_relaxed():
         return document.examine(request)
 

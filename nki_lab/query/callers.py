@@ -24,8 +24,6 @@ MOST_BYTES: Final = 256 << 10
 """Size of a file beyond which it is passed over: tests are short."""
 FOLDERS_UP: Final = 6
 """Folders above a kernel's that may hold its tests."""
-SECONDS: Final = 1.0
-"""Seconds for which one file is evaluated for its calls."""
 
 Found = Mapping[str, tuple[Signature, ...]]
 
@@ -44,7 +42,7 @@ def called_elsewhere(
         return known[0]
     reads: Reads = {}
     found: dict[str, tuple[Signature, ...]] = {}
-    budget = replace(HOST_BUDGET, seconds=SECONDS, stop=stop)
+    budget = replace(HOST_BUDGET, stop=stop)
     for candidate in _telling(path, kernels, candidates, library, reads):
         display_name = os.path.relpath(candidate) if not os.path.isabs(file) else candidate
         module = library.load(candidate, reads, display_name)

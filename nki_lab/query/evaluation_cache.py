@@ -76,12 +76,18 @@ class KernelEvaluation(Examination):
     """The results of evaluating one kernel with one signature.
 
     `depends` are the functions of the module, by name, whose bodies it read, `reads` is what it depends on outside of
-    it.
+    it. It took `steps` where `allowed` ones were.
     """
 
     depends: frozenset[str]
     entered: frozenset[str] = frozenset()
     reads: Reads = field(default_factory=dict)
+    steps: int = 0
+    allowed: int = 0
+
+    def is_within(self, allowed: int) -> bool:
+        """Return whether an evaluation with `allowed` steps has this result."""
+        return allowed == self.allowed or self.steps < min(allowed, self.allowed)
 
 
 class EvaluationCache:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import Final, TypeVar
 
 import numpy as np
@@ -51,12 +50,15 @@ from nki_lab.source.kernel_code import Dialect
 
 V = TypeVar("V")
 
+STEPS: Final = 12_000_000
+"""Steps for the kernels of one file: half a minute at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationRequest:
     """The options of an evaluation.
 
-    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `seconds` bound
+    `explicit` replaces the signatures of the source, `given` come before them by the names of kernels. `steps` bound
     the whole module. `library` has the modules that it imports; without one what they have is unknown. Unless `judged`,
     only the faults of single instructions are found: a run that follows judges the whole program.
     """
@@ -65,7 +67,7 @@ class EvaluationRequest:
     options: Options | None = None
     explicit: Signature | None = None
     budget: Budget = field(default_factory=Budget)
-    seconds: float = 60.0
+    steps: int = STEPS
     given: Mapping[str, tuple[Signature, ...]] = field(default_factory=dict)
     library: ModuleFinder = field(default_factory=ModuleFinder)
     judged: bool = True
@@ -121,7 +123,7 @@ class _ModuleEvaluation:
         self._facts = facts
         self._request = request
         self._cache = cache
-        self._deadline = perf_counter() + request.seconds
+        self._left = request.steps
         self._findings: list[Diagnostic] = []
         self._known: list[Examination] = []
         self._entered: set[str] = set()
@@ -174,7 +176,7 @@ class _ModuleEvaluation:
         for signature in signatures:
             found = self._evaluate(part, kernel, signature)
             if found is None:
-                self._findings.append(messages.out_of_time(self._facts, kernel, self._request.seconds))
+                self._findings.append(messages.out_of_steps(self._facts, kernel, self._request.steps))
                 break
             self._known.append(found)
             self._entered |= found.entered
@@ -198,16 +200,17 @@ class _ModuleEvaluation:
         """Evaluate a function of whose arguments nothing is known: what is wrong then is wrong for all of them."""
         request, file = self._request, part.module.file
         key = ("assumed", file, name, len(part.blocks), request.arch.target, request.options, dialect)
+        if self._left <= 0:
+            return
         found = self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not request.library.holds(found.reads):
-            left = self._deadline - perf_counter()
-            if left <= 0:
-                return
-            budget = replace(request.budget, seconds=min(request.budget.seconds, left), steps=sampling.STEPS)
+            budget = replace(request.budget, steps=sampling.STEPS)
+            spent = 0
 
             def once(assumptions: Assumptions) -> Evaluation:
+                nonlocal spent
                 with part.module.shown():
-                    return evaluate(
+                    result = evaluate(
                         part.module,
                         name,
                         Signature(),
@@ -218,20 +221,25 @@ class _ModuleEvaluation:
                         library=request.library,
                         assumptions=assumptions,
                     )
+                spent += result.steps
+                return result
 
             sampled = sampling.runs(once)
             results = [run.result for run in sampled]
+            findings = tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once))
             evaluated = frozenset[Operation]().union(*(item.evaluated for item in results))
             found = KernelEvaluation(
-                findings=tuple(_reached(file, result, item) for result, item in sampling.certain(sampled, once)),
+                findings=findings,
                 variables=_first(item.types for item in results[:1]),
                 depends=_outermost({name}.union(*(item.called for item in results))),
                 entered=frozenset[str]().union(*(item.entered for item in results)),
                 reads={place: stamp for item in results for place, stamp in item.reads.items()},
                 operations=frozenset[Operation]().union(*(item.operations for item in results)),
                 unknown=frozenset[Operation]().union(*(item.unknown for item in results)) - evaluated,
+                steps=spent,
             )
             self._cache.keep(key, part.blocks, found, found.depends)
+        self._left -= found.steps
         self._known.append(Examination(variables=found.variables, operations=found.operations, unknown=found.unknown))
         self._entered |= found.entered
         self._findings += found.findings
@@ -286,7 +294,7 @@ class _ModuleEvaluation:
         return {name: (*self._request.given.get(name, ()), *called.own.get(name, ()))[:MOST] for name in part.top}
 
     def _evaluate(self, part: _Part, kernel: KernelFunction, signature: Signature) -> KernelEvaluation | None:
-        """Return the evaluation of a kernel with a signature; None where there is no time for it."""
+        """Return the evaluation of a kernel with a signature; None where the steps of the file are used up."""
         request, file, values = self._request, part.module.file, _key(signature)
         key = (
             file,
@@ -299,16 +307,15 @@ class _ModuleEvaluation:
             kernel.dialect,
             request.judged,
         )
-        found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
-        if found is not None and request.library.holds(found.reads):
-            return found
-        left = self._deadline - perf_counter()
-        if left <= 0:
+        if self._left <= 0:
             return None
-        budget = replace(request.budget, seconds=min(request.budget.seconds, left))
-        found = _evaluation(part.module, kernel, signature, request, budget)
-        if values is not None:
-            self._cache.keep(key, part.blocks, found, found.depends)
+        allowed = min(request.budget.steps, self._left)
+        found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
+        if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
+            found = _evaluation(part.module, kernel, signature, request, replace(request.budget, steps=allowed))
+            if values is not None:
+                self._cache.keep(key, part.blocks, found, found.depends)
+        self._left -= found.steps
         return found
 
 
@@ -389,6 +396,8 @@ def _evaluation(
         reads=result.reads,
         operations=result.operations,
         unknown=result.unknown,
+        steps=result.steps,
+        allowed=budget.steps,
     )
 
 

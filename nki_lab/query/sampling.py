@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from nki_lab.diagnostic import Diagnostic, Span
 from nki_lab.kernel_runtime.interpreter import VARIANTS, Assumptions, Evaluation
 
-STEPS: Final = 30_000
+STEPS: Final = 50_000
 """Steps of one run."""
 
 _OF_TARGETS: Final = frozenset({"NKI209", "NKI221"})

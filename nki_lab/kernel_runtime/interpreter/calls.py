@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from nki_lab.diagnostic import error_of
 from nki_lab.kernel_runtime.interpreter.compiler import compile_function
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
-from nki_lab.kernel_runtime.interpreter.limits import FunctionExit, Meter, budget_reached
+from nki_lab.kernel_runtime.interpreter.limits import CALL, FunctionExit, Meter, budget_reached
 from nki_lab.kernel_runtime.interpreter.namespaces import special
 from nki_lab.kernel_runtime.interpreter.values import (
     MISSING,
@@ -267,7 +267,7 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
         return interpreter.doubt([*args, *kwargs.values()])
-    frame.meter.spend(1)
+    frame.meter.spend(CALL)
     inner = Frame(interpreter, function.closure, function, names)
     interpreter.depth += 1
     interpreter.call_stack.append((node, frame))

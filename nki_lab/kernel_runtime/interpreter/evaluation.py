@@ -20,6 +20,8 @@ from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
 from nki_lab.kernel_runtime.interpreter.limits import (
+    ALLOCATION,
+    INSTRUCTION,
     Budget,
     FunctionExit,
     Meter,
@@ -103,13 +105,13 @@ class MeteredBuilder(Builder):
     def issue(
         self, instruction: Instruction, live: tuple[Value, ...], fixed: tuple[Value, ...], name: str | None = None
     ) -> NkiInstruction:
-        self.meter.spend(1)
+        self.meter.spend(INSTRUCTION)
         return super().issue(instruction, live, fixed, name)
 
     def allocate(
         self, shape: Value, dtype: Value, space: Value, *, name: str = "", address: Value = None, kind: str = "temp"
     ) -> NkiTensor:
-        self.meter.spend(1)
+        self.meter.spend(ALLOCATION)
         return super().allocate(shape, dtype, space, name=name, address=address, kind=kind)
 
     def note(self, diagnostic: Diagnostic, site: int) -> None:
