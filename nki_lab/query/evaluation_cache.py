@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any, Final, TypeVar
 
 from nki_lab.diagnostic import Diagnostic
-from nki_lab.kernel_runtime.interpreter import Launches, Reads, Signature, Variable
+from nki_lab.kernel_runtime.interpreter import KnownCalls, Launches, Reads, Signature, Variable
 from nki_lab.query.issued import Issued
 from nki_lab.source.moved_lines import LineOf, moved_finding, moved_span
 from nki_lab.source.trees import first_line
@@ -98,6 +98,15 @@ class EvaluationCache:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Hashable, tuple[tuple[Block, ...], object, frozenset[str]]] = OrderedDict()
+        self._calls: OrderedDict[Hashable, KnownCalls] = OrderedDict()
+
+    def calls(self, key: Hashable) -> KnownCalls:
+        """Return the known calls of the evaluations that `key` tells apart from others."""
+        self._calls.setdefault(key, KnownCalls())
+        self._calls.move_to_end(key)
+        while len(self._calls) > 2:
+            self._calls.popitem(last=False)
+        return self._calls[key]
 
     def recall(self, key: Hashable, blocks: tuple[Block, ...], file: str, kind: type[R]) -> R | None:
         """Return the result of a `kind` at today's lines; None where there is none, or it may differ by now."""

@@ -21,6 +21,7 @@ from nki_lab.kernel_runtime.interpreter import (
     EnumMember,
     Evaluation,
     Instance,
+    KnownCalls,
     Launches,
     ModuleFinder,
     Signature,
@@ -312,7 +313,9 @@ class _ModuleEvaluation:
         allowed = min(request.budget.steps, self._left)
         found = None if values is None else self._cache.recall(key, part.blocks, file, KernelEvaluation)
         if found is None or not found.is_within(allowed) or not request.library.holds(found.reads):
-            found = _evaluation(part.module, kernel, signature, request, replace(request.budget, steps=allowed))
+            budget = replace(request.budget, steps=allowed)
+            known = self._cache.calls((request.arch.target, request.options, replace(budget, steps=0)))
+            found = _evaluation(part.module, kernel, signature, request, budget, known)
             if values is not None:
                 self._cache.keep(key, part.blocks, found, found.depends)
         self._left -= found.steps
@@ -364,7 +367,12 @@ def _outermost(names: Iterable[str]) -> frozenset[str]:
 
 
 def _evaluation(
-    module: ModuleSource, kernel: KernelFunction, signature: Signature, request: EvaluationRequest, budget: Budget
+    module: ModuleSource,
+    kernel: KernelFunction,
+    signature: Signature,
+    request: EvaluationRequest,
+    budget: Budget,
+    known: KnownCalls,
 ) -> KernelEvaluation:
     refused = None if kernel.dialect == "beta1" else launch_refused(kernel.node.name, signature.grid, request.arch)
     if refused is not None:
@@ -379,6 +387,7 @@ def _evaluation(
             budget=budget,
             dialect=kernel.dialect,
             library=request.library,
+            known_calls=known,
         )
         for other in result.modules:
             others.enter_context(other.shown())

@@ -238,10 +238,12 @@ def store(frame: Frame, node: ast.AST, value: Value, name: str, item: Value) -> 
                 value.fields[name] = item
         case UserClass():
             value.attributes[name] = item
+            frame.interpreter.shared_changed()
         case Function():
             frame.interpreter.doubtful[id(value)] = value
         case EnumMember():
             value.fields[name] = item
+            frame.interpreter.shared_changed()
         case Namespace() | BoundMethod() | Launch() | Super():
             frame.interpreter.doubt([value])
         case _:

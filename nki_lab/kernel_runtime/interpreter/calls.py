@@ -267,18 +267,33 @@ def call_function(frame: Frame, node: ast.AST, function: Function, args: list[Va
             text = f"calls are followed {frame.meter.budget.calls} deep"
             interpreter.record(budget_reached(text), node, frame)
         return interpreter.doubt([*args, *kwargs.values()])
+    memory = interpreter.memory
+    recording = None if memory is None else memory.begin(function, names.values())
+    if memory is not None and recording is not None:
+        known = memory.recall(recording)
+        if known is not MISSING:
+            return known
     frame.meter.spend(CALL)
     inner = Frame(interpreter, function.closure, function, names)
     interpreter.depth += 1
     interpreter.call_stack.append((node, frame))
+    if memory is not None and memory.deepest < interpreter.depth:
+        memory.deepest = interpreter.depth
+    returned = False
     try:
         run_body(inner, function)
+        returned = True
     except FunctionExit:
         return interpreter.doubt([*args, *kwargs.values()])
     finally:
         interpreter.depth -= 1
         interpreter.call_stack.pop()
-    return UNKNOWN if inner.doubtful else inner.result
+        if memory is not None and recording is not None and not returned:
+            memory.give_up(recording)
+    result = UNKNOWN if inner.doubtful else inner.result
+    if memory is not None and recording is not None:
+        memory.end(recording, result)
+    return result
 
 
 def run_body(frame: Frame, function: Function) -> None:
@@ -295,6 +310,11 @@ def run_body(frame: Frame, function: Function) -> None:
 def bind(function: Function, args: list[Value], kwargs: Names) -> Names:
     """Return the names of a call's frame; TypeError, in Python's words, where the arguments do not fit."""
     arguments, positional = function.node.args, function.positional
+    if len(args) == len(positional) and not kwargs and not arguments.vararg and not arguments.kwonlyargs:
+        names = dict(zip(positional, args, strict=True))
+        if arguments.kwarg is not None:
+            names[arguments.kwarg.arg] = {}
+        return names
     named = [arg.arg for arg in arguments.kwonlyargs]
     rest, more = args[len(positional) :], dict(kwargs)
     if arguments.vararg is not None:
@@ -333,8 +353,9 @@ def bind_names(
             raise TypeError(f"{called} got multiple values for argument {name!r}")
     names |= kwargs
     for group, kind in ((positional, "positional"), (named, "keyword-only")):
-        missing = [repr(name) for name in group if name not in names and name not in optional]
+        missing = [name for name in group if name not in names and name not in optional]
         if missing:
+            missing = list(map(repr, missing))
             last = f"{',' * (len(missing) > 2)} and {missing[-1]}" if len(missing) > 1 else missing[0]
             text = ", ".join(missing[:-1]) + last
             raise TypeError(

@@ -19,6 +19,7 @@ from nki_lab.kernel_runtime.interpreter.assumptions import Assumptions, assumed_
 from nki_lab.kernel_runtime.interpreter.calls import bind, run_body
 from nki_lab.kernel_runtime.interpreter.intake import Intake, Signature
 from nki_lab.kernel_runtime.interpreter.interpreter import Frame, Function, Interpreter, Launch
+from nki_lab.kernel_runtime.interpreter.known_calls import CallMemory, KnownCalls
 from nki_lab.kernel_runtime.interpreter.limits import (
     ALLOCATION,
     INSTRUCTION,
@@ -143,12 +144,13 @@ def evaluate(
     dialect: str = "current",
     library: ModuleFinder | None = None,
     assumptions: Assumptions | None = None,
+    known_calls: KnownCalls | None = None,
 ) -> Evaluation:
     """Evaluate the function `function_name` of `module` as called with `arguments`.
 
     Executes and imports nothing of the module's; `library` has the modules that it takes functions from, without one
-    those are unknown. With `assumptions`, they take the place of `arguments`. Does not raise for anything the module
-    contains.
+    those are unknown. With `assumptions`, they take the place of `arguments`. Calls among `known_calls`, of evaluations
+    for the same target and options, are not evaluated again. Does not raise for anything the module contains.
     """
     interpreter = assemble(module, budget or Budget(), library=library)
     program = Program(function_name, arch_of(arch), options or Options(), dialect)
@@ -160,9 +162,10 @@ def evaluate(
     with module.shown(), interpreter.modules.opened, np.errstate(all="ignore"):
         try:
             run_module(interpreter)
-            interpreter.choose = (
-                None if assumptions is None else assumptions.choose
-            )  # the module itself assumes nothing
+            if assumptions is not None:  # the module itself assumes nothing
+                interpreter.choose = assumptions.choose
+            elif known_calls is not None and dialect == "current":
+                interpreter.memory = CallMemory(known_calls, interpreter)
             function = interpreter.main.globals.get(function_name, UNKNOWN)
             function = function.function if isinstance(function, Launch) else function
             if isinstance(function, Function):

@@ -6,8 +6,8 @@ import ast
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from nki_lab.diagnostic import Diagnostic, NkiError, Related, Span, diagnose
 from nki_lab.isa.spelling import did_you_mean
@@ -47,6 +47,17 @@ from nki_lab.source.scopes import Scope
 
 REACHED: Final = "reached from this call"
 _MOST_DOUBTED: Final = 10_000
+
+
+class Memory(Protocol):
+    """Knows calls that were evaluated before: see `known_calls`."""
+
+    deepest: int
+
+    def begin(self, function: Function, arguments: Iterable[Value]) -> Any: ...
+    def recall(self, recording: Any) -> Value: ...
+    def end(self, recording: Any, result: Value) -> None: ...
+    def give_up(self, recording: Any) -> None: ...
 
 
 class Frame:
@@ -104,6 +115,11 @@ class Function:
     entry: bool = False  # decorated as a kernel
     setter: Function | None = None  # of a property
     body: Callable[[Frame], object] | None = None
+    positional: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        arguments = self.node.args  # `positional` are the parameters that take positional arguments
+        self.positional = [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
 
     def __repr__(self) -> str:
         return f"<function {self.qualname}>"
@@ -111,12 +127,6 @@ class Function:
     @property
     def qualname(self) -> str:
         return self.scope.qualname
-
-    @property
-    def positional(self) -> list[str]:
-        """The parameters that take positional arguments."""
-        arguments = self.node.args
-        return [arg.arg for arg in (*arguments.posonlyargs, *arguments.args)]
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -189,6 +199,9 @@ class Interpreter:
         self.entered: set[str] = set()
         self.called: set[str] = set()
         self.choose: Callable[[ast.expr, bool | None], bool] | None = None
+        self.memory: Memory | None = None
+        self.effects = 0  # counts what makes a call more than a function of its arguments
+        self.classes: dict[ast.AST, UserClass | None] = {}
         self.guards = 0
         self.depth = 0
         self.call_stack: list[tuple[ast.AST, Frame]] = []
@@ -208,13 +221,27 @@ class Interpreter:
         """Run the statements of an imported module; its faults are not for the importer's handlers."""
         guards, self.guards = self.guards, 0
         stack, self.call_stack = self.call_stack, []
+        memory, self.memory = self.memory, None
+        self.effects += 1
         try:
             self._run(Frame(self, None, None, module.globals, module))
         finally:
-            self.guards, self.call_stack = guards, stack
+            self.guards, self.call_stack, self.memory = guards, stack, memory
+
+    def note_class(self, cls: UserClass, frame: Frame) -> None:
+        """Keep a class by its statement; a statement that makes several stands for none of them."""
+        self.effects += 1
+        if cls.node is not None:
+            self.classes[cls.node] = None if cls.node in self.classes or frame.function is not None else cls
+
+    def shared_changed(self) -> None:
+        """Take note that a name of a module, or an attribute of a class, has another value than before."""
+        self.effects += 1
+        self.memory = None
 
     def launch(self, kernel: Launch, args: list[Value], kwargs: Names, node: ast.AST, frame: Frame) -> Unknown:
         """Hand the call of a kernel to `on_launch`; its result is unknown."""
+        self.effects += 1
         if self.on_launch is not None:
             self.on_launch(kernel, args, kwargs, node, frame)
         return UNKNOWN
@@ -272,6 +299,7 @@ class Interpreter:
 
     def record(self, item: Diagnostic, node: ast.AST | None, frame: Frame) -> None:
         """Keep a finding, once for each code and place. The top level of an imported module is not judged."""
+        self.effects += 1
         if frame.module is not self.main and frame.function is None:
             return
         if node is not None:
@@ -319,16 +347,19 @@ class Interpreter:
 
     def note_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation of NKI that was evaluated at `node`."""
+        self.effects += 1
         if id(node) not in self._counted:
             self._counted.add(id(node))
             self.operations.add(_operation(node, frame))
 
     def miss_operation(self, node: ast.AST, frame: Frame) -> None:
         """Count an operation at `node` that could not be evaluated."""
+        self.effects += 1
         self.missed.add(_operation(node, frame))
 
     def fault(self, error: Exception, node: ast.AST, frame: Frame) -> Unknown:
         """Report an exception that an operation of the user's raised; its result is unknown from here on."""
+        self.effects += 1
         match error:
             case NkiError():
                 found = error.diagnostics
@@ -355,6 +386,7 @@ class Interpreter:
 
     def undefined(self, name: str, node: ast.AST, frame: Frame, *, local: bool = False) -> Value:
         """Report a name that nothing has bound when it is read (NKI102), unless it may have been bound unseen."""
+        self.effects += 1
         module = frame.module
         if frame.function is None or (not local and (module.open_stars or name in module.source.scope.names)):
             return UNKNOWN
@@ -371,6 +403,7 @@ class Interpreter:
 
     def report_unevaluated(self, message: str, node: ast.AST, frame: Frame) -> None:
         """Report code that is skipped because a value is unknown, unless an earlier fault explains it."""
+        self.effects += 1
         faults = any(item.outcome == "fault" for item in self.findings)
         if frame.function is not None and not self.host and not faults:
             limit = "the editor evaluates NKI, the language's Python and constants, and runs nothing of yours"
@@ -394,6 +427,7 @@ class Interpreter:
 
         Tensors count as written, containers as unknown.
         """
+        self.effects += 1
         stack = list(values)
         seen: set[int] = set()
         while stack and len(seen) < _MOST_DOUBTED:
