@@ -188,14 +188,15 @@ def call(frame: Frame, node: ast.AST, callee: Value, args: list[Value], kwargs: 
 
 def call_native(frame: Frame, node: ast.AST, known: Native, args: list[Value], kwargs: Names) -> Value:
     """Call a builtin, or a listed function of a library."""
-    interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
-    if (
-        (known.deep and interpreter.holds_unknown(*values))
-        or (known.shallow and any(value is UNKNOWN for value in values))
-        or (known.reads and any(interpreter.is_doubtful(value) for value in values))
-        or (not known.own and any(type(value) in CALLERS for value in values))
-    ):
+    doubtful = frame.interpreter.doubtful if known.reads else None
+    for value in values:
+        if value is UNKNOWN:
+            if known.shallow:
+                return UNKNOWN
+        elif (doubtful and id(value) in doubtful) or (not known.own and type(value) in CALLERS):
+            return UNKNOWN
+    if known.deep and frame.interpreter.holds_unknown(*values):
         return UNKNOWN
     return frame.attempt(node, known.run, CallSite(frame, node), args, kwargs)
 
@@ -205,7 +206,7 @@ def call_nki(frame: Frame, node: ast.AST, function: Callable[..., Value], args: 
     interpreter = frame.interpreter
     values = [*args, *kwargs.values()]
     known = interpreter.imports.functions
-    plain = not interpreter.doubtful and all(type(value) in _PLAIN or id(value) in known for value in values)
+    plain = all(type(value) in _PLAIN or id(value) in known for value in values)
     if not plain:
         if interpreter.holds_unknown(*values) or any(interpreter.is_doubtful(value) for value in values):
             interpreter.miss_operation(node, frame)

@@ -401,13 +401,10 @@ def _slice(node: ast.Slice, scope: Scope) -> Expression:
 @compiles(ast.Subscript)
 def _subscript(node: ast.Subscript, scope: Scope) -> Expression:
     value, key = compile_expression(node.value, scope), compile_expression(node.slice, scope)
-    noted = False
 
     def run(frame: Frame) -> Value:
-        nonlocal noted
         found = load_item(frame, node, value(frame), key(frame))
-        if not noted and type(found) is NkiTensor:
-            noted = True
+        if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)
         return found
 
@@ -426,10 +423,8 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
     keywords = [(item.arg, compile_expression(item.value, scope)) for item in node.keywords]
     method = node.func if isinstance(node.func, ast.Attribute) else None
     callee = compile_expression(node.func if method is None else method.value, scope)
-    noted = False
 
     def run(frame: Frame) -> Value:
-        nonlocal noted
         function = callee(frame)
         if method is not None:
             kind = type(function)
@@ -457,8 +452,7 @@ def _call(node: ast.Call, scope: Scope) -> Expression:
         if method is not None and direct:
             return methods.call_method(frame, node, function, method.attr, args, kwargs)
         found = call(frame, node, function, args, kwargs)
-        if not noted and type(found) is NkiTensor:
-            noted = True
+        if type(found) is NkiTensor:
             frame.interpreter.note_tensor(node, frame, found)
         return found
 

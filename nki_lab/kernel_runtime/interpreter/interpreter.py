@@ -211,6 +211,7 @@ class Interpreter:
         self.origins: dict[tuple[str, int], Span] = {}
         self._reported: set[object] = set()
         self._sites: dict[int, int] = {}
+        self._later: set[int] = set()
 
     # -- modules ---------------------------------------------------------------------------------------------------
 
@@ -278,8 +279,10 @@ class Interpreter:
                 self.origins.setdefault((site.file, site.line), origin)
         builder.pinned = self._sites[id(node)]
 
-    def start_iteration(self, node: ast.For, frame: Frame, variable: str, value: int, around: int) -> None:
-        """Record from now on in a new iteration of a loop, inside iteration `around`."""
+    def start_iteration(
+        self, node: ast.For, frame: Frame, variable: str, value: int, around: int, *, later: bool
+    ) -> None:
+        """Record from now on in a new iteration of a loop, inside iteration `around`; the first is not `later`."""
         builder = self.builder
         if builder is None:
             return
@@ -289,6 +292,8 @@ class Interpreter:
                 place._replace(end_line=place.line, end_column=place.column + len("for"))
             )
         builder.pinned_iteration = len(builder.program.iterations)
+        if later:
+            self._later.add(builder.pinned_iteration)
         builder.program.iterations.append(Iteration(around, variable, value, self._sites[id(node)]))
 
     def mark_temporary(self, value: ast.expr | None) -> None:
@@ -319,9 +324,7 @@ class Interpreter:
         while row >= 0 and self.builder is not None:
             program = self.builder.program
             item = program.iterations[row]
-            is_later |= any(
-                other.parent == item.parent and other.site == item.site for other in program.iterations[:row]
-            )
+            is_later |= row in self._later
             span = span or span_at(program, item.site)
             found.append(f"{item.variable} = {item.value}")
             row = item.parent

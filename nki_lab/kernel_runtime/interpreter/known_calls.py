@@ -80,6 +80,12 @@ class KnownCalls:
         while len(self.calls) > KEPT:
             del self.calls[next(iter(self.calls))]
 
+    def tidy(self) -> None:
+        """Forget everything where too much is known of functions and classes that are gone by now."""
+        if len(self.failures) + len(self.classes) + len(self._depends) > KEPT // 10:
+            for table in (self.calls, self.failures, self.classes, self._depends):
+                table.clear()
+
 
 class _Indescribable(Exception):  # noqa: N818 - a value, not a mistake
     """Ends a description of values that depend on more than their parts."""
@@ -104,6 +110,7 @@ class CallMemory:
     """The known calls as one evaluation sees them."""
 
     def __init__(self, store: KnownCalls, interpreter: Interpreter) -> None:
+        store.tidy()
         self._store = store
         self._interpreter = interpreter
         self._plain: dict[Function, bool] = {}
