@@ -364,11 +364,12 @@ def _name(node: ast.Name, scope: Scope) -> Expression:
 def _binary(node: ast.BinOp, scope: Scope) -> Expression:
     left, right, kind = compile_expression(node.left, scope), compile_expression(node.right, scope), type(node.op)
     quick = _QUICK.get(kind)
+    divides = kind in (ast.FloorDiv, ast.Mod)
 
     def run(frame: Frame) -> Value:
         a, b = left(frame), right(frame)
-        if quick is not None and type(a) is int and type(b) is int and b and -_FAST < a < _FAST and -_FAST < b < _FAST:
-            return quick(a, b)
+        if quick is not None and type(a) is int and type(b) is int and -_FAST < a < _FAST and -_FAST < b < _FAST:
+            return quick(a, b) if b or not divides else binary(frame, node, kind, a, b)
         return binary(frame, node, kind, a, b)
 
     return run
